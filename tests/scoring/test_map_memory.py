@@ -1,8 +1,9 @@
-"""Feature maps and references of a scorer that may keep little: dropped, and made again bit for bit."""
+"""Statistics, feature maps and references of a scorer that may keep little: dropped, and made again bit for bit."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,16 @@ import torch
 from optimist.estimation.stored import question_of, stored_reference, unpack_kernels
 from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.fid.reference import Reference
-from optimist.records import GeneratorState
-from optimist.scoring import Scorer
-from optimist.scoring.cached import CachedStatistic
+from optimist.records import LogEntry
+from optimist.scoring.cached import CachedStatistic, Step
 from optimist.scoring.experiments import bytes_of
 from optimist.scoring.fairness import SHORT
 from optimist.scoring.scorer import evict_beyond
 from optimist.scoring.tasks import GeneratorTask
-from optimist.store import EmbeddedRedis, Store, open_store
+from optimist.store import EmbeddedRedis, Store
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of
-from tests.support.made import Made, estimates_by, scoring, until
+from tests.support.made import Made, estimates_by, quiet, scored, scoring, scoring_at, settled, until
 
 DIMENSION, FEATURES = 64, 200
 MAP = DIMENSION * FEATURES * 8
@@ -38,36 +38,13 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def alive() -> set[int]:
+MAPS = GaussianFourier, Nystrom, Reference
+
+
+def alive(*kinds: type) -> set[int]:
     """What takes the memory, by identity."""
     gc.collect()
-    return {id(found) for found in gc.get_objects() if type(found) in (GaussianFourier, Nystrom, Reference)}
-
-
-async def quiet(scorer: Scorer) -> None:
-    async def done() -> bool:
-        return all(record.state == "idle" for record in scorer._tasks.values())
-
-    await until(done)
-
-
-async def scored(made: Made, generator: int = 0) -> GeneratorState:
-    """The generator, once its estimate that is due is made."""
-
-    async def done() -> bool:
-        state = (await made.store.state(made.name)).generators[generator]
-        return state.primary.estimate_seq >= state.due_seq > 0
-
-    await until(done)
-    return (await made.store.state(made.name)).generators[generator]
-
-
-async def all_kinds(make: Any) -> dict[str, Made]:
-    found = {}
-    for name, config in KINDS.items():
-        dimension = {"dimension": DIMENSION} if "kernel" in config else {}
-        found[name] = await make(name, 1, keep_log=True, rescore_growth=0.1, **dimension, **config)
-    return found
+    return {id(found) for found in gc.get_objects() if type(found) in kinds}
 
 
 async def tell(made: Made, turn: int, rows: int) -> None:
@@ -95,12 +72,17 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
 @pytest.mark.parametrize("warm_bytes", [0, 3 * MAP, None])
 async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: EmbeddedRedis, warm_bytes: int | None):
     """One experiment after the other, several times round, and then all of them at once."""
-    all_made, before = await all_kinds(make), alive()
+    all_made: dict[str, Made] = {}
+    for name, config in KINDS.items():
+        dimension = {"dimension": DIMENSION} if "kernel" in config else {}
+        all_made[name] = await make(name, 1, keep_log=True, rescore_growth=0.1, **dimension, **config)
+    before, statistics = alive(*MAPS), alive(CachedStatistic)
     published: dict[str, dict[int, str]] = {name: {} for name in all_made}
-    async with open_store(server.url) as store, scoring(store, warm_bytes) as scorer:
+    async with scoring_at(server, warm_bytes) as scorer:
         for turn in range(4):
             for name, made in all_made.items():
-                await tell(made, turn, 40 if turn else 260)  # so many fix a bandwidth
+                # 260 fix a bandwidth; ten times as many outgrow a snapshot in 4 dimensions.
+                await tell(made, turn, (40 if turn else 260) * (10 if name.startswith("fid") else 1))
                 if turn < 3:
                     await scored(made)
                     await quiet(scorer)
@@ -111,15 +93,19 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
                     assert scorer._experiments.bytes <= max(warm_bytes, 3 * MAP)  # pairs alone have two maps' worth
                     assert len(cached) == 1 or sum(record.bytes for record in scorer._tasks.values()) <= warm_bytes
             for name, made in all_made.items():
-                state = await scored(made)
+                [state] = (await scored(made)).generators
                 assert state.primary.estimate is not None
                 published[name][state.primary.estimate_seq] = state.primary.estimate
+                assert (state.primary.snapshot_seq > 0) == name.startswith("fid")
             await quiet(scorer)
+            warm = sum(record.bytes > 0 for record in scorer._tasks.values())
+            assert len(alive(CachedStatistic) - statistics) == warm
+            assert warm == {0: 1, None: len(KINDS)}.get(warm_bytes, warm)
         # Conditional-Vendi has three maps.
         most = {0: 3, None: 4 + 1 + 1 + 3 + 1}.get(warm_bytes, 6)
-        assert len(alive() - before) <= most
+        assert len(alive(*MAPS) - before) <= most
         if warm_bytes is None:
-            assert len(alive() - before) == most, "equal references are one"
+            assert len(alive(*MAPS) - before) == most, "equal references are one"
             assert len(scorer._experiments.cached) == len(KINDS)
         assert sum(record.is_held for record in scorer._tasks.values()) == len(KINDS), "its claims stay with it"
     for name, made in all_made.items():
@@ -128,29 +114,30 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
 
 
 async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, server: EmbeddedRedis):
-    """Used longest ago are the other experiment's statistic and map; then this one's, the map last."""
+    """What was used longest ago goes first: the other experiment's statistic and map; then this one's, the map last."""
     other = await make("other", 1, metric="rke", dimension=DIMENSION, kernel=GAUSSIAN)
     made = await make("x", 2, metric="rke", dimension=DIMENSION, kernel=GAUSSIAN)
-    async with open_store(server.url) as store, scoring(store) as scorer:
-        for one, generator in ((other, 0), (made, 0), (made, 1)):
+    async with scoring_at(server) as scorer:
+        for one, generator in ((other, 0), (made, 1), (made, 0)):
             await one.tell(generator, {"features": np.ones((3, DIMENSION))})
-            await scored(one, generator)
+            await scored(one)
             await quiet(scorer)
         records, experiments = scorer._tasks, scorer._experiments
-        each = records["x", 0, "rke"].bytes
+        each, room = records["x", 0, "rke"].bytes, records["x", 0, "rke"].room
         assert experiments.bytes == 2 * MAP
         for limit, cached, maps in (
-            (3 * each + 2 * MAP, 3, [("other", "rke"), ("x", "rke")]),
-            (3 * each + 2 * MAP - 1, 2, [("other", "rke"), ("x", "rke")]),
-            (2 * each + MAP, 2, [("x", "rke")]),
-            (each + MAP, 1, [("x", "rke")]),
-            (MAP, 0, [("x", "rke")]),
-            (MAP - 1, 0, []),
+            (3 * each + 2 * MAP, [("other", 0), ("x", 0), ("x", 1)], [("other", "rke"), ("x", "rke")]),
+            (3 * each + 2 * MAP - 1, [("x", 0), ("x", 1)], [("other", "rke"), ("x", "rke")]),
+            (2 * each + MAP, [("x", 0), ("x", 1)], [("x", "rke")]),
+            (each + MAP, [("x", 0)], [("x", "rke")]),
+            (MAP, [], [("x", "rke")]),
+            (MAP - 1, [], []),
         ):
             evict_beyond(records.values(), experiments, limit)
-            assert sum(one.bytes > 0 for one in records.values()) == cached
+            assert sorted(one.place for one in records.values() if one.bytes > 0) == cached
             assert sorted(experiments.cached) == maps
         assert experiments.bytes == 0
+        assert records["x", 0, "rke"].room == room > 0, "its log may still have as many bytes as its statistic had"
         experiment = records["x", 0, "rke"].experiment
         scorer._warm_bytes = 10 * MAP
         await made.tell_many(0, 1, 40)
@@ -158,6 +145,31 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
         await quiet(scorer)
         assert records["x", 0, "rke"].experiment is experiment, "what it has published is known"
         assert experiments.cached == [("x", "rke")]
+
+
+async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
+    made = await make(generators=1)
+    positions: list[int] = []
+    apply = CachedStatistic.apply
+
+    def noted(cached: CachedStatistic, entries: Sequence[LogEntry], newest: int) -> Step:
+        step = apply(cached, entries, newest)
+        positions.extend([] if step.scored is None else [step.scored.seq])
+        return step
+
+    monkeypatch.setattr(CachedStatistic, "apply", noted)
+    async with scoring_at(server, 0) as scorer:
+        for turn in range(4):
+            await made.tell_many(0, 6, seed=turn)
+            await settled(made)
+            await quiet(scorer)
+            scorer._tasks["x", 0, made.label].evict()
+            scorer._schedule(scorer._tasks["x", 0, made.label])
+            await quiet(scorer)
+            assert scorer._tasks["x", 0, made.label].bytes > 0
+            scorer._tasks["x", 0, made.label].evict()
+    assert len(positions) >= 4
+    assert len(positions) == len(set(positions))
 
 
 async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
@@ -169,7 +181,7 @@ async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis
         await make(f"x{seed}", 1, metric="rke", dimension=DIMENSION, kernel={**GAUSSIAN, "seed": seed})
         for seed in range(4)
     ]
-    async with open_store(server.url) as store, scoring(store, 0) as scorer:
+    async with scoring_at(server, 0) as scorer:
         for made in all_made:
             await tell(made, 0, 4)
 

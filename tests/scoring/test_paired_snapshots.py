@@ -1,4 +1,4 @@
-"""Paired generators: the same bits from snapshots and logs, however entries come, and whatever is missing of them."""
+"""Snapshots of generators, paired and unpaired: the same bits from any of them, and whatever the log is missing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from safetensors.torch import load
-from torch import Tensor
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
 from optimist.records import LogEntry, RetractedLog, codec
 from optimist.scoring.cached import DIGEST_BYTES, CachedStatistic
 from optimist_client import tensors
-from tests.support.logs import KINDS, Kind, entry, entry_of, log_of, retraction
+from tests.support.logs import KINDS, Kind, applied, bits_of, entry, entry_of, log_of, retraction
 
 PAIRED = {name: kind for name, kind in KINDS.items() if kind.bound == "influence"}
 FEW = ("fid past rank", "is", "rke", "conditional-vendi")
@@ -41,55 +40,45 @@ def warm_of(kind: Kind, growth: float = 0.1, **other) -> CachedStatistic:
     return CachedStatistic(kind.make(), growth, paired=True, **other)
 
 
-def apply(cached: CachedStatistic, log: Sequence[LogEntry], page: int, newest: int = 0) -> dict[int, str]:
-    """Give it the entries in pages; its estimates by position, as they are stored."""
-    made: dict[int, str] = {}
-    for at in range(0, len(log), page):
-        scored = cached.apply(log[at : at + page], newest).scored
-        if scored is not None:
-            made[scored.seq] = codec.encode(scored.estimate)
-    return made
-
-
-def state(cached: CachedStatistic) -> dict[str, bytes]:
-    return {name: _bits(tensor) for name, tensor in cached._estimator.state().items()}
-
-
-def _bits(tensor: Tensor) -> bytes:
-    return f"{tensor.dtype} {tuple(tensor.shape)} ".encode() + tensor.contiguous().numpy().tobytes()
-
-
 def pairing(stored: str) -> Pairing:
     found = codec.decode(Estimate, stored).pairing
     assert found is not None
     return found
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", PAIRED.values(), ids=PAIRED.keys())
-def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(kind: Kind):
-    log = in_order(log_of(kind, 36))
-    whole = warm_of(kind)
-    made = apply(whole, log, 1)
+EVERY = [(name, False) for name in KINDS] + [pytest.param(name, True, marks=pytest.mark.long) for name in PAIRED]
+
+
+@pytest.mark.parametrize(("name", "paired"), EVERY)
+def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(name: str, paired: bool):
+    kind = KINDS[name]
+    log = in_order(log_of(kind, 36)) if paired else log_of(kind, 36)
+    whole = CachedStatistic(kind.make(), 0.1, paired=paired)
+    made = applied(whole, log, 1)
     newest = max(made)
-    last = pairing(made[newest])
-    assert last.told == (0, sum(told.rows for told in log[:newest]))
-    assert len(last.history) > 10
-    frozen = whole.freeze()
+    assert len(made) > 12
+    assert whole.estimator.statistic.samples == sum(told.rows for told in log)
+    if paired:
+        last = pairing(made[newest])
+        assert last.told == (0, sum(told.rows for told in log[:newest]))
+        assert len(last.history) > 10
     for page, wanted in ((7, 0), (36, newest)):
-        other = warm_of(kind)
-        found = apply(other, log, page, wanted)
+        other = CachedStatistic(kind.make(), 0.1, paired=paired)
+        found = applied(other, log, page, newest=wanted)
         assert found.items() <= made.items()
-        assert newest in found
-        assert other.freeze() == frozen
-    for position in (1, 20):
-        begun = warm_of(kind)
-        apply(begun, log[:position], 4)
+        assert newest in found or not wanted
+        assert other.freeze() == whole.freeze()
+    for position in (1, 7, 25, 36):
+        begun = CachedStatistic(kind.make(), 0.1, paired=paired)
+        applied(begun, log[:position], 4, 8)
         body = begun.freeze()
-        resumed = CachedStatistic.thaw(body, position, kind.make(), 0.1, paired=True)
+        resumed = CachedStatistic.thaw(body, position, kind.make(), 0.1, paired=paired)
+        assert (resumed.seq, resumed.tail) == (position, 0)
         assert resumed.freeze() == body
-        assert apply(resumed, log[position:], 3).items() <= made.items()
-        assert state(resumed) == state(whole)
+        later = applied(resumed, log[position:], 3, 1)
+        assert later.items() <= made.items()
+        assert newest in later or position == 36
+        assert bits_of(resumed.estimator) == bits_of(whole.estimator)
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -97,7 +86,7 @@ def test_late_repeated_and_missing_indices_too(name: str):
     kind = PAIRED[name]
     log = disordered(log_of(kind, 60))
     whole = warm_of(kind, 0.0)
-    made = apply(whole, log, 1)
+    made = applied(whole, log, 1)
     found = pairing(made[60])
     again, without = log[31], log[33]
     assert found.end == sum(told.rows for told in log)
@@ -107,24 +96,10 @@ def test_late_repeated_and_missing_indices_too(name: str):
     assert len(found.history) > 8
     for position in (3, 31, 40):
         begun = warm_of(kind, 0.0)
-        apply(begun, log[:position], position)
+        applied(begun, log[:position], position)
         resumed = CachedStatistic.thaw(begun.freeze(), position, kind.make(), 0.0, paired=True)
-        assert apply(resumed, log[position:], 60).items() <= made.items()
-        assert state(resumed) == state(whole)
-
-
-@pytest.mark.parametrize("name", FEW)
-def test_estimates_differ_from_those_of_an_unpaired_generator_in_their_pairing_and_its_warnings_alone(name: str):
-    kind = PAIRED[name]
-    paired, unpaired = warm_of(kind), CachedStatistic(kind.make(), 0.1)
-    log = in_order(log_of(kind, 40))
-    found, plain = apply(paired, log, 1), apply(unpaired, log_of(kind, 40), 1)
-    assert found.keys() == plain.keys()
-    for position, stored in found.items():
-        one, other = codec.decode(Estimate, stored), codec.decode(Estimate, plain[position])
-        # Paired ones may also say what their differences lack, such as the rows of the reference.
-        assert set(other.warnings) <= set(one.warnings)
-        assert replace(one, pairing=None, warnings=()) == replace(other, warnings=())
+        assert applied(resumed, log[position:], 60).items() <= made.items()
+        assert bits_of(resumed.estimator) == bits_of(whole.estimator)
 
 
 def test_the_rows_kept_are_those_told_to_the_last_bit():
@@ -132,8 +107,8 @@ def test_the_rows_kept_are_those_told_to_the_last_bit():
     log = in_order(log_of(kind, 80))
     order = np.random.default_rng(0).permutation(80)
     cached = warm_of(kind, 1.0)
-    apply(cached, [replace(log[place], seq=seq, pick=seq) for seq, place in enumerate(order, start=1)], 10)
-    kept = cached._estimator.state()
+    applied(cached, [replace(log[place], seq=seq, pick=seq) for seq, place in enumerate(order, start=1)], 10)
+    kept = cached.estimator.state()
     for name in kind.widths:
         rows = np.concatenate([tensors.decode(told.body)[name] for told in log])[:COMMON]
         assert kept[f"paired/common/rows/{name}"].numpy().tobytes() == rows.tobytes()
@@ -145,7 +120,7 @@ def test_a_batch_that_cannot_be_read_leaves_a_gap():
     log = in_order(log_of(kind, 20))
     cached = warm_of(kind, 0.0)
     broken = [*log[:9], replace(log[9], digest="0" * 64), *log[10:]]
-    found = pairing(apply(cached, broken, 1)[20])
+    found = pairing(applied(cached, broken, 1)[20])
     first, rows = log[9].indices or (0, 0)
     assert found.told == (0, first, first + rows, sum(told.rows for told in log))
     assert np.isnan(found.influence[first : first + rows]).all()
@@ -173,7 +148,7 @@ def test_after_a_retraction_the_history_is_that_of_the_log_without_the_batch(nam
     plain = in_order(log_of(kind, 30))
     log, retracted = retracted_at(plain, 16, 9)
     whole = warm_of(kind, 0.0, retracted=retracted)
-    made = apply(whole, log, 1)
+    made = applied(whole, log, 1)
     assert min(made) == 16, "nothing is published before the retraction"
     first = (plain[8].indices or (0, 0))[0]
     assert first / 1.08 < pairing(made[16]).history[-1].samples <= first
@@ -185,13 +160,13 @@ def test_after_a_retraction_the_history_is_that_of_the_log_without_the_batch(nam
     frozen = whole.freeze()
     for page in (4, 32):
         other = warm_of(kind, 0.0, retracted=retracted)
-        assert apply(other, log, page).items() <= made.items()
+        assert applied(other, log, page).items() <= made.items()
         assert other.freeze() == frozen
     # A snapshot from before the batch stands; it was made when nobody knew of the retraction.
     begun = warm_of(kind, 0.0)
-    apply(begun, log[:8], 3)
+    applied(begun, log[:8], 3)
     resumed = CachedStatistic.thaw(begun.freeze(), 8, kind.make(), 0.0, retracted=retracted, paired=True)
-    assert apply(resumed, log[8:], 5).items() <= made.items()
+    assert applied(resumed, log[8:], 5).items() <= made.items()
     assert resumed.freeze() == frozen
 
 
@@ -201,11 +176,11 @@ def test_after_a_retraction_of_everything_indices_begin_at_0_again():
     record = retraction(13, 0)
     again = [replace(told, seq=told.seq + 13, pick=told.seq + 13) for told in log]
     cached = warm_of(kind, retracted=RetractedLog([record]))
-    made = apply(cached, [entry_of(record), *again], 25)
+    made = applied(cached, [entry_of(record), *again], 25)
     fresh = warm_of(kind)
-    expected = apply(fresh, log, 12)
+    expected = applied(fresh, log, 12)
     assert list(made.values()) == list(expected.values())
-    assert state(cached) == state(fresh)
+    assert bits_of(cached.estimator) == bits_of(fresh.estimator)
 
 
 def test_snapshots_of_paired_and_of_unpaired_generators_are_told_apart():
@@ -220,14 +195,8 @@ def test_snapshots_of_paired_and_of_unpaired_generators_are_told_apart():
         with pytest.raises(ValueError, match=r"the snapshot cannot be read|of another kind"):
             CachedStatistic.thaw(body, 6, kind.make(), 0.0, paired=paired)
     names = load(bodies[0][DIGEST_BYTES:]).keys()
-    assert {name.partition("/")[0] for name in names} == {
-        "format",
-        "meaning",
-        "samples",
-        "last_due",
-        "statistic",
-        "reservoir",
-    }
+    found = {name.partition("/")[0] for name in names}
+    assert found == {"format", "meaning", "samples", "last_due", "statistic", "reservoir"}
 
 
 def test_a_generator_that_was_told_nothing_can_be_frozen():
@@ -236,4 +205,4 @@ def test_a_generator_that_was_told_nothing_can_be_frozen():
     cached = CachedStatistic.thaw(body, 0, kind.make(), 0.1, paired=True)
     assert cached.freeze() == body
     log = in_order([entry(1, kind.arrays(3, seed=1))])
-    assert pairing(apply(cached, log, 1)[1]).end == 3
+    assert pairing(applied(cached, log, 1)[1]).end == 3

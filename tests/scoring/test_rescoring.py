@@ -11,7 +11,6 @@ import pytest
 
 from optimist.numerics.estimate import Estimate
 from optimist.records import GeneratorState, codec
-from tests.support.logs import KINDS
 from tests.support.made import Made, scoring, settled, until
 
 BIG = 40
@@ -94,23 +93,6 @@ async def test_a_generator_begins_anew_without_its_log(make):
         await made.tell_many(0, 3, seed=4)
         await made.store.retract("x", generator=0, position=(await first(made)).seq)
         assert (await settled(made)).generators[0].samples == 60 * BIG + 10
-
-
-@pytest.mark.parametrize("kind", ["is", "vendi 1", "rke"])
-async def test_every_metric_and_several_retractions(make, kind: str):
-    of = KINDS[kind]
-    given: dict[str, Any] = {"metric": of.metric, "bound": of.bound, "rescore_growth": 0.0, **of.settings}
-    given["dimension"] = next(iter(of.widths.values()))
-    made, never = [await make(name, **given) for name in ("x", "never")]
-    async with scoring(made.store):
-        positions = []
-        for seed in range(12):
-            positions.append(await made.tell(0, of.arrays(5, seed)))
-            if seed not in (0, 3, 4, 11):
-                await never.tell(0, of.arrays(5, seed))
-        for seed in (3, 11, 0, 4):
-            await made.store.retract("x", generator=0, position=positions[seed])
-        assert await numbers(made) == await numbers(never)
 
 
 async def test_a_bandwidth_that_an_absurd_batch_fixed_is_fixed_again(make):

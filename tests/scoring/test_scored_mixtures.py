@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,20 +24,24 @@ from optimist.scoring import Scorer, statistic_set
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.mixture_job import MixtureJob
 from optimist.scoring.score_job import ScoreJob
-from optimist.store import MIXTURE, EmbeddedRedis, Store, open_store
+from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client.metrics import RKE, Gaussian
-from tests.support.made import Made, held_by_another, owner_of, scoring, until
+from tests.support.made import (
+    Made,
+    go_back,
+    held_by_another,
+    kept,
+    owner_of,
+    quiet,
+    scored,
+    scoring,
+    scoring_at,
+    until,
+)
 
 KERNEL = Gaussian(sigma=2.0, features=15)
 SETTINGS: dict[str, Any] = {"metric": RKE(dimension=4, kernel=KERNEL), "rescore_growth": 0.1}
 ROWS = 100
-
-
-@asynccontextmanager
-async def a_scorer(server: EmbeddedRedis, warm_bytes: int | None = None) -> AsyncIterator[Scorer]:
-    """A scorer in this process, on connections of its own."""
-    async with open_store(server.url) as store, scoring(store, warm_bytes) as scorer:
-        yield scorer
 
 
 def rows(generator: int, place: int, count: int = ROWS) -> np.ndarray:
@@ -53,24 +56,23 @@ async def tell(made: Made, places: Sequence[int], generators: Sequence[int] = (0
             await made.tell(generator, {"features": rows(generator, place)}, start=ROWS * place)
 
 
-async def wanted(made: Made, label: str | None = None, stores: Sequence[Store] = ()) -> StoredArtefact:
+async def wanted(made: Made, label: str | None = None) -> StoredArtefact:
     """The mixture of the logs as they are now, which is asked for as the API does."""
     state = await made.store.state(made.name)
     expected = {generator.ordinal: generator.seq for generator in state.mixable}
-    asked = 0
+    mixture, asked = Artefact("mixture", label or made.label), itertools.count()
 
-    async def come() -> bool:
-        nonlocal asked
-        if asked % 25 == 0:
-            await made.store.want(made.name, Artefact("mixture", made.label if label is None else label))
-        asked += 1
-        found = await made.store.artefact(made.name, Artefact("mixture", made.label if label is None else label))
-        return found is not None and {g: part.seq for g, part in found.parts.items()} == expected
+    async def come() -> StoredArtefact | None:
+        if next(asked) % 25 == 0:
+            await made.store.want(made.name, mixture)
+        found = await made.store.artefact(made.name, mixture)
+        return found if found and {g: part.seq for g, part in found.parts.items()} == expected else None
 
-    await until(come)
-    found = await made.store.artefact(made.name, Artefact("mixture", made.label if label is None else label))
-    assert found is not None
-    return found
+    return await until(come)
+
+
+async def stored_mixture(made: Made) -> StoredArtefact | None:
+    return (await made.store.state(made.name)).mixture
 
 
 async def in_memory(
@@ -92,49 +94,28 @@ async def is_exact(made: Made, stored: StoredArtefact, label: str | None = None)
     return stored.payload.decode() == codec.encode(await in_memory(made, stored, label))
 
 
-async def scored(made: Made) -> None:
-    """When all estimates that are due are made; those of a log wait longer for their snapshot."""
-
-    async def done() -> bool:
-        return all(g.primary.estimate_seq >= g.due_seq for g in (await made.store.state(made.name)).generators)
-
-    await until(done)
-
-
-async def quiet(scorer: Scorer) -> bool:
-    return all(record.state == "idle" for record in scorer._tasks.every)
-
-
 async def test_it_is_made_when_somebody_asks_and_equals_that_of_an_evaluation(make, server: EmbeddedRedis):
     made = await make(generators=3, keep_log=True, batch_size=ROWS, **SETTINGS)
     evaluation = Evaluation(made.config.generators, metric=RKE(kernel=KERNEL), rescore_growth=0.1, policy="ucb")
-    async with a_scorer(server):
+    async with scoring_at(server):
         for places in ([0, 1, 2], [*range(3, 12)]):
             await tell(made, places)
             for place in places:
                 for generator in range(3):
                     evaluation.tell(f"g{generator}", rows(generator, place), start=ROWS * place)
-            assert (await made.store.state("x")).mixture is None
+            if places[0] == 0:
+                await scored(made)
+                assert await made.store.artefact("x", made.mixture) is None, "nobody asks for it"
+            assert await stored_mixture(made) is None, "it is no goal"
             found = await wanted(made)
             assert await is_exact(made, found)
             mixture, shown = codec.decode(Mixture, found.payload), evaluation.mixture()
             assert [one.weight for one in shown.weights] == list(mixture.weights)
-            assert (shown.score, shown.gain, shown.gain_standard_error) == (
-                mixture.score,
-                mixture.gain,
-                mixture.gain_error,
-            )
+            numbers = mixture.score, mixture.gain, mixture.gain_error
+            assert (shown.score, shown.gain, shown.gain_standard_error) == numbers
     points = await made.store.artefact_curve("x", made.mixture)
     assert [point.samples for point in points] == [9 * ROWS, 36 * ROWS]
     assert points[-1].point == curve_point(mixture, made.config.delta)
-
-
-async def test_nothing_is_made_that_nobody_asks_for(make, server: EmbeddedRedis):
-    made = await make(generators=3, batch_size=ROWS, **SETTINGS)
-    async with a_scorer(server):
-        await tell(made, [0, 1, 2])
-        await scored(made)
-        assert await made.store.artefact("x", made.mixture) is None
 
 
 @pytest.mark.long
@@ -143,7 +124,7 @@ async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: Embe
     settings = {**SETTINGS, "rescore_growth": 0.0, "goal": "mixture", "policy": policy}
     made = await make(generators=3, batch_size=ROWS, keep_log=True, **settings)
     names: list[str] = []
-    async with a_scorer(server) as scorer:
+    async with scoring_at(server) as scorer:
         for places in ([0], [1], [2], [3], [4]):
             await tell(made, places)
 
@@ -152,9 +133,8 @@ async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: Embe
                 return state.mixture is not None and not state.is_mixture_due
 
             await until(done)
-            await until(lambda: quiet(scorer))
-            mixture = (await made.store.state("x")).mixture
-            assert mixture is not None
+            await quiet(scorer)
+            mixture = await until(lambda: stored_mixture(made))
             names.append(mixture.made)
             exact = await in_memory(made, mixture, published=policy != "ogd")
             assert mixture.payload.decode() == codec.encode(exact)
@@ -209,24 +189,6 @@ async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_la
 
 
 @pytest.mark.long
-async def test_a_scorer_that_dies_is_taken_over_where_the_mixture_is_the_goal(make, server: EmbeddedRedis):
-    """Its claim runs out; the sweep of the other one finds that the mixture is due."""
-    made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
-    dead = await made.store.claim("x", MIXTURE, "dead", 4.0, made.label)
-    assert dead is not None
-    async with a_scorer(server):
-        await tell(made, [0, 1])
-
-        async def come() -> bool:
-            return (await made.store.state("x")).mixture is not None
-
-        await until(come)
-        found = (await made.store.state("x")).mixture
-        assert found is not None
-        assert await is_exact(made, found)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("warm_bytes", [0, None])
 async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
     make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, warm_bytes: int | None
@@ -234,13 +196,13 @@ async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
     """The generators are held by a scorer that makes no mixture; its snapshots trim the logs."""
     settings = {"generators": 3, "batch_size": ROWS, **SETTINGS}
     made, kept = await make("x", **settings), await make("kept", keep_log=True, **settings)
-    async with a_scorer(server) as holder:
+    async with scoring_at(server) as holder:
         hear = holder._tasks.hear
         monkeypatch.setattr(holder._tasks, "hear", lambda heard: [] if heard.wanted is not None else hear(heard))
         for each in (made, kept):
             await tell(each, range(2))
             await scored(each)
-        async with a_scorer(server, warm_bytes) as scorer:
+        async with scoring_at(server, warm_bytes) as scorer:
             for places in (range(2, 4), range(4, 66), range(66, 68)):
                 for each in (made, kept):
                     await tell(each, places)
@@ -249,7 +211,7 @@ async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
                 found, expected = await wanted(made), await wanted(kept)
                 assert found == expected
                 assert await is_exact(kept, expected)
-                await until(lambda: quiet(scorer))
+                await quiet(scorer)
                 mixtures = [scorer._tasks.mixtures[name, made.label] for name in ("x", "kept")]
                 if warm_bytes is None:
                     assert [sorted(mixture.copies) for mixture in mixtures] == [[0, 1, 2]] * 2
@@ -281,7 +243,7 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
 
     monkeypatch.setattr(statistic_set.StatisticLock, "acquire", noted)
     monkeypatch.setattr(ScoreJob, "run", checked)
-    async with a_scorer(server):
+    async with scoring_at(server):
         await tell(made, range(4))
         await scored(made)
         positions = {g.ordinal: g.seq for g in (await made.store.state("x")).generators}
@@ -291,13 +253,7 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
         await asyncio.sleep(1.5)  # a sweep goes by
         assert clashes == []
         go_on.set()
-
-        async def come() -> bool:
-            return await made.store.artefact("x", made.mixture) is not None
-
-        await until(come)
-        found = await made.store.artefact("x", made.mixture)
-        assert found is not None
+        found = await until(lambda: made.store.artefact("x", made.mixture))
         assert {g: part.seq for g, part in found.parts.items()} == positions
         assert await is_exact(made, found)
         await scored(made)
@@ -349,7 +305,7 @@ async def test_a_retracted_batch_is_in_no_mixture(make, server: EmbeddedRedis, r
     async with contextlib.AsyncExitStack() as stack:
         if not held:
             await stack.enter_async_context(held_by_another(made))
-        scorer = await stack.enter_async_context(a_scorer(server))
+        scorer = await stack.enter_async_context(scoring_at(server))
         for each in (made, never):
             for generator in (0, 1):
                 await each.tell_many(generator, 5, ROWS)
@@ -370,7 +326,7 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
     make, server: EmbeddedRedis, redis: Redis
 ):
     made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
-    async with a_scorer(server) as scorer:
+    async with scoring_at(server) as scorer:
         await tell(made, range(2))
         first = await wanted(made)
         await redis.xdel("optimist:{x}:log:1", "2-0")
@@ -378,13 +334,11 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
             record.evict()
         await tell(made, range(2, 8))
 
-        async def said() -> bool:
+        async def said() -> str | None:
             await made.store.want("x", made.mixture)
-            return (await made.store.state("x")).mixture_error is not None
+            return (await made.store.state("x")).mixture_error
 
-        await until(said)
-        note = (await made.store.state("x")).mixture_error or ""
-        assert "CorruptData: log of generator 1" in note
+        assert "CorruptData: log of generator 1" in await until(said)
         assert await made.store.artefact("x", made.mixture) == first, "the last one that could be made stands"
         await made.store.set_state("x", 1, "retired")
 
@@ -411,13 +365,9 @@ async def test_what_fails_once_is_done_again(make, server: EmbeddedRedis, monkey
             return await method(*arguments, **options)
 
         monkeypatch.setattr(Store, call, failing)
-    async with a_scorer(server):
+    async with scoring_at(server):
         await tell(made, range(2))
-
-        async def come() -> bool:
-            return (await made.store.state("x")).mixture is not None
-
-        await until(come)
+        await until(lambda: stored_mixture(made))
     assert failed == ["artefact", "put_artefact"]
 
 
@@ -427,17 +377,14 @@ async def test_batches_that_redis_lost_are_in_no_mixture(make, server: EmbeddedR
     async with contextlib.AsyncExitStack() as stack:
         if not held:
             await stack.enter_async_context(held_by_another(made))
-        await stack.enter_async_context(a_scorer(server))
+        await stack.enter_async_context(scoring_at(server))
         for generator in (0, 1):
             await made.tell_many(generator, 4, ROWS)
         await wanted(made)
-        earlier = {key: await redis.dump(key) for key in await redis.keys("optimist:{x}:*")}
+        earlier = await kept(redis)
         await made.tell_many(0, 2, ROWS, seed=1)
         lost = await wanted(made)
-        async with redis.pipeline(transaction=True) as pipeline:
-            for key, value in earlier.items():
-                pipeline.restore(key, 0, value or b"", replace=True)
-            await pipeline.execute()
+        await go_back(redis, earlier)
         await made.tell_many(0, 2, ROWS, seed=2)
         found = await wanted(made)
         assert found.parts == lost.parts
@@ -449,7 +396,7 @@ async def test_mixtures_of_watched_metrics_are_those_of_experiments_by_them_alon
     watched = RKE(label="wide", dimension=4, kernel=Gaussian(sigma=5.0, features=15))
     both = await make("x", generators=2, watch=[watched], keep_log=True, **SETTINGS)
     alone = await make("alone", generators=2, keep_log=True, **(SETTINGS | {"metric": watched}))
-    async with a_scorer(server):
+    async with scoring_at(server):
         for made in (both, alone):
             for generator in (0, 1):
                 await made.tell_many(generator, 6, ROWS)
@@ -469,7 +416,7 @@ async def test_an_experiment_that_is_deleted_as_its_mixture_is_made_leaves_nothi
         await made.store.delete_experiment("x")
         await make_of(self, *arguments)
 
-    async with a_scorer(server) as scorer:
+    async with scoring_at(server) as scorer:
         for generator in (0, 1):
             await made.tell_many(generator, 4, ROWS)
         await scored(made)
@@ -477,9 +424,10 @@ async def test_an_experiment_that_is_deleted_as_its_mixture_is_made_leaves_nothi
         await made.store.want("x", made.mixture)
 
         async def gone() -> bool:
-            return not await redis.keys("optimist:{x}:*") and await quiet(scorer)
+            return not await redis.keys("optimist:{x}:*")
 
         await until(gone)
+        await quiet(scorer)
         await asyncio.sleep(1.5)  # it sweeps once a second
         assert not await redis.keys("optimist:{x}:*")
         assert scorer.is_alive

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,16 +13,19 @@ import numpy as np
 import pytest
 from redis.asyncio import Redis
 
+from optimist.estimation.stored import routed_prompt_of
 from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
+from optimist.numerics.routing.features import contexts_to_fit, usual_distance
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import COST, ExperimentState, LogExtent, Superseded
-from optimist.scoring import Scorer, route_job
+from optimist.scoring import route_job
 from optimist.scoring.tasks import PUBLISH_EVERY
-from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
+from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store
+from optimist_client import tensors
 from optimist_client.models import Routes
-from tests.support.made import Made, held_by_another, scoring, until
+from tests.support.made import Made, held_by_another, scoring, scoring_at, settled, until
 from tests.support.routed import (
     ROUTES,
     WIDTH,
@@ -36,13 +37,6 @@ from tests.support.routed import (
     table_of_now,
     tell_routed,
 )
-
-
-@asynccontextmanager
-async def a_scorer(server: EmbeddedRedis, warm_bytes: int | None = None) -> AsyncIterator[Scorer]:
-    """A scorer in this process, on connections of its own."""
-    async with open_store(server.url) as store, scoring(store, warm_bytes) as scorer:
-        yield scorer
 
 
 async def tell(made: Made, count: int, seed: int = 0) -> None:
@@ -57,13 +51,10 @@ def made_of(state: ExperimentState) -> dict[int, LogExtent]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bandwidth", [1.5, "median"])
-async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
-    make, server: EmbeddedRedis, bandwidth: float | str
-):
-    made = await make(generators=2, keep_log=True, **{**ROUTES, "context_bandwidth": bandwidth})
+async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(make, server: EmbeddedRedis):
+    made = await make(generators=2, keep_log=True, **{**ROUTES, "context_bandwidth": "median"})
     names = set()
-    async with a_scorer(server):
+    async with scoring_at(server):
         for seed in range(3):
             await tell(made, 32, seed)
             await has_model(made)
@@ -89,10 +80,10 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
     async with contextlib.AsyncExitStack() as stack:
         if not held:
             await tell(made, 3)
-            async with a_scorer(server):  # without any estimate, no model is due
+            async with scoring_at(server):  # without any estimate, no model is due
                 await has_model(made)
             await stack.enter_async_context(held_by_another(made))
-        scorer = await stack.enter_async_context(a_scorer(server))
+        scorer = await stack.enter_async_context(scoring_at(server))
         await tell(made, 20, seed=1)
         await has_model(made)
         await made.store.retract("x", generator=0, **{what: 5})
@@ -126,7 +117,7 @@ async def test_it_is_published_every_two_seconds_at_most_and_the_last_growth_too
         return await put(store, *arguments, **options)
 
     monkeypatch.setattr(Store, "put_artefact", noted)
-    async with a_scorer(server):
+    async with scoring_at(server):
         for seed in itertools.count():
             await tell(made, 2, seed)
             await asyncio.sleep(0.05)
@@ -141,7 +132,7 @@ async def test_it_is_published_every_two_seconds_at_most_and_the_last_growth_too
 
 async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_quarter(make, server: EmbeddedRedis):
     made = await make(generators=3, costs={"g0": 1.0, "g1": 2.0, "g2": 4.0}, price=0.01, **ROUTES)
-    async with a_scorer(server):
+    async with scoring_at(server):
         await tell(made, 40)
 
         async def come() -> bool:
@@ -175,7 +166,7 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
 
 async def test_a_router_with_a_ceiling_has_its_price_in_the_table(make, server: EmbeddedRedis):
     made = await make(generators=2, costs={"g0": 1.0, "g1": 4.0}, ceiling=1.5, **ROUTES)
-    async with a_scorer(server):
+    async with scoring_at(server):
         await tell(made, 60)
         await has_model(made)
         assert await is_exact(made), "the sampled prompts, too, are those of the logs"
@@ -199,7 +190,7 @@ async def test_a_router_with_a_ceiling_has_its_price_in_the_table(make, server: 
 @pytest.mark.long
 async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, server: EmbeddedRedis, redis: Redis):
     made = await make(generators=3, keep_log=True, **ROUTES)
-    async with a_scorer(server) as scorer:
+    async with scoring_at(server) as scorer:
         await tell(made, 10)
         await has_model(made)
         await redis.xdel("optimist:{x}:log:1", "2-0")
@@ -232,13 +223,13 @@ async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
         raise StopIteration  # which no future can hold
 
     monkeypatch.setattr(route_job, "table_of", fails)
-    async with a_scorer(server):
+    async with scoring_at(server):
         await tell(made, 10)
 
-        async def is_noted() -> bool:
-            return (await made.store.state("x")).routes_error is not None
+        async def noted() -> str | None:
+            return (await made.store.state("x")).routes_error
 
-        await until(is_noted)
+        await until(noted)
         assert await is_exact(made)
         monkeypatch.undo()
         await tell(made, 1, seed=1)
@@ -248,11 +239,11 @@ async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
 
 async def test_copies_count_as_memory_and_are_dropped_first_where_there_is_little(make, server: EmbeddedRedis):
     made, other = [await make(name, generators=2, keep_log=True, **ROUTES) for name in ("x", "other")]
-    async with a_scorer(server):
+    async with scoring_at(server):
         for each in (made, other):
             await tell(each, 5)
             await has_model(each)
-    async with held_by_another(made), held_by_another(other), a_scorer(server, warm_bytes=0) as scorer:
+    async with held_by_another(made), held_by_another(other), scoring_at(server, warm_bytes=0) as scorer:
         for each in (made, other):
             await tell(each, 5, seed=1)
             await has_model(each)
@@ -280,8 +271,40 @@ async def test_a_model_under_a_claim_that_was_taken_over_is_not_published(
             raise
 
     monkeypatch.setattr(Store, "put_artefact", late)
-    async with a_scorer(server):
+    async with scoring_at(server):
         await tell(made, 10)
         await has_model(made)
         assert await is_exact(made)
     assert len(refused) == 1
+
+
+async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retraction_fixes_it_anew(make):
+    made: Made = await make(metric="mean", goal="route", context=WIDTH, context_features=8)
+    needed = contexts_to_fit("median", 2)
+    told = np.random.default_rng(1).standard_normal((2, needed + 2, WIDTH))
+    told[:, 0] *= 30.0
+    singles = told.astype(np.float32)
+
+    async def fitted() -> float:
+        found = tensors.decode(await until(made.fitted))
+        assert found["context.directions"].shape == (WIDTH, WIDTH)
+        return float(found["context.sigma"][0])
+
+    async with scoring(made.store):
+        for generator, place in itertools.product(range(2), range(needed + 2)):
+            if (generator, place) == (1, needed - 1):
+                assert await made.fitted() is None
+            await tell_routed(made, generator, [(singles[generator, place], float(place))])
+        assert await fitted() == usual_distance(np.concatenate(singles[:, :needed]))
+        state = await settled(made)
+        assert all(each.primary.estimate for each in state.generators)
+        await made.store.retract(made.name, generator=0, position=1, fits_kernels=True)
+        expected = usual_distance(np.concatenate([singles[0, 1 : needed + 1], singles[1, :needed]]))
+
+        async def is_fixed_anew() -> bool:
+            return await made.fitted() is not None and await fitted() == expected
+
+        await until(is_fixed_anew)
+        await settled(made)
+    log = await made.store.read_log(made.name, 1, 0)
+    assert [routed_prompt_of(each).prompt for each in log] == [f"prompt {row[0]:.3f}" for row in singles[1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -11,19 +12,20 @@ import numpy as np
 import pytest
 from redis.asyncio import Redis
 
-from optimist import score
+from optimist import Evaluation, score
 from optimist.estimation.question import Question
 from optimist.experiments.goals.best import ForBest
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
+from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState, Snapshot, Unavailable, codec
 from optimist.scoring.cached import SMALLEST_TAIL, CachedStatistic
 from optimist.scoring.scorer import Scorer
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import InceptionScore
-from tests.support.logs import moments_bound
-from tests.support.made import Made, scoring, settled, until
+from tests.support.logs import applied, moments_bound
+from tests.support.made import Made, estimates_by, go_back, kept, scoring, scoring_at, settled, until
 
 BIG = 100
 """Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""
@@ -41,6 +43,11 @@ async def scorers(server: EmbeddedRedis, count: int = 1) -> AsyncIterator[list[S
 
 def standing(made: Made, stored: ExperimentState, generator: int = 0) -> Any:
     return report_of(PolicyState(made.experiment, stored)).standings[generator]
+
+
+async def error_of(made: Made) -> str | None:
+    """Why generator 0 is not scored."""
+    return (await made.store.state(made.name)).generators[0].primary.scoring_error
 
 
 async def rewrite(redis: Redis, made: Made, generator: int, change: Callable[[int, dict[bytes, bytes]], bool]) -> None:
@@ -68,18 +75,43 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
         of_both = [stored.generators[generator] for stored in states]
         assert all(state.primary.snapshot_seq > 0 for state in of_both)
         whole = CachedStatistic(moments_bound(), growth, paired=True)
-        estimates, bodies = {}, {}
+        estimates: dict[int, str] = {}
+        bodies = {}
         for entry in await kept.store.read_log("kept", generator, 0, max_entries=1000):
-            step = whole.apply([entry])
+            estimates |= applied(whole, [entry], 1)
             bodies[entry.seq] = whole.freeze()
-            if step.scored is not None:
-                estimates[entry.seq] = codec.encode(step.scored.estimate)
-        assert len(bodies) == 60
+        assert len(bodies) == 60, "a kept log is not trimmed"
         for made, state in zip((kept, trimmed), of_both, strict=True):
             assert state.primary.estimate_seq == state.due_seq == max(estimates)
             assert state.primary.estimate == estimates[state.primary.estimate_seq]
             snapshot = await made.store.snapshot(made.name, generator, made.label)
             assert snapshot == Snapshot(state.primary.snapshot_seq, bodies[state.primary.snapshot_seq])
+
+
+async def tell_in_places(made: Made, places: list[int]) -> None:
+    for place in places:
+        rows = np.random.default_rng(place).standard_normal((BIG, 4))
+        await made.tell(0, {"features": rows}, start=BIG * place)
+
+
+@pytest.mark.parametrize("warm_bytes", [0, None])
+async def test_scorers_that_follow_each_other_publish_the_same_history(make, server: EmbeddedRedis, warm_bytes):
+    made = await make(generators=1, rescore_growth=0.05, keep_log=True, batch_size=BIG)
+    published: dict[int, str] = {}
+    # Two batches change places; of the third turn some are late, and one is told again in the last.
+    for places in ([0, 2, 1], [*range(3, 25)], [27, 26, 25, *range(28, 45)], [50, 44]):
+        async with scoring_at(server, warm_bytes):
+            await tell_in_places(made, places)
+            state = (await settled(made)).generators[0]
+        published[state.primary.estimate_seq] = state.primary.estimate or ""
+    assert state.primary.snapshot_seq > 0
+    expected = await estimates_by(moments_bound(), made, paired=True)
+    assert published.items() <= expected.items()
+    pairing = codec.decode(Estimate, published[max(published)]).pairing
+    assert pairing is not None
+    assert [past.samples // BIG for past in pairing.history][:3] == [1, 3, 4]
+    assert len(pairing.history) > 15
+    assert np.isfinite(pairing.influence).all()
 
 
 async def test_logs_are_trimmed_as_they_grow_and_redis_stays_small(make, server: EmbeddedRedis, redis: Redis):
@@ -100,15 +132,6 @@ async def test_logs_are_trimmed_as_they_grow_and_redis_stays_small(make, server:
     facts = await redis.hkeys("optimist:{x}:units")
     assert b"0:fid:snapshot" in facts
     assert b"0:fid:upload" not in facts
-
-
-async def test_a_kept_log_is_not_trimmed(make, server: EmbeddedRedis, redis: Redis):
-    made = await make(keep_log=True)
-    async with scorers(server):
-        await made.tell_many(0, 60, BIG)
-        stored = await settled(made)
-    assert stored.generators[0].primary.snapshot_seq > 0
-    assert await redis.xlen("optimist:{x}:log:0") == 60
 
 
 async def test_three_scorers_share_generators_and_make_nothing_twice(
@@ -180,14 +203,7 @@ async def test_one_damaged_experiment_keeps_no_other_from_being_swept(
         await settled(made)
 
 
-DAMAGE = {
-    "digest": {b"digest": b"0" * 64},
-    "body": {b"body": b"nonsense"},
-    "rows": {b"rows": b"7"},
-}
-
-
-@pytest.mark.parametrize("fields", DAMAGE.values(), ids=DAMAGE.keys())
+@pytest.mark.parametrize("fields", [{b"digest": b"0" * 64}, {b"body": b"nonsense"}, {b"rows": b"7"}])
 async def test_a_damaged_entry_is_quarantined_and_named_and_all_else_scored(
     make, server: EmbeddedRedis, redis: Redis, fields: dict[bytes, bytes]
 ):
@@ -230,11 +246,7 @@ async def test_a_hole_in_a_log_is_said_and_the_other_generator_goes_on(make, ser
     await redis.xdel("optimist:{x}:log:0", "5-0")
     async with scorers(server):
         await settled(made, but=[0])
-
-        async def said() -> bool:
-            return (await made.store.state("x")).generators[0].primary.scoring_error is not None
-
-        await until(said)
+        await until(lambda: error_of(made))
         stored = await made.store.state("x")
         warnings = standing(made, stored).warnings
         assert any("not scored: CorruptData: log of generator 0 in 'x' has 6-0 where 5-0" in line for line in warnings)
@@ -270,19 +282,14 @@ async def test_a_damaged_snapshot_is_never_scored_from(
     async with scorers(server):
         if keep_log:
             stored = await settled(made)
-            whole = CachedStatistic(moments_bound(), 0.0)
-            step = whole.apply(await made.store.read_log("x", 0, 0, max_entries=1000))
-            assert step.scored is not None
-            assert stored.generators[0].primary.estimate == codec.encode(step.scored.estimate)
+            log = await made.store.read_log("x", 0, 0, max_entries=1000)
+            [(_, estimate)] = applied(CachedStatistic(moments_bound(), 0.0), log, 1000).items()
+            assert stored.generators[0].primary.estimate == estimate
             assert stored.generators[0].primary.scoring_error is None
             return
         stored = await settled(made, but=[0])
         assert stored.generators[1].primary.estimate_seq == 42
-
-        async def said() -> bool:
-            return (await made.store.state("x")).generators[0].primary.scoring_error is not None
-
-        await until(said)
+        await until(lambda: error_of(made))
     stored = await made.store.state("x")
     assert standing(made, stored).warnings[-1].startswith("not scored: CorruptData: ")
     assert stored.generators[0].primary.estimate == before.generators[0].primary.estimate
@@ -334,20 +341,44 @@ async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: 
     assert [state.quarantined_count for state in stored.generators] == [0, 1]
 
 
+MEDIAN = {"name": "gaussian", "sigma": "median", "features": 32}
+SCALES = {"g0": 1.0, "g1": 1e29}
+
+
+@pytest.mark.filterwarnings("ignore:values over")
+async def test_the_median_bandwidth_is_that_of_an_evaluation_though_a_generator_is_absurd(make, server: EmbeddedRedis):
+    made = await make(metric="rke", dimension=4, kernel=MEDIAN)
+    evaluation = Evaluation(list(SCALES), metric="rke", kernel=MEDIAN, max_magnitude=1e40)
+    for place, (name, scale) in enumerate(SCALES.items()):
+        rng = np.random.default_rng(place)
+        for _ in range(4):
+            batch = scale * rng.standard_normal((40, 4))
+            await made.tell(place, {"features": batch})
+            evaluation.tell(name, batch)
+    async with scoring_at(server):
+        stored = await settled(made)
+    fitted = await made.fitted()
+    assert fitted is not None
+    sigma = float(tensors.decode(fitted)["kernel.sigma"][0])
+    assert sigma == evaluation._primary.question.kernels["kernel"].sigma
+    estimates = {name: json.loads(stored.generators[place].primary.estimate) for place, name in enumerate(SCALES)}
+    for name, estimate in evaluation.estimates().items():
+        assert estimate is not None
+        assert estimates[name]["value"] == pytest.approx(estimate.value, rel=1e-12, abs=1e-12)
+    assert 1.0 < sigma < 5.0
+    assert np.exp(estimates["g0"]["value"]) > 1.5
+
+
 async def test_batches_that_redis_lost_are_not_in_the_estimates(make, server: EmbeddedRedis, redis: Redis):
     # Estimates are due at 45 and 60 samples: nothing is read in between.
     made = await make(rescore_growth=0.25)
     await made.tell_many(0, 10)
     async with scorers(server):
         await settled(made, but=[1])
-        earlier = {key: await redis.dump(key) for key in await redis.keys("optimist:{x}:*")}
+        earlier = await kept(redis)
         await made.tell_many(0, 2, seed=1)
         await settled(made, but=[1])
-        # As after a crash with fsync every second: the end is gone, and its positions are given to other batches.
-        async with redis.pipeline(transaction=True) as pipeline:
-            for key, value in earlier.items():
-                pipeline.restore(key, 0, value, replace=True)
-            await pipeline.execute()
+        await go_back(redis, earlier)
         await made.tell_many(0, 2, seed=2)
         stored = await settled(made, but=[1])
     log = await made.store.read_log("x", 0, 0)

@@ -10,7 +10,6 @@ from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from redis.asyncio import Redis
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -32,12 +31,11 @@ def numbers() -> dict[str, int]:
     return found | {f"mkl {place}": int(each) for place, each in enumerate(mkl)} | {"torch": torch.get_num_threads()}
 
 
-def in_the_pool(setter: str) -> list[dict[str, int]]:
-    """`numbers` in all threads of a new scorer, before and after an estimate; another thread may have set two."""
-    if setter == "another thread":
-        another = Thread(target=threadpool_limits, args=(2,))
-        another.start()
-        another.join()
+def in_the_pool() -> list[dict[str, int]]:
+    """`numbers` in all threads of a new scorer, before and after an estimate; another thread has set two."""
+    another = Thread(target=threadpool_limits, args=(2,))
+    another.start()
+    another.join()
     pools, together = Scorer(Store(Redis()))._in_thread.pools, Barrier(3)
     rows = torch.from_numpy(np.random.default_rng(0).standard_normal((N, D)))
 
@@ -52,13 +50,10 @@ def in_the_pool(setter: str) -> list[dict[str, int]]:
     return [each for one in [pools[decides].submit(seen) for decides in (True, True, False)] for each in one.result()]
 
 
-@pytest.mark.parametrize("setter", ["nobody", "another thread"])
-def test_every_library_has_one_thread_in_the_scorers_pools(setter: str):
+def test_every_library_has_one_thread_in_the_scorers_pools():
     """In a process of its own: OpenBLAS obeys one thread of a process, the first to set it."""
     environment: dict[str, Any] = {**os.environ, "OMP_NUM_THREADS": "4"}
-    answer = subprocess.run(
-        [sys.executable, __file__, setter], env=environment, capture_output=True, text=True, timeout=120
-    )
+    answer = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert len(found) == 6
@@ -68,4 +63,4 @@ def test_every_library_has_one_thread_in_the_scorers_pools(setter: str):
 
 
 if __name__ == "__main__":
-    print(json.dumps(in_the_pool(sys.argv[1])))  # noqa: T201
+    print(json.dumps(in_the_pool()))  # noqa: T201

@@ -15,10 +15,10 @@ from optimist.estimation import stored
 from optimist.metrics import implementations
 from optimist.metrics.fid.reference import Reference
 from optimist.scoring.experiments import References
-from optimist.store import EmbeddedRedis, Store, open_store
+from optimist.store import EmbeddedRedis, Store
 from optimist_client import tensors
 from optimist_client.metrics import FID, KID, MMD, Gaussian, Metric
-from tests.support.made import Made, scoring, settled, until
+from tests.support.made import Made, scoring_at, settled, until
 
 
 def references() -> set[int]:
@@ -50,7 +50,7 @@ async def test_experiments_share_a_reference_which_goes_with_the_last_of_them(
     async def left(count: int) -> bool:
         return len(references() - before) == count
 
-    async with open_store(server.url) as own, scoring(own):
+    async with scoring_at(server):
         for turn in (0, 1):
             await told([*sharing, alone], turn)
             assert await left(2)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
-from optimist.records import Artefact, ExperimentState
+from optimist.records import Artefact, StoredArtefact, Unit
 from optimist.scoring import Scorer, fairness
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import FID, RKE, Gaussian, InceptionScore, Mean, Metric, Nystrom, Vendi
 from optimist_client.models import Modes
-from tests.support.made import Made, scoring, units_of, until
+from tests.support.made import Made, scored, scoring_at, units_of, until
 
 COLUMNS = {"features": 4, "probabilities": 11, "second": 3, "score": 1}
 WATCHED: list[Metric] = [
@@ -71,8 +72,9 @@ def columns_of(metric: Metric) -> dict[str, int]:
     return {name: COLUMNS[name] for name in metric.array_names.values()}
 
 
-async def watching(make, growth: float, **config: Any) -> Made:
-    return await make("all", rescore_growth=growth, batch_size=ROWS, columns=COLUMNS, watch=WATCHED, **config)
+async def watching(make, growth: float, name: str = "all", **config: Any) -> Made:
+    given = {"batch_size": ROWS, "columns": COLUMNS, "watch": WATCHED, **config}
+    return await make(name, rescore_growth=growth, **given)
 
 
 async def by_itself(make, growth: float, labels: Sequence[str] = LABELS) -> dict[str, Made]:
@@ -92,27 +94,12 @@ async def estimates(made: Made, label: str | None = None) -> list[tuple[int, str
     return [(unit.estimate_seq, unit.estimate) for unit in found]
 
 
-async def scored(made: Made, without: str | None = None) -> ExperimentState:
-    """When all estimates that are due are made, but those by one watched metric."""
-
-    async def done() -> bool:
-        found = (await made.store.state(made.name, all_metrics=True)).generators
-        behind = {label for g in found for label, unit in g.units.items() if unit.estimate_seq < g.due_seq}
-        return not behind - {without}
-
-    await until(done)
-    return await made.store.state(made.name)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize(("growth", "warm_bytes"), [(0.0, None), (0.1, 0)])
-async def test_each_equals_an_experiment_by_it_alone_to_the_last_bit(
-    make, second, server: EmbeddedRedis, growth: float, warm_bytes: int | None
-):
-    together, alone = await watching(make, growth), await by_itself(make, growth)
+async def test_each_equals_an_experiment_by_it_alone_to_the_last_bit(make, second, server: EmbeddedRedis):
+    together, alone = await watching(make, 0.1), await by_itself(make, 0.1)
     # The kernels are fixed by the 128 first samples of each. Two places change order, and one is told twice.
-    for places in ([0, 2, 1, 3], [4, 5, 6, 7, 7], [8]):
-        async with open_store(server.url) as store, scoring(store, warm_bytes):
+    for places, warm_bytes in (([0, 2, 1, 3], None), ([4, 5, 6, 7, 7], 0), ([8], None)):
+        async with scoring_at(server, warm_bytes):
             for made in (together, *alone.values()):
                 await tell(made, places)
             for made in (together, *alone.values()):
@@ -135,29 +122,27 @@ async def test_snapshots_of_all_sizes_and_a_log_trimmed_to_the_oldest_of_them(
         units = await units_of(together)
         return [units[0, label].snapshot_seq for label in ("fid", *LABELS)]
 
+    async def are_made(wanted: Callable[[list[int]], bool]) -> bool:
+        return wanted(await snapshots())
+
+    async def is_trimmed() -> bool:
+        return await redis.xlen("optimist:{all}:log:0") == 24 - min(await snapshots())
+
     for turn, warm_bytes in enumerate((None, 0)):
-        async with open_store(server.url) as store, scoring(store, warm_bytes):
+        async with scoring_at(server, warm_bytes):
             for made in (together, *alone.values()):
                 await tell(made, [*range(12 * turn, 12 * turn + 12)])
             for made in (together, *alone.values()):
                 await scored(made)
             if turn == 0:
-                await until(lambda: _is_true(snapshots, lambda found: found[0] > 0 and found[1] > 0))
+                await until(lambda: are_made(lambda found: found[0] > 0 and found[1] > 0))
                 assert min(await snapshots()) == 0
                 assert await redis.xlen("optimist:{all}:log:0") == 12, "one of them needs it"
             else:
-                await until(lambda: _is_true(snapshots, lambda found: min(found) > 12))
-                await until(lambda: _is_trimmed(redis, snapshots))
+                await until(lambda: are_made(lambda found: min(found) > 12))
+                await until(is_trimmed)
     for label, made in alone.items():
         assert await estimates(together, label) == await estimates(made), label
-
-
-async def _is_true(found: Callable[[], Awaitable[list[int]]], wanted: Callable[[list[int]], bool]) -> bool:
-    return wanted(await found())
-
-
-async def _is_trimmed(redis: Redis, snapshots: Callable[[], Awaitable[list[int]]]) -> bool:
-    return await redis.xlen("optimist:{all}:log:0") == 24 - min(await snapshots())
 
 
 async def test_those_that_decide_are_scored_first(make, second, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
@@ -187,91 +172,68 @@ async def test_those_that_decide_are_scored_first(make, second, server: Embedded
     assert set(order[first:]) == set(LABELS[:2])
 
 
-async def test_a_retracted_batch_counts_by_no_metric(make, second, server: EmbeddedRedis):
-    """The estimates are those of an experiment that was never told it."""
-    together = await watching(make, 0.0, keep_log=True)
-    never = await make("never", rescore_growth=0.0, batch_size=ROWS, columns=COLUMNS, watch=WATCHED)
-    async with open_store(server.url) as store, scoring(store):
+async def test_retracted_batches_count_by_no_metric(make, second, server: EmbeddedRedis):
+    """The estimates are those of an experiment that was never told them; the later one goes first."""
+    watch = [WATCHED[place] for place in (0, 2, 5, 6)]
+    together = await watching(make, 0.0, keep_log=True, watch=watch)
+    never = await watching(make, 0.0, "never", watch=watch)
+    async with scoring_at(server):
         await tell(together, [0, 1, 2, 3])
         await tell(never, [0, 1, 2, 3])
         await scored(together)
-        await together.tell(0, read_by(together, {**arrays(1, 9), "score": np.full((ROWS, 1), 9.0)}), start=9 * ROWS)
+        for place in (9, 10):
+            batch = {**arrays(1, place), "score": np.full((ROWS, 1), 9.0)}
+            await together.tell(0, read_by(together, batch), start=place * ROWS)
         await scored(together)
-        await together.store.retract("all", generator=0, position=5)
+        for position in (6, 5):
+            await together.store.retract("all", generator=0, position=position)
         await tell(together, [4])
         await tell(never, [4])
         for made in (together, never):
             await scored(made)
-    for label in ("fid", *LABELS):
+    for label in together.config.metrics:
         texts = [[json.loads(text or "") for _, text in await estimates(made, label)] for made in (together, never)]
         assert texts[0] == texts[1], label
 
 
-async def test_a_metric_whose_reference_is_gone_is_damaged_and_the_others_go_on(
-    make, second, server: EmbeddedRedis, redis: Redis
-):
-    together = await watching(make, 0.0)
-    await redis.rename("optimist:reference:second", "elsewhere")
-    await tell(together, [0, 1, 2])
-    async with open_store(server.url) as store, scoring(store):
-        stored = await scored(together, without="fid-second")
-
-        async def said() -> bool:
-            watched = await units_of(together)
-            return all(watched[generator, "fid-second"].scoring_error for generator in (0, 1))
-
-        await until(said)
-        watched = await units_of(together)
-        assert "reference 'second' is gone" in (watched[0, "fid-second"].scoring_error or "")
-        assert [generator.primary.scoring_error for generator in stored.generators] == [None, None]
-        assert [unit for unit, state in watched.items() if state.scoring_error] == [
-            (0, "fid-second"),
-            (1, "fid-second"),
-        ]
-        await redis.rename("elsewhere", "optimist:reference:second")
-        await tell(together, [3])
-        await scored(together)
-    assert not any(state.scoring_error for state in (await units_of(together)).values())
-
-
-async def test_an_estimate_that_fails_leaves_the_other_metrics(
-    make, second, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+async def test_metrics_that_cannot_be_scored_say_why_and_the_others_go_on(
+    make, second, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):
     together = await watching(make, 0.0)
     apply = CachedStatistic.apply
+    wrong = {"fid-second": "reference 'second' is gone", "is": "ArithmeticError: not finite"}
 
     def fails(cached: CachedStatistic, *arguments: Any) -> Any:
         if cached._bound.metric.name == "is":
             raise ArithmeticError("not finite")
         return apply(cached, *arguments)
 
+    async def errors() -> dict[Unit, str]:
+        return {unit: state.scoring_error for unit, state in (await units_of(together)).items() if state.scoring_error}
+
+    async def all_are_said() -> bool:
+        return (await errors()).keys() >= set(itertools.product((0, 1), wrong))
+
     monkeypatch.setattr(CachedStatistic, "apply", fails)
+    await redis.rename("optimist:reference:second", "elsewhere")
     await tell(together, [0, 1, 2])
-    async with open_store(server.url) as store, scoring(store):
-        stored = await scored(together, without="is")
-        await until(lambda: _all_damaged(together, "is"))
-    assert [generator.primary.scoring_error for generator in stored.generators] == [None, None]
-    assert (await units_of(together))[0, "is"].scoring_error == "ArithmeticError: not finite"
+    async with scoring_at(server):
+        await scored(together, *wrong)
+        await until(all_are_said)
+        assert sorted(await errors()) == sorted(itertools.product((0, 1), wrong))
+        assert all(wrong[label] in error for (_, label), error in (await errors()).items())
+        monkeypatch.undo()
+        await redis.rename("elsewhere", "optimist:reference:second")
+        await tell(together, [3])
+        await scored(together)
+    assert await errors() == {}
 
 
-async def _all_damaged(made: Made, label: str) -> bool:
-    watched = await units_of(made)
-    return all(watched[generator, label].scoring_error for generator in (0, 1))
-
-
-async def test_a_batch_that_cannot_be_read_is_quarantined_once(make, second, server: EmbeddedRedis, redis: Redis):
-    together = await watching(make, 0.0)
-    await tell(together, [0, 1, 2, 3])
-    entries = await redis.xrange("optimist:{all}:log:0")
-    await redis.delete("optimist:{all}:log:0")
-    for number, (position, fields) in enumerate(entries):
-        await redis.xadd("optimist:{all}:log:0", {**fields, b"body": b"?"} if number == 1 else fields, position)
-    async with open_store(server.url) as store, scoring(store):
-        state = (await scored(together)).generators[0]
-        assert (state.quarantined_count, [quarantined.seq for quarantined in state.quarantined]) == (1, [2])
-    for label in LABELS:
-        (_, text), _ = await estimates(together, label)
-        assert json.loads(text or "")["samples"] == 3 * ROWS, label
+async def modes_of(made: Made, label: str) -> StoredArtefact | None:
+    """The modes of generator 0, which are asked for."""
+    artefact = Artefact("modes", label, 0)
+    await made.store.want(made.name, artefact)
+    return await made.store.artefact(made.name, artefact)
 
 
 async def test_modes_of_a_watched_metric(make, second, server: EmbeddedRedis):
@@ -279,20 +241,11 @@ async def test_modes_of_a_watched_metric(make, second, server: EmbeddedRedis):
     together, alone = await watching(make, 0.0), await by_itself(make, 0.0, labels)
     for made in (together, *alone.values()):
         await tell(made, [0, 1, 2])
-    async with open_store(server.url) as store, scoring(store):
+    async with scoring_at(server):
         for label in labels:
-            for made, asked in ((together, label), (alone[label], label)):
+            found: list[StoredArtefact] = []
+            for made in (together, alone[label]):
                 await scored(made)
-
-                async def come(made: Made = made, asked: str = asked) -> bool:
-                    await made.store.want(made.name, Artefact("modes", asked, 0))
-                    return await made.store.artefact(made.name, Artefact("modes", asked, 0)) is not None
-
-                await until(come)
-            found = [
-                await together.store.artefact("all", Artefact("modes", label, 0)),
-                await alone[label].store.artefact(label, Artefact("modes", label, 0)),
-            ]
+                found.append(await until(lambda made=made, label=label: modes_of(made, label)))
             assert found[0] == found[1]
-            assert found[0] is not None
             assert Modes.model_validate_json(found[0].payload).modes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,8 @@ from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.fid.reference import Reference
-from optimist.records import LogEntry, Retraction
+from optimist.records import LogEntry, Retraction, codec
+from optimist.scoring.cached import CachedStatistic
 from optimist_client import tensors
 from optimist_client.metrics import FID
 
@@ -103,3 +105,24 @@ def log_of(kind: Kind, batches: int) -> list[LogEntry]:
 def moments_bound() -> Bound:
     """The bound of `Made`'s FID in 4 dimensions."""
     return Question(FID(reference=Reference(np.zeros(4), np.eye(4)))).bound_for({"features": 4})
+
+
+def applied(cached: CachedStatistic, log: Sequence[LogEntry], *pages: int, newest: int = 0) -> dict[int, str]:
+    """Give it the entries in pages of these sizes, again and again; its estimates by position, as they are stored."""
+    made: dict[int, str] = {}
+    left, sizes = list(log), itertools.cycle(pages)
+    while left:
+        page = next(sizes)
+        scored = cached.apply(left[:page], newest).scored
+        left = left[page:]
+        if scored is not None:
+            made[scored.seq] = codec.encode(scored.estimate)
+    return made
+
+
+def bits_of(part: Any) -> dict[str, bytes]:
+    """The state of an estimator, or of a statistic, with its types and shapes."""
+    return {
+        name: f"{tensor.dtype} {tuple(tensor.shape)} ".encode() + tensor.contiguous().numpy().tobytes()
+        for name, tensor in part.state().items()
+    }

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from optimist.metrics.bound import Bound
-from optimist.records import Artefact, Contents, ExperimentState, Unit, UnitState, codec
+from optimist.records import Artefact, Contents, ExperimentState, Unit, UnitState
 from optimist.scoring import Scorer
 from optimist.scoring.cached import SMALLEST_TAIL, CachedStatistic
 from optimist.scoring.scorer import CLAIM
-from optimist.store import DEFAULT_NAMESPACE, Store
+from optimist.store import DEFAULT_NAMESPACE, EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of
-from tests.support.logs import entry
+from tests.support.logs import applied, entry
 
 
 class Made:
@@ -69,6 +69,20 @@ class Made:
             await self.tell(generator, {"features": rng.standard_normal((rows, self.experiment.columns["features"]))})
 
 
+async def create(store: Store, experiment: Experiment, text: str = "{}", **other: Any) -> None:
+    """Create an experiment in the store as the API does."""
+    config = experiment.config
+    given: dict[str, Any] = {
+        "instance": experiment.instance,
+        "keep_log": config.keep_log,
+        "batch_size": config.batch_size if experiment.is_indexed else None,
+        "labels": list(config.metrics),
+        "mixture_growth": experiment.mixture_growth,
+        "route_growth": experiment.route_growth,
+    }
+    await store.create_experiment(config.name, text, config.generators, config.rescore_growth, **{**given, **other})
+
+
 def making(store: Store) -> Callable[..., Awaitable[Made]]:
     """A function that makes an experiment: FID in 4 dimensions unless the config says otherwise.
 
@@ -91,18 +105,7 @@ def making(store: Store) -> Callable[..., Awaitable[Made]]:
         pinned: dict[str, Any] = {"instance": f"{name}-instance"}
         pinned |= {} if columns is None else {"columns": columns}
         record = experiment_of(wanted, **pinned)
-        await its.create_experiment(
-            name,
-            record.model_dump_json(),
-            names,
-            wanted.rescore_growth,
-            instance=record.instance,
-            keep_log=wanted.keep_log,
-            batch_size=wanted.batch_size if record.is_indexed else None,
-            labels=list(wanted.metrics),
-            mixture_growth=record.mixture_growth,
-            route_growth=record.route_growth,
-        )
+        await create(its, record, record.model_dump_json())
         return Made(its, record)
 
     return made
@@ -114,20 +117,29 @@ async def owner_of(redis: Redis, unit: str) -> bytes | None:
     return token and token.rpartition(b":")[2]
 
 
+async def kept(redis: Redis) -> dict[bytes, bytes]:
+    """All keys of the experiment "x" as they are."""
+    return {key: await redis.dump(key) for key in await redis.keys("optimist:{x}:*")}  # type: ignore[misc]
+
+
+async def go_back(redis: Redis, earlier: dict[bytes, bytes]) -> None:
+    """As after a crash with fsync every second: the end is gone, and its positions are given to other batches."""
+    async with redis.pipeline(transaction=True) as pipeline:
+        for key, value in earlier.items():
+            pipeline.restore(key, 0, value, replace=True)
+        await pipeline.execute()
+
+
 async def units_of(made: Made) -> dict[Unit, UnitState]:
     """The state of every generator by every metric."""
     stored = await made.store.state(made.name, all_metrics=True)
     return {(g.ordinal, label): unit for g in stored.generators for label, unit in g.units.items()}
 
 
-async def estimates_by(bound: Bound, made: Made, generator: int = 0) -> dict[int, str]:
+async def estimates_by(bound: Bound, made: Made, generator: int = 0, *, paired: bool = False) -> dict[int, str]:
     """The estimates of a whole log by position, as they are stored."""
-    whole, found = CachedStatistic(bound, made.config.rescore_growth), {}
-    for told in await made.store.read_log(made.name, generator, 0, max_entries=1000):
-        step = whole.apply([told])
-        if step.scored is not None:
-            found[told.seq] = codec.encode(step.scored.estimate)
-    return found
+    whole = CachedStatistic(bound, made.config.rescore_growth, paired=paired)
+    return applied(whole, await made.store.read_log(made.name, generator, 0, max_entries=1000), 1)
 
 
 @asynccontextmanager
@@ -143,11 +155,41 @@ async def scoring(store: Store, warm_bytes: int | None = None, threads: int = 2)
             await task
 
 
-async def until(condition: Callable[[], Awaitable[object]], seconds: float = 120.0) -> None:
+@asynccontextmanager
+async def scoring_at(server: EmbeddedRedis, warm_bytes: int | None = None) -> AsyncIterator[Scorer]:
+    """The same, on connections of its own."""
+    async with open_store(server.url) as store, scoring(store, warm_bytes) as scorer:
+        yield scorer
+
+
+async def until(condition: Callable[[], Awaitable[Any]], seconds: float = 120.0) -> Any:
+    """What a condition comes to, once that counts as true."""
     deadline = time.monotonic() + seconds
-    while not await condition():
+    while not (found := await condition()):
         assert time.monotonic() < deadline, "waited too long"
         await asyncio.sleep(0.02)
+    return found
+
+
+async def quiet(scorer: Scorer) -> None:
+    """When it works at nothing, and nothing waits."""
+
+    async def done() -> bool:
+        return all(record.state == "idle" for record in scorer._tasks.every)
+
+    await until(done)
+
+
+async def scored(made: Made, *without: str) -> ExperimentState:
+    """When all estimates that are due are made, but those by some metrics; logs may still wait for a snapshot."""
+
+    async def done() -> bool:
+        found = (await made.store.state(made.name, all_metrics=True)).generators
+        behind = {label for g in found for label, unit in g.units.items() if unit.estimate_seq < g.due_seq}
+        return not behind - {*without}
+
+    await until(done)
+    return await made.store.state(made.name)
 
 
 async def settled(made: Made, but: Sequence[int] = ()) -> ExperimentState:
