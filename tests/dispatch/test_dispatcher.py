@@ -1,10 +1,10 @@
-"""The dispatcher works from what it knows, and that is what reading the state would show."""
+"""The dispatcher works from what it knows: how often it asks Redis, and what it notices. That what it knows is right
+shows test_dispatcher_model."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,29 +14,19 @@ from optimist.dispatch import dispatcher as dispatcher_module
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.state import PolicyState
-from optimist.records import Batch, Conflict, Contents, Exchanged, ExperimentState
+from optimist.records import Batch, Conflict, Contents, Exchanged
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Pick
 from tests.support.configs import config_of, experiment_of
 from tests.support.exchanges import claimed
-
-PROMPTS = [f"prompt {n}" for n in range(7)]
+from tests.support.made import create
 
 
 async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
-    asked = config_of(
-        **{
-            "name": "x",
-            "generators": ["a", "b", "c"],
-            "metric": "is",
-            "dimension": 10,
-            "max_wait": 0.0,
-            "batch_size": 4,
-            **config,
-        }
-    )
-    await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i", labels=["is"])
-    return Dispatcher(store, experiment_of(asked, created=0.0, instance="i"), most_open=MostOpen(1000, 1000, 1000))
+    given = {"name": "x", "generators": ["a", "b", "c"], "metric": "is", "dimension": 10, "batch_size": 4}
+    experiment = experiment_of(config_of(**{**given, "max_wait": 0.0, **config}))
+    await create(store, experiment, batch_size=None)
+    return Dispatcher(store, experiment, most_open=MostOpen(1000, 1000, 1000))
 
 
 def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:
@@ -58,43 +48,6 @@ async def calls(redis: Redis) -> int:
     """Scripts that Redis was asked to run."""
     stats = await redis.info("commandstats")
     return stats["cmdstat_evalsha"]["calls"]
-
-
-def comparable(state: ExperimentState) -> ExperimentState:
-    """What picks are made from."""
-    return replace(
-        state,
-        open_picks=[replace(pick, deadline=0.0) for pick in state.open_picks],
-        generators=[replace(one, units={"is": replace(one.primary, log_bytes=0)}) for one in state.generators],
-    )
-
-
-def known(dispatcher: Dispatcher) -> ExperimentState:
-    assert dispatcher._is_known
-    assert dispatcher._state is not None
-    return comparable(dispatcher._state.stored)
-
-
-@pytest.mark.parametrize("growth", [0.0, 0.04, 1.0])
-async def test_it_knows_what_reading_the_state_shows(store: Store, growth: float):
-    dispatcher = await make_dispatcher(store, rescore_growth=growth)
-    picks = [await first(dispatcher, worker) for worker in "uvw"]
-    for _ in range(8):
-        picks = [await round_(dispatcher, pick) for pick in picks]
-        assert known(dispatcher) == comparable(await store.state("x"))
-
-
-async def test_it_knows_which_prompts_are_handed_out(store: Store):
-    kernel = {"name": "gaussian", "sigma": 1.0, "features": 8}
-    pairs = {"metric": "conditional-vendi", "kernel": kernel, "prompt_kernel": kernel, "prompt_dimension": 2}
-    dispatcher = await make_dispatcher(store, prompts=PROMPTS, **pairs)
-    returned = await first(dispatcher, "u")
-    pick = await first(dispatcher, "v")
-    await store.give_up("x", returned.number, "")
-    for _ in range(6):
-        pick = await round_(dispatcher, pick)
-        assert known(dispatcher) == comparable(await store.state("x"))
-    assert not any(generator.returned for generator in (await store.state("x")).generators)
 
 
 async def test_a_round_asks_redis_once(store: Store, redis: Redis):
@@ -163,19 +116,16 @@ async def test_one_conflict_among_many_is_one_answer(store: Store):
     picks = [await first(dispatcher, worker) for worker in "uvw"]
     await dispatcher.tell(batch(picks[0]))
     wrong = [Batch(picks[0].number, picks[0].nonce, Contents("another", 4, b"")), batch(picks[1]), batch(picks[2])]
-    told = await _all(dispatcher, wrong)
-    assert [type(answer) for answer in told] == [Conflict, AskReply, AskReply]
-    stored = await store.state("x")
-    assert (stored.told, stored.rounds) == (3, 5)
 
-
-async def _all(dispatcher: Dispatcher, batches: list[Batch]) -> list[object]:
     async def one(told: Batch) -> AskReply:
         _, following = await dispatcher.tell(told, AskRequest(request_id=f"after-{told.pick}-{told.contents.digest}"))
         assert following is not None
         return await following
 
-    return await asyncio.gather(*map(one, batches), return_exceptions=True)
+    told = await asyncio.gather(*map(one, wrong), return_exceptions=True)
+    assert [type(answer) for answer in told] == [Conflict, AskReply, AskReply]
+    stored = await store.state("x")
+    assert (stored.told, stored.rounds) == (3, 5)
 
 
 async def test_more_asks_than_one_turn_serves_are_all_answered(store: Store):

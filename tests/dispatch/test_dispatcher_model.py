@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +18,12 @@ from optimist.experiments.assignment import MostOpen
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Contents, ExperimentState, Measures, StoreError
-from optimist.store import Store, connect, start_embedded
+from optimist.store import Store, connect
 from optimist_client.models import AskReply, AskRequest, Pick
 from optimist_client.models.picks import MOST_PICKS
 from tests.support.configs import config_of, experiment_of
 from tests.support.exchanges import claimed
+from tests.support.made import create
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}
 PAIRS = {
@@ -78,31 +77,12 @@ class World:
     """A dispatcher, and everything that happens to its experiment."""
 
     def __init__(self, redis: Redis, config: dict[str, object]) -> None:
-        fields = {
-            "name": "x",
-            "generators": ["a", "b", "c"],
-            "metric": "is",
-            "dimension": 10,
-            "max_wait": 0.0,
-        }
+        fields = {"name": "x", "generators": ["a", "b", "c"], "metric": "is", "dimension": 10, "max_wait": 0.0}
         self.config = config_of(**{**fields, "batch_size": 4, "stop": False, **config})
         self.redis, self.store = redis, Store(redis)
-        experiment = experiment_of(self.config, created=0.0, instance="i")
-        self.experiment = experiment
-        self.dispatcher = Dispatcher(self.store, experiment, MostOpen(20, 4, 1000))
+        self.experiment = experiment_of(self.config)
+        self.dispatcher = Dispatcher(self.store, self.experiment, MostOpen(20, 4, 1000))
         self.picks: dict[int, Pick] = {}
-
-    async def create(self) -> None:
-        config, size = self.config, self.config.batch_size if self.experiment.is_indexed else None
-        await self.store.create_experiment(
-            "x",
-            "{}",
-            config.generators,
-            config.rescore_growth,
-            instance="i",
-            batch_size=size,
-            labels=list(config.metrics),
-        )
 
     async def check(self) -> bool:
         """Whether the dispatcher knows the state; it is then that of the store."""
@@ -182,13 +162,7 @@ class World:
 
 
 @example(
-    steps=[
-        ("tell another batch", 0, 0),
-        ("state", 0, "paused"),
-        ("estimate", 1, 0.0),
-        ("estimate", 2, 0.0),
-        ("ask", None, 1),
-    ],
+    steps=[("state", 0, "paused"), ("estimate", 1, 0.0), ("estimate", 2, 0.0), ("ask", None, 1)],
     config={"rescore_growth": 0.0},
 )
 @example(  # another batch has told three of the four indices of the first pick
@@ -206,7 +180,10 @@ class World:
 @given(
     steps=STEPS,
     config=st.sampled_from(
-        [{"rescore_growth": 0.0}, {}, {"costs": {"a": 1.0, "b": 2.0, "c": 0.25}, "max_cost": 200.0}, PAIRS]
+        [
+            *({"rescore_growth": 0.0}, {}, PAIRS),
+            {"rescore_growth": 1.0, "costs": {"a": 1.0, "b": 2.0, "c": 0.25}, "max_cost": 200.0},
+        ]
     ),
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -215,7 +192,7 @@ def test_what_a_dispatcher_knows_is_what_reading_shows(server: Any, steps: list[
         async with connect(server.url) as redis:
             await redis.flushall()
             world = World(redis, config)
-            await world.create()
+            await create(world.store, world.experiment)
             for step in steps:
                 with contextlib.suppress(StoreError):  # another batch for a pick, the last active generator
                     await world.step(*step)
@@ -230,37 +207,29 @@ def test_what_a_dispatcher_knows_is_what_reading_shows(server: Any, steps: list[
     asyncio.run(run())
 
 
-async def test_what_a_pick_or_a_batch_leaves_is_known_without_reading(server: Any):
-    async with connect(server.url) as redis:
-        await redis.flushall()
-        world = World(redis, {"generators": ["a"], "policy": "uniform"})
-        await world.create()
+async def test_what_a_pick_or_a_batch_leaves_is_known_without_reading(redis: Redis):
+    world = World(redis, {"generators": ["a"], "policy": "uniform"})
+    await create(world.store, world.experiment)
 
-        async def given(*step: Any) -> list[tuple[int, int]]:
-            """The starts and sizes of the new picks."""
-            before = len(world.picks)
-            await world.step(*step)
-            assert await world.check()
-            return [(pick.start or 0, pick.size) for pick in list(world.picks.values())[before:]]
+    async def given(*step: Any) -> list[tuple[int, int]]:
+        """The starts and sizes of the new picks."""
+        before = len(world.picks)
+        await world.step(*step)
+        assert await world.check()
+        return [(pick.start or 0, pick.size) for pick in list(world.picks.values())[before:]]
 
-        assert await given("ask", None, 1) == [(0, 4)]
-        assert await given("tell in part", 3, 0) == [(3, 1)], "what the batch left"
-        assert await given("tell", True, 1) == [(4, 4)]
-        await world.step("control", "budget", 10)
-        assert await given("ask", None, 1) == [(8, 2)], "the budget leaves two samples"
-        await world.step("give up", 2)
-        assert await given("ask", None, 1) == [(4, 4)], "returned slices go first, the lowest before the others"
-        await world.step("give up", 4)
-        await world.step("control", "budget", 7)
-        assert await given("ask", None, 1) == [(4, 1)], "one that is larger than wanted is split"
-        await world.step("control", "budget", 1000)
-        assert await given("ask", None, 4) == [(5, 3), (10, 2), (12, 4), (16, 4)]
-        assert await given("tell in part", 1, 7) == [(11, 1)]
-        seeds = {(pick.seed - (pick.start or 0)) % 2**32 for pick in world.picks.values()}
-        assert len(seeds) == 1
-
-
-@pytest.fixture(scope="module")
-def server() -> Any:
-    with tempfile.TemporaryDirectory(prefix="od-") as directory, start_embedded(Path(directory)) as running:
-        yield running
+    assert await given("ask", None, 1) == [(0, 4)]
+    assert await given("tell in part", 3, 0) == [(3, 1)], "what the batch left"
+    assert await given("tell", True, 1) == [(4, 4)]
+    await world.step("control", "budget", 10)
+    assert await given("ask", None, 1) == [(8, 2)], "the budget leaves two samples"
+    await world.step("give up", 2)
+    assert await given("ask", None, 1) == [(4, 4)], "returned slices go first, the lowest before the others"
+    await world.step("give up", 4)
+    await world.step("control", "budget", 7)
+    assert await given("ask", None, 1) == [(4, 1)], "one that is larger than wanted is split"
+    await world.step("control", "budget", 1000)
+    assert await given("ask", None, 4) == [(5, 3), (10, 2), (12, 4), (16, 4)]
+    assert await given("tell in part", 1, 7) == [(11, 1)]
+    seeds = {(pick.seed - (pick.start or 0)) % 2**32 for pick in world.picks.values()}
+    assert len(seeds) == 1

@@ -22,6 +22,7 @@ from optimist.records import COST, Batch, Contents
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 from tests.support.configs import config_of, experiment_of
+from tests.support.made import create
 from tests.support.published_routes import WIDTH, model, put_model
 
 LONG = 50.0
@@ -36,10 +37,14 @@ def contexts(count: int = 1, seed: int = 0) -> list[list[float]]:
 class World:
     """An experiment in the store, its dispatcher, and a scorer's part played by hand."""
 
-    def __init__(self, store: Store, experiment: Experiment, most_open: MostOpen) -> None:
+    def __init__(self, store: Store, experiment: Experiment, most_open: MostOpen | None = None) -> None:
         self.store = store
         self.experiment = experiment
-        self.dispatcher = Dispatcher(store, experiment, most_open)
+        self.dispatcher = Dispatcher(store, experiment, most_open or MostOpen(1000, 1000, 1000))
+
+    def replica(self) -> World:
+        """The same with another dispatcher."""
+        return World(self.store, self.experiment)
 
     async def state(self) -> PolicyState:
         return PolicyState(self.experiment, await self.store.state("x"))
@@ -71,16 +76,9 @@ class World:
 async def made(store: Store, most_open: MostOpen | None = None, **config: object) -> World:
     given = {"metric": "mean", "goal": "route", "context": WIDTH, "context_features": 8, "context_bandwidth": 1.0}
     given |= {"name": "x", "generators": ["a", "b"], "max_wait": LONG, **config}
-    asked = config_of(**given)
-    experiment = experiment_of(asked, created=0.0, instance="i")
-    await store.create_experiment(
-        *("x", "{}", asked.generators, asked.rescore_growth),
-        instance="i",
-        labels=list(asked.metrics),
-        keep_log=asked.keep_log,
-        route_growth=experiment.route_growth,
-    )
-    return World(store, experiment, most_open or MostOpen(1000, 1000, 1000))
+    experiment = experiment_of(config_of(**given))
+    await create(store, experiment)
+    return World(store, experiment, most_open)
 
 
 def drawn(
@@ -133,9 +131,7 @@ async def test_a_pick_is_a_pure_function_of_model_context_and_number(store: Stor
     assert len({pick.generator for pick in picks}) == 2
     assert all(0.01 <= (pick.probability or 0.0) <= 0.99 for pick in picks)
     # The dispatcher of another replica chooses the same.
-    other = Dispatcher(store, world.experiment, MostOpen(1000, 1000, 1000))
-    asked = AskedContexts(np.array(rows[:5], dtype=np.float32))
-    there = (await other.ask(AskRequest(contexts=rows[:5]), "", asked)).picks
+    there = (await world.replica().ask(rows[:5])).picks
     assert [(pick.generator, pick.probability) for pick in there] == drawn(there, rows[:5], AB)
 
 
@@ -159,10 +155,7 @@ async def test_only_the_same_request_gets_its_picks_again(store: Store):
     assert [pick.number for pick in (await world.ask(rows, request_id="one")).picks] == [1, 2, 3]
     assert [pick.number for pick in (await world.ask(rows, request_id="two")).picks] == [4, 5, 6]
     # Through another replica, too.
-    other = Dispatcher(store, world.experiment, MostOpen(1000, 1000, 1000))
-    asked = AskedContexts(np.array(rows, dtype=np.float32))
-    again = await other.ask(AskRequest(worker="w", request_id="one", contexts=rows), "", asked)
-    assert again.picks == first
+    assert (await world.replica().ask(rows, request_id="one")).picks == first
 
 
 async def test_limits_leave_the_first_contexts_their_picks(store: Store):
@@ -228,11 +221,8 @@ async def test_a_ceiling_is_kept_by_a_price_of_what_was_spent(store: Store):
     before = (await world.ask(contexts(30))).picks
     assert (before[0].price or 0.0) > 0.0
     prices = [pick.price or 0.0 for pick in before]
-    for one, following in pairwise(before):
-        rises = COSTS[one.generator] > 3.0
-        assert (
-            (following.price or 0.0) >= (one.price or 0.0) if rises else (following.price or 0.0) <= (one.price or 0.0)
-        )
+    for pick, (price, following) in zip(before[:-1], pairwise(prices), strict=True):
+        assert following >= price if COSTS[pick.generator] > 3.0 else following <= price
     assert len(set(prices)) > 2
     assert {pick.costs == [1.0, 9.0] for pick in before} == {True}
     # Over many prompts the mean is the ceiling, but for what is made up for within the next prompts.
@@ -253,9 +243,7 @@ async def test_the_price_is_the_same_in_every_process_and_after_a_retraction(sto
     rows = contexts(20, seed=2)
 
     async def chosen() -> list[tuple[str, float | None, float | None]]:
-        other = Dispatcher(store, world.experiment, MostOpen(1000, 1000, 1000))
-        asked = AskedContexts(np.array(rows, dtype=np.float32))
-        picks = (await other.ask(AskRequest(contexts=rows), "", asked)).picks
+        picks = (await world.replica().ask(rows)).picks
         for pick in picks:
             await store.give_up("x", pick.number, "again", nonce=pick.nonce)
         return [(pick.generator, pick.probability, pick.price) for pick in picks]
@@ -375,13 +363,13 @@ async def test_it_knows_what_reading_the_state_shows(store: Store):
         known = world.dispatcher._state
         assert known is not None
         read = (await world.state()).stored
-        compared = [
+        one, other = (
             replace(
                 state,
                 open_picks=[],
-                generators=[replace(one, units={"": replace(one.primary, log_bytes=0)}) for one in state.generators],
+                generators=[replace(g, units={"": replace(g.primary, log_bytes=0)}) for g in state.generators],
             )
             for state in (known.stored, read)
-        ]
-        assert compared[0] == compared[1]
+        )
+        assert one == other
         assert known.arms == (await world.state()).arms
