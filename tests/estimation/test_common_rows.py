@@ -238,36 +238,25 @@ def test_with_the_default_growth_every_count_that_is_due_is_in_the_history():
     assert history == [count for count in due if count < estimator.samples][-HISTORY:]
 
 
-def test_the_history_keeps_the_newest():
-    estimator = mean_estimator()
-    n, size = 0, 2
-    for _ in range(HISTORY + 10):
-        tell(estimator, [float(n)] * size, (n, size))
-        n += size
-        size = int(n * HISTORY_GROWTH) + 1
-    made = estimator.estimate()
-    assert len(pairing(made).history) == HISTORY
-    assert pairing(made).history[-1].samples < n
-    assert stored_and_read(estimator, StreamingEstimator(estimator._bound, 0.0, True)).estimate() == made
-    tell(estimator, [0.0], (n, 1))
-    history = pairing(estimator.estimate()).history
-    assert (len(history), history[-1].samples) == (HISTORY, n)
-    assert history[:-1] == pairing(made).history[1:]
-
-
-def test_the_history_has_the_influences_that_its_estimates_had():
+def test_the_history_keeps_the_newest_with_the_influences_that_they_had():
     estimator = mean_estimator()
     had: dict[int, bytes] = {}
-    for start in range(0, 400, 20):
-        tell(estimator, [math.sin(start + i) for i in range(20)], (start, 20))
-        had[start + 20] = packed(pairing(estimator.estimate()).influence[: min(start + 20, COMMON)])
+    n, size = 0, 2
+    for _ in range(HISTORY + 10):
+        tell(estimator, [math.sin(n + i) for i in range(size)], (n, size))
+        n += size
+        size = int(n * HISTORY_GROWTH) + 1
+        had[n] = packed(pairing(estimator.estimate()).influence[: min(n, COMMON)])
     made = estimator.estimate()
-    assert len(pairing(made).history) > 15
-    assert {past.samples: past.influence for past in pairing(made).history}.items() <= had.items()
-    assert [len(past.influence) for past in pairing(made).history] == [
-        2 * min(past.samples, COMMON) for past in pairing(made).history
-    ]
+    history = pairing(made).history
+    assert (len(history), history[-1].samples < n) == (HISTORY, True)
+    assert {past.samples: past.influence for past in history}.items() <= had.items()
+    assert [len(past.influence) for past in history] == [2 * min(past.samples, COMMON) for past in history]
     assert stored_and_read(estimator, StreamingEstimator(estimator._bound, 0.0, True)).estimate() == made
+    tell(estimator, [0.0], (n, 1))
+    later = pairing(estimator.estimate()).history
+    assert (len(later), later[-1].samples) == (HISTORY, n)
+    assert later[:-1] == history[1:]
 
 
 def test_the_history_waits_while_an_index_is_missing():
@@ -309,22 +298,16 @@ def test_an_estimate_that_cannot_be_made_is_left_out_of_the_history_and_stops_no
     assert [past.samples for past in pairing(estimator.estimate()).history] == [2, 6]
 
 
-def test_no_estimate_is_made_twice():
-    metric = Mean()
-    estimator = mean_estimator(0.0, metric)
-    for start in range(0, 100, 2):
-        tell(estimator, [float(start), 1.0], (start, 2))
-        estimator.estimate()
-    assert metric.analysed == [*range(2, 102, 2)]
-
-
-def test_estimates_nobody_asks_for_are_made_where_the_history_needs_them():
+def test_no_estimate_is_made_twice_and_those_nobody_asks_for_only_where_the_history_needs_them():
     asked, silent = Mean(), Mean()
     estimators = [mean_estimator(0.02, asked), mean_estimator(0.02, silent)]
+    due = []
     for start in range(0, 600, 3):
         for estimator in estimators:
             if tell(estimator, [math.sin(start)] * 3, (start, 3)) and estimator is estimators[0]:
                 estimator.estimate()
+                due.append(start + 3)
+    assert asked.analysed == due
     assert estimators[0].estimate() == estimators[1].estimate()
     assert set(silent.analysed) < set(asked.analysed)
 

@@ -18,10 +18,10 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.features import ContextMap, ContextSettings
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Regressions, Sums
-from optimist.records import LogEntry, RetractedLog, Retraction, codec
+from optimist.records import LogEntry, RetractedLog, codec
 from optimist.scoring.cached import CachedStatistic
-from optimist_client import tensors
 from optimist_client.metrics import Mean
+from tests.support.logs import applied, bits_of, entry, entry_of, retraction
 
 COLUMNS, WIDTH = 3, 16
 CONTEXTS = ContextMap.drawn(COLUMNS, WIDTH, 1.5)
@@ -48,12 +48,9 @@ def batches(count: int, seed: int = 0, tries: int = 3) -> list[Batch]:
 
 
 def entries(told: list[Batch]) -> list[LogEntry]:
-    found: list[LogEntry] = []
-    for seq, batch in enumerate(told, start=1):
-        arrays = {"values": batch.scores}
-        body, digest = tensors.encode(arrays), tensors.digest(arrays)
-        found.append(LogEntry(seq, seq, len(batch.scores), digest, body, context=batch.prompt.pack()))
-    return found
+    return [
+        entry(seq, {"values": batch.scores}, context=batch.prompt.pack()) for seq, batch in enumerate(told, start=1)
+    ]
 
 
 def bound_of(metric: Mean | None = None):
@@ -62,8 +59,8 @@ def bound_of(metric: Mean | None = None):
 
 def fed(told: list[Batch], metric: Mean | None = None, ordinal: int = 0) -> StreamingEstimator:
     estimator = StreamingEstimator(bound_of(metric), 0.1, contexts=CONTEXTS, ordinal=ordinal)
-    for entry in entries(told):
-        assert not take(estimator, entry).unreadable
+    for each in entries(told):
+        assert not take(estimator, each).unreadable
     return estimator
 
 
@@ -110,28 +107,23 @@ def test_sums_are_those_of_every_row_with_the_context_of_its_batch_in_any_order(
 
 def test_batches_without_a_context_that_fits_are_quarantined_and_change_nothing_else():
     told = entries(batches(6))
-    estimator, expected = (
-        StreamingEstimator(bound_of(), 0.1, contexts=CONTEXTS),
-        StreamingEstimator(bound_of(), 0.1, contexts=CONTEXTS),
-    )
+    estimator, expected = (StreamingEstimator(bound_of(), 0.1, contexts=CONTEXTS) for _ in range(2))
     wide = RoutedPrompt(np.ones(COLUMNS + 1, dtype=np.float32)).pack()
     damaged = {3: b"", 4: wide, 5: told[4].context[:10]}
-    for entry in told:
-        found = take(estimator, replace(entry, context=damaged.get(entry.seq, entry.context)))
-        assert bool(found.unreadable) == (entry.seq in damaged)
-        if entry.seq in damaged:
+    for each in told:
+        found = take(estimator, replace(each, context=damaged.get(each.seq, each.context)))
+        assert bool(found.unreadable) == (each.seq in damaged)
+        if each.seq in damaged:
             assert "context" in found.unreadable or "prompt" in found.unreadable or "buffer" in found.unreadable
-            expected.skip(entry.rows)
+            expected.skip(each.rows)
         else:
-            take(expected, entry)
-    assert all(
-        torch.equal(one.nan_to_num(), expected.state()[name].nan_to_num()) for name, one in estimator.state().items()
-    )
+            take(expected, each)
+    assert bits_of(estimator) == bits_of(expected)
     with pytest.raises(ValueError, match="expected 3 finite numbers"):
         estimator.add(
             {"values": torch.ones(1, 1)}, ["a"], routed=RoutedPrompt(np.full(COLUMNS, np.nan, dtype=np.float32))
         )
-    assert moments_of(estimator).samples == sum(entry.rows for entry in told if entry.seq not in damaged)
+    assert moments_of(estimator).samples == sum(each.rows for each in told if each.seq not in damaged)
     # A metric that is only watched leaves the context alone.
     assert not take(StreamingEstimator(bound_of(), 0.1), replace(told[0], context=b"?")).unreadable
 
@@ -147,8 +139,7 @@ def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
     frozen = whole.freeze()
     for position in (1, 5, 30, 60):
         begun = warm_of()
-        for entry in log[:position]:
-            begun.apply([entry])
+        applied(begun, log[:position], 1)
         body = begun.freeze()
         resumed = CachedStatistic.thaw(body, position, bound_of(), 0.1, contexts=CONTEXTS, ordinal=2)
         assert resumed.freeze() == body
@@ -162,9 +153,9 @@ def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
 def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
     told = batches(30)
     log = entries(told)
-    record = Retraction(2, 31, 9, 0, 9, 1, 1, "", 0.0, "", 30, False, "0" * 40)
+    record = retraction(31, 9)
     cached = warm_of(RetractedLog([record]))
-    cached.apply([*log, LogEntry(31, 0, 0, record.digest, b"", is_retraction=True)])
+    cached.apply([*log, entry_of(record)])
     without = fed([*told[:8], *told[9:]], ordinal=2)
     found, expected = cached.estimator.routed, without.routed
     assert found is not None
