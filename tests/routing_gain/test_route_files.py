@@ -21,6 +21,7 @@ from tests.support.commands import invoked
 KINDS = ("python", "java to c++", "sql")
 SUCCESS = np.array([[0.95, 0.3], [0.4, 0.9], [0.7, 0.7]])
 """Of two generators on three kinds of task."""
+PLAYED = ["simulate", "--goal", "route", "--features"]
 
 
 def tasks(seed: int, count: int = 500) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -65,15 +66,6 @@ def test_the_gain_of_a_log_allows_for_who_got_which_prompt():
     assert 0.4 < np.sqrt(np.square(off).mean()) < 1.6
 
 
-def test_a_table_with_gaps_counts_what_is_there():
-    contexts, _, scores = tasks(3)
-    holes = np.random.default_rng(0).random(scores.shape) < 0.3
-    holes[holes.all(1)] = False
-    found = route_gain(ScoredPrompts.from_table(contexts, np.where(holes, np.nan, scores)), features=64)
-    assert found.basis == "scores"
-    assert (found.lower or 0.0) > 0.05
-
-
 def test_missing_scores_make_the_gain_neither_larger_nor_smaller():
     full, gaps = [], []
     for seed in range(8):
@@ -82,6 +74,8 @@ def test_missing_scores_make_the_gain_neither_larger_nor_smaller():
         holes[holes.all(1)] = False
         for found, kept in ((full, scores), (gaps, np.where(holes, np.nan, scores))):
             found.append(route_gain(ScoredPrompts.from_table(contexts, kept), features=64))
+    assert {one.basis for one in gaps} == {"scores"}
+    assert min(one.lower for one in gaps) > 0.05
     apart = [some.gain - every.gain for some, every in zip(gaps, full, strict=True)]
     error = np.sqrt(np.mean([one.error**2 for one in gaps]) / len(gaps))
     assert abs(np.mean(apart)) < 2.0 * error
@@ -234,7 +228,7 @@ def test_a_file_that_is_none_and_a_price_without_costs(tmp_path: Path):
 def test_policies_are_played_on_a_file(tmp_path: Path):
     contexts, _, scores = tasks(8, 400)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"])
-    command = ["simulate", "--goal", "route", "--features", str(file), "--trials", "2", "--json"]
+    command = [*PLAYED, file, "--trials", "2", "--json"]
     shown = invoked(*command, code=0)
     answer = json.loads(shown.stdout)
     rows, answer = {row["policy"]: row for row in answer}, answer[0]
@@ -250,19 +244,7 @@ def test_policies_are_played_on_a_file(tmp_path: Path):
 def test_prices_and_tries_are_played(tmp_path: Path):
     contexts, kinds, _ = tasks(8, 300)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=SUCCESS[kinds], names=["ada", "bob"], costs=[4.0, 1.0])
-    command = [
-        "simulate",
-        "--goal",
-        "route",
-        "--features",
-        str(file),
-        "--trials",
-        "1",
-        "--price",
-        "0.05",
-        "--tries",
-        "3",
-    ]
+    command = [*PLAYED, file, "--trials", "1", "--price", "0.05", "--tries", "3"]
     command += ["--policy", "optimistic", "--policy", "promptwise", "--policy", "best-single"]
     shown, played = (invoked(*command, *more) for more in ([], ["--json"]))
     assert shown.exit_code == 0, shown.output
@@ -281,7 +263,7 @@ def test_prices_and_tries_are_played(tmp_path: Path):
     assert "with the dearest" in " ".join(shown.output.split())
     numbers = saved(tmp_path / "numbers.npz", contexts=CONTEXTS, scores=SCORES)
     for options, expected in ((["--tries", "2"], "scores from 0 to 1"), (["--price", "1"], "there are none")):
-        wrong = invoked("simulate", "--goal", "route", "--features", numbers, *options)
+        wrong = invoked(*PLAYED, numbers, *options)
         assert expected in " ".join(wrong.output.replace("│", " ").split())
 
 
@@ -302,7 +284,7 @@ def test_a_budget_is_kept_on_a_file(tmp_path: Path):
     assert single - 1e-9 <= routed < single + 0.005
     assert share.gain.cost is not None
     assert share.gain.cost < kept.gain.cost
-    for command in (["route", str(file)], ["simulate", "--goal", "route", "--features", str(file), "--trials", "1"]):
+    for command in (["route", file], [*PLAYED, file, "--trials", "1"]):
         shown = invoked(*command, "--ceiling", "2", code=0)
         said = " ".join(shown.output.split())
         assert ("to keep the budget" if command[0] == "route" else "Best fixed mixture at a mean cost of 2: ") in said
@@ -324,20 +306,30 @@ def test_a_ceiling_is_kept_where_policies_are_played(tmp_path: Path):
         simulate(known, goal="route", policies="uniform", ceiling=2.0)
 
 
+NO_COSTS = "ceiling, at_least: expected a cost of each generator, and there are none"
+WRONG_BUDGETS = [
+    (["--ceiling", "2"], NO_COSTS),
+    (["--at-least", "0.9"], NO_COSTS),
+    (["--ceiling", "2", "--at-least", "0.9"], "ceiling, at_least: expected one of them"),
+    (["--at-least", "1.5"], "at_least: expected a part of the best single generator's mean"),
+]
+
+
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("command", "options", "expected"),
     [
-        (["--ceiling", "2"], "ceiling, at_least: expected a cost of each generator, and there are none"),
-        (["--at-least", "0.9"], "ceiling, at_least: expected a cost of each generator, and there are none"),
-        (["--ceiling", "2", "--at-least", "0.9"], "ceiling, at_least: expected one of them"),
-        (["--at-least", "1.5"], "at_least: expected a part of the best single generator's mean"),
+        *((command, *wrong) for command in (["route"], PLAYED) for wrong in WRONG_BUDGETS),
+        (PLAYED, ["--policy", "best"], "policy 'best': expected one of optimistic, "),
+        (PLAYED, ["--metric", "fid"], "metric: the goal 'route' takes at_least, ceiling, price, tries"),
+        (PLAYED, ["--csv", "/none/there.csv"], "expected a file in an existing folder"),
+        (PLAYED, [], "some are missing"),
     ],
 )
-@pytest.mark.parametrize("command", ["route", "simulate"])
-def test_a_wrong_budget_is_said_in_words(tmp_path: Path, command: str, options: list[str], expected: str):
-    file = str(saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES))
-    asked = ["route", file] if command == "route" else ["simulate", "--goal", "route", "--features", file]
-    shown = invoked(*asked, *options)
+def test_what_cannot_be_done_is_said_in_words(tmp_path: Path, command: list[str], options: list[str], expected: str):
+    scores = SCORES.copy()
+    if not options:
+        scores[3, 1] = np.nan
+    shown = invoked(*command, saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=scores), *options)
     assert shown.exit_code != 0
     assert expected in " ".join(shown.output.replace("│", " ").split())
 
@@ -348,29 +340,6 @@ def test_a_budget_that_costs_or_scores_do_not_fit_is_said_in_words():
         known.costs_of_budget(0.5, None)
     with pytest.raises(FixError, match="at_least: is a part of scores that are never negative; found -"):
         known.costs_of_budget(None, 0.9)
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--policy", "best"], "policy 'best': expected one of optimistic, "),
-        (["--metric", "fid"], "metric: the goal 'route' takes at_least, ceiling, price, tries"),
-        (["--csv", "/none/there.csv"], "expected a file in an existing folder"),
-    ],
-)
-def test_what_cannot_be_played_is_said_in_words(tmp_path: Path, options: list[str], expected: str):
-    file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES)
-    shown = invoked("simulate", "--goal", "route", "--features", file, *options)
-    assert shown.exit_code != 0
-    assert expected in " ".join(shown.output.replace("│", " ").split())
-
-
-def test_a_table_with_gaps_is_not_played(tmp_path: Path):
-    holes = SCORES.copy()
-    holes[3, 1] = np.nan
-    file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=holes)
-    shown = invoked("simulate", "--goal", "route", "--features", file)
-    assert "some are missing" in shown.output
 
 
 def rows_of(contexts: np.ndarray, kinds: np.ndarray, scores: np.ndarray, name: str) -> list[dict[str, Any]]:

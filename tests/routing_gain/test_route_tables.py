@@ -128,15 +128,12 @@ def test_without_probabilities_the_gain_is_by_the_model():
     assert all(kind.gain_standard_error is None and kind.lead_standard_error is None for kind in made.types)
 
 
-def test_a_log_without_overlap_says_so():
+def test_a_log_without_overlap_or_with_few_rows_says_so():
     rows = told()
     made = table(replace(rows, probability=np.full(len(rows.score), np.nan)))
     assert made.basis == "model"
     assert any("by chance" in warning for warning in made.warnings)
-
-
-def test_few_rows_give_means_and_a_warning():
-    made = table(_first(told(), 6))
+    made = table(_first(rows, 6))
     assert made.gain is None
     assert made.types == []
     assert made.prompts == 6
@@ -163,14 +160,7 @@ def test_generators_without_samples_are_named():
 
 
 def _first(rows: RoutedRows, count: int) -> RoutedRows:
-    generator, score = rows.generator[:count], rows.score[:count]
-    return RoutedRows(
-        contexts=rows.contexts[:count],
-        generator=generator,
-        score=score,
-        probability=rows.probability[:count],
-        pick=rows.pick[:count],
-        prompts=rows.prompts[:count],
-        samples=np.bincount(generator, minlength=3),
-        sums=np.bincount(generator, weights=score, minlength=3).astype(np.float64),
-    )
+    names = "contexts", "generator", "score", "probability", "pick", "prompts"
+    found = replace(rows, **{name: getattr(rows, name)[:count] for name in names})
+    sums = np.bincount(found.generator, weights=found.score, minlength=3).astype(np.float64)
+    return replace(found, samples=np.bincount(found.generator, minlength=3), sums=sums)
