@@ -154,13 +154,44 @@ def test_jackknives_of_as_many_rows_are_compared_themselves():
     assert wrong == pytest.approx(np.sqrt(2.0))
 
 
-def test_samples_told_out_of_order_have_no_jackknife():
-    """Their groups are of other indices than those of another generator."""
+def test_the_groups_of_a_jackknife_are_those_of_the_indices():
+    """So generators whose batches came in different orders have the same groups."""
     in_order, out_of_order = told(ROWS[0][:30], [10] * 3), told(ROWS[0][:30], [10] * 3, [1, 0, 2])
     assert in_order.pairing is not None
-    assert len(in_order.pairing.jackknife) == 10
     assert out_of_order.pairing is not None
-    assert out_of_order.pairing.jackknife == ()
+    assert out_of_order.pairing.jackknife == pytest.approx(in_order.pairing.jackknife, rel=1e-5)
+    with_a_gap = told(ROWS[0][:33], [10, 5, 8, 10], [3, 0, 2]).pairing
+    assert with_a_gap is not None
+    indices = np.array([*range(10), *range(15, 33)])
+    expected = []
+    for group in range(10):
+        statistic = METRIC.statistic()
+        statistic.update(ROWS[0][indices[indices % 10 != group]])
+        expected.append(METRIC.analyse(statistic).estimate)
+    assert with_a_gap.jackknife == pytest.approx(expected - np.mean(expected), rel=1e-6)
+
+
+def test_where_indices_are_missing_the_jackknife_is_that_of_the_difference_without_them():
+    """b lacks the indices 20 to 29. What these have added to a is taken out, of the jackknife as of the difference."""
+    rng = np.random.default_rng(3)
+    one, other = correlated(0.99, 40)
+    lacking = np.isin(np.arange(40), range(20, 30))
+    d_a = rng.standard_normal(10)
+    d_b = d_a + 0.8 * rng.standard_normal(10)
+    d_a, d_b = d_a - d_a.mean(), d_b - d_b.mean()
+    a = estimate(0.3, 2.0, 2.0, 40, pairing(one, 40, jackknife=tuple(d_a)))
+    told_of_b = (0, 20, 30, 40)
+    b = estimate(0.0, 2.0, 2.0, 30, pairing(np.where(lacking, np.nan, other), 30, told=told_of_b, jackknife=tuple(d_b)))
+    found = contrasts_of([a, b])
+    u = one[~lacking].mean() - one.mean()
+    weight = (found.against(1).differences[0] - 0.3) / u
+    assert 0.5 < weight < 1.5
+    left = [np.arange(40) % 10 != group for group in range(10)]
+    u_without = np.array([one[~lacking & each].mean() - one[each].mean() for each in left])
+    deviations = d_a - d_b + weight * (u_without - u_without.mean())
+    assert found.errors(1, "stopping")[0] == pytest.approx(np.sqrt(0.9 * np.square(deviations).sum()), rel=1e-5)
+    plain = [replace(each, pairing=replace(each.pairing, jackknife=())) for each in (a, b) if each.pairing]
+    assert contrasts_of(plain).errors(1, "stopping")[0] < found.errors(1, "stopping")[0]
 
 
 def test_the_newest_jackknives_are_kept_and_stored():

@@ -23,6 +23,7 @@ from optimist.numerics.pairing import (
     HISTORY_GROWTH,
     INTERVALS,
     JACKKNIFE_HISTORY,
+    JACKKNIFE_ROWS,
     LARGEST_INDEX,
     LATER,
     Earlier,
@@ -30,7 +31,6 @@ from optimist.numerics.pairing import (
     history_of,
     intervals_of,
     jackknife_array,
-    jackknife_rows,
     joined,
     most_common,
     packed,
@@ -170,15 +170,14 @@ class Paired(Stateful):
     after a retraction the log is applied again without them, and the history begins anew.
     """
 
-    held = ("_common", "_ordered", "_is_ordered", "_newest", "_last")
+    held = ("_common", "_first", "_newest", "_last")
 
     def __init__(self, bound: InfluenceBound, statistic: Statistic, common: int | None = None) -> None:
         """common: of how many first indices the rows are kept; None: as the service does."""
         self._bound = bound
         self._common = CommonRows(bound.metric.widths, statistic.list_length is not None, common)
         self._history: list[Earlier] = []
-        self._ordered = 0  # first samples that were told in order of their indices, from 0 on
-        self._is_ordered = True  # whether all were
+        self._first: list[int] = []  # the indices of the first samples in log order, -1 of one that has none
         self._newest: list[int] = []  # the indices of the newest samples in log order, -1 of one that has none
         self._last = 0  # samples at the last count of the history, also where no estimate could join it
 
@@ -190,13 +189,10 @@ class Paired(Stateful):
         """Add a batch as `CommonRows.add` does."""
         self._common.add(batch, indices, listed)
         rows = len(next(iter(batch.values())))
-        for first, count in runs_of(indices or ()):
-            self._is_ordered &= first == self._ordered
-            self._ordered += count if self._is_ordered else 0
-            rows -= count
-        self._is_ordered &= rows == 0
         told = [index for first, count in runs_of(indices or ()) for index in range(first, first + count)]
-        self._newest = [*self._newest, *told, *([-1] * rows)][-LATER:]
+        told += [-1] * (rows - len(told))
+        self._first += told[: JACKKNIFE_ROWS - len(self._first)]
+        self._newest = [*self._newest, *told][-LATER:]
 
     def common(self) -> Indexed:
         """The common rows and their indices, as `CommonRows.rows` has them."""
@@ -205,7 +201,7 @@ class Paired(Stateful):
     def estimate(self, statistic: Statistic) -> Estimate:
         """The estimate, with a `Pairing` if the metric knows the influence of the common rows. Raises as bounds do."""
         indices, rows = self._common.rows()
-        found = self._bound.estimate(statistic, rows if len(indices) else None)
+        found = self._bound.estimate(statistic, rows | {"first": torch.tensor(self._first)} if len(indices) else None)
         if found.pairing is None:
             return found
         history = [past for past in self._history if past.samples < statistic.samples]
@@ -218,8 +214,6 @@ class Paired(Stateful):
             told=told if len(told) <= 2 * INTERVALS else (*told[:2], *told[2 - 2 * INTERVALS :]),
             later=later,
             later_told=later_told,
-            # Otherwise its groups are of other indices than those of other generators.
-            jackknife=found.pairing.jackknife if self._ordered >= jackknife_rows(statistic.samples) else (),
             history=tuple(history[-HISTORY:]),
         )
         return replace(found, pairing=pairing)

@@ -172,7 +172,8 @@ class Score:
         """The de-biased value and its errors, from 2 samples on. Raises FixError on fewer and as `check` does.
 
         common: rows among those that the statistic has seen, whose `influence` is wanted: by it generators of the same
-        seeds can be compared. Where a metric does not know it, generators count as independent.
+        seeds can be compared. Where a metric does not know it, generators count as independent. "first" beside them has
+        the indices (k,) of the first samples in log order, −1 of one that has none.
         """
         raise NotImplementedError
 

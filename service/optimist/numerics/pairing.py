@@ -86,7 +86,8 @@ HISTORY_NUMBERS = 5
 """Numbers of an earlier estimate, in `history_array`."""
 JACKKNIFE_HISTORY = 8
 """Newest estimates of the history whose jackknife is kept."""
-_JACKKNIFE_ROWS = 300
+JACKKNIFE_ROWS = 300
+"""The most first samples that a jackknife takes."""
 _JACKKNIFE_GROWTH = 1.2
 
 
@@ -101,7 +102,7 @@ def jackknife_rows(samples: int) -> int:
 
     Two jackknives can be compared where this is the same. In steps, one of them serves many estimates.
     """
-    rows = _JACKKNIFE_ROWS
+    rows = JACKKNIFE_ROWS
     while rows > max(samples, 100):
         rows = int(rows / _JACKKNIFE_GROWTH)
     return min(rows, samples)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.pairing import COMMON, Pairing, unpacked
+from optimist.numerics.pairing import COMMON, JACKKNIFE_GROUPS, Pairing, unpacked
 from optimist.numerics.skewness import skewness
 
 FEWEST_COMMON = 10
@@ -105,6 +105,19 @@ class Influences:
         m, mine, _ = self.shared(base)
         return (self.counts - m)[rows], -mine[rows]
 
+    def moved_without_groups(self, first: NDArray[np.int64], base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
+        """u (`Side.moved`) without each of ten groups of indices, about the mean of the ten: two arrays (·, 10), of the
+        rows `at` compared with `base`, and of `base` compared with them.
+
+        first: how many samples of each are taken (k,), those of the least indices.
+        """
+        told = self._told * (self._told.cumsum(axis=1) <= first[:, None])
+        shared = told[at] * told[base]
+        sides = (told[at], self._known[at]), (told[[base]], self._known[[base]])
+        means = [(_means_without_groups(shared, known), _means_without_groups(own, known)) for own, known in sides]
+        of_each, of_base = (of_shared - of_all for of_shared, of_all in means)
+        return of_each - of_each.mean(axis=1, keepdims=True), of_base - of_base.mean(axis=1, keepdims=True)
+
     def skewness(self, base: int) -> Array:
         """The skewness (k,) of the difference of influences from those of `base`, over the indices that both have."""
         both = self._told * self._told[base] > 0.0
@@ -126,6 +139,16 @@ def effective(rho: Array, first: Array, first_other: Array, overlap: Array) -> A
 def _products(rows: Array, row: Array) -> Array:
     # Not by BLAS, whose sums depend on the number of rows: a contrast is the same to the last bit in every company.
     return np.einsum("ij,j->i", rows, row)
+
+
+def _means_without_groups(weights: Array, values: Array) -> Array:
+    """The weighted means of rows of values (k, m) without the indices of each group (k, 10)."""
+    sums, counts = (
+        rows.sum(axis=1)[:, None]
+        - np.stack([rows[:, at::JACKKNIFE_GROUPS].sum(axis=1) for at in range(JACKKNIFE_GROUPS)], 1)
+        for rows in (weights * values, weights)
+    )
+    return sums / np.maximum(counts, 1.0)
 
 
 def _varied(squares: Array, sums: Array, m: Array) -> Array:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,7 @@ class Columns:
         self.jackknife_rows = np.array([jackknife_rows(n) for n in self.counts])
         jackknives = [p.jackknife for p in self.pairings]
         self.jackknives = _weighed(jackknives, self.counts) if any(jackknives) else None
+        self.jackknife_weights = _jackknife_weights(self.counts)
         self.means = moments_of(estimates, sign, self.stopping.sampled)
         is_skewed = [p.skewness is not None for p in self.pairings]
         self.is_skewed = np.array(is_skewed) if self.means is None else np.ones(len(is_skewed), bool)
@@ -167,6 +168,14 @@ class _Variances:
         return np.where((is_paired | (added > 0.0)) & np.isfinite(found), found, 1.0).tolist()
 
 
+class Moved(NamedTuple):
+    """The places of the differences that λ_a u_a − λ_b u_b was added to, and the weights λ of each and of the base."""
+
+    at: NDArray[np.int64]
+    of_each: Array
+    of_base: Array
+
+
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def compared(columns: Columns, base: int, influences: Influences) -> Against:
     """The contrasts of k paired estimates, which have these influences, with the one at `base`.
@@ -177,13 +186,7 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
     between = _Differences.of(columns, base, influences)
     rho, parts, variances, shared = between.rho, between.parts, between.variances, between.shared
     controlled = between.control()
-    between.use_common_indices()
-    if columns.jackknives is not None:
-        # What the influences do not see, as they are linearised, the jackknives do (decisions.md §3).
-        is_same = columns.jackknife_rows == columns.jackknife_rows[base]
-        is_same[controlled] = False
-        counted = np.minimum(_by_jackknives(columns.jackknives, columns.jackknives[base]), parts[1].own + parts[1].each)
-        variances[1] = np.where(is_same, np.fmax(variances[1], counted), variances[1])
+    between.compare_jackknives(controlled, between.use_common_indices())
     variances[1] *= between.factors_by_rare_rows()
     # Rows that both may lack say nothing of how alike the two are (decisions.md §3).
     lacking = columns.missing * columns.missing[base] * variances[1]
@@ -315,23 +318,23 @@ class _Differences:
             variances[at] = controlled
         return compared_at
 
-    def use_common_indices(self) -> None:
+    def use_common_indices(self) -> Moved | None:
         """Put the differences and sampling variances in their places where one of the two lacks indices and ρ_L > 0.
 
         D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors. How
         large a systematic part is and of which sign, is known by the samples of each, which are others here: parts that
-        have a sign have in common what the samples have.
+        have a sign have in common what the samples have. Returns what was taken out, if anything was.
         """
         columns, base, rho = self.columns, self.base, self.rho
         is_whole = columns.indices.are_whole
         if is_whole.all():
-            return
+            return None
         spread = columns.first * columns.selection.sampled
         incomplete = ~(is_whole & is_whole[base])
         may = (rho > 0.0) & incomplete & (self.common >= FEWEST_COMMON)
         at = np.flatnonzero(may & (spread > 0.0) & (spread[base] > 0.0))
         if not len(at):
-            return
+            return None
         m, r = self.common[at], rho[at]
         a, b = columns.indices.sides(self.influences, m, base, at)
         # Of both kinds of errors at once (2, ·).
@@ -344,6 +347,29 @@ class _Differences:
         for of, shared in zip((columns.selection, columns.stopping), self.shared, strict=True):
             both = of.systematic[at] + of.systematic[base]
             shared[at] = np.where(of.signed[at] * of.signed[base] != 0.0, alike * both, shared[at])
+        return Moved(at, *taken)
+
+    def compare_jackknives(self, controlled: list[int], moved: Moved | None) -> None:
+        """Make the sampling variances for stopping at least those by the jackknives, but at the `controlled` places.
+
+        What influences do not see, as they are linearised, the jackknives do. Where indices are missing, that is the
+        jackknife of D: u is without the same groups.
+        """
+        columns, base, variances = self.columns, self.base, self.variances
+        if columns.jackknives is None:
+            return
+        deviations = columns.jackknives - columns.jackknives[base]
+        is_same = columns.jackknife_rows == columns.jackknife_rows[base]
+        is_same[controlled] = False
+        if moved is not None:
+            at = moved.at
+            is_same[at] = True  # u takes out what only one of them has
+            of_a, of_b = self.influences.moved_without_groups(columns.jackknife_rows, base, at)
+            weights = columns.jackknife_weights
+            deviations[at] += (moved.of_each * weights[at])[:, None] * of_a
+            deviations[at] -= (moved.of_base * weights[base])[:, None] * of_b
+        counted = np.minimum(np.square(deviations).sum(axis=1), self.parts[1].own + self.parts[1].each)
+        variances[1] = np.where(is_same, np.fmax(variances[1], counted), variances[1])
 
 
 def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
@@ -357,9 +383,13 @@ def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
 
 def _weighed(jackknives: Sequence[tuple[float, ...]], samples: Sequence[int]) -> Array:
     """Jackknives (k, 10) whose sums of squares are the variances of the estimates; NaN where there is none."""
-    parts = [(1.0 - 1.0 / JACKKNIFE_GROUPS) * jackknife_rows(n) / n for n in samples]
-    found = jackknife_array(jackknives) * np.sqrt(np.array(parts))[:, None]
+    found = jackknife_array(jackknives) * _jackknife_weights(samples)[:, None]
     return np.where(found.any(axis=1, keepdims=True), found, np.nan)
+
+
+def _jackknife_weights(samples: Sequence[int]) -> Array:
+    """By what deviations (k,) of delete-a-group estimates are multiplied, so that their squares sum to a variance."""
+    return np.sqrt([(1.0 - 1.0 / JACKKNIFE_GROUPS) * jackknife_rows(n) / n for n in samples])
 
 
 def _by_jackknives(jackknives: Array, others: Array) -> Array:

@@ -15,7 +15,7 @@ from optimist.metrics.fid.statistic import GaussianStatistic, KeptGram
 from optimist.metrics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
 from optimist.metrics.spectra.leave_one_out import debiased_root_trace
 from optimist.metrics.spectra.symmetric import congruence, gram_square_sum, times_lower
-from optimist.numerics.pairing import JACKKNIFE_GROUPS, jackknife_rows
+from optimist.numerics.pairing import JACKKNIFE_GROUPS, LARGEST_INDEX, jackknife_rows
 from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
 
@@ -134,11 +134,14 @@ class FrechetInfluence:
     def __init__(self, reference: Reference) -> None:
         self._reference = reference
 
-    def analyse(self, statistic: GaussianStatistic, kept: dict[str, Any], *common: Tensor) -> Analysis:
+    def analyse(
+        self, statistic: GaussianStatistic, kept: dict[str, Any], *common: Tensor, first: Tensor | None = None
+    ) -> Analysis:
         """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
 
         `plug_in` is FID̃ with the 1/(n − 1) covariance, as all the others are. kept: the cache of the statistic. It gets
-        the last jackknife, which depends on the first rows only, and while rows are held their Gram matrix.
+        the last jackknife, which depends on the first rows only, and while rows are held their Gram matrix. first: the
+        indices of the first samples in log order, −1 of one that has none; None: 0, 1, ….
         """
         n, reference = statistic.samples, self._reference
         rows = statistic.rows
@@ -163,7 +166,7 @@ class FrechetInfluence:
         second_order = 2.0 * max(geometry.spread, 0.05 * square_trace) + geometry.pairs
         plain = influence_variance / n + second_order / n**2
         inflated = plain * (1.0 + 20.0 / n)
-        deviations = self._jackknife(statistic, kept) if n >= 3 else None
+        deviations = self._jackknife(statistic, kept, first) if n >= 3 else None
         if deviations is None:
             jackknife = inflated
         else:
@@ -253,23 +256,30 @@ class FrechetInfluence:
             real=by_covariance(eigenvalues, real[0]) if real else None,
         )
 
-    def _jackknife(self, statistic: GaussianStatistic, cached: dict[str, Any]) -> Tensor:
-        """Deviations (≤ 10) of the delete-a-group estimates of the first `jackknife_rows` rows, by group; n ≥ 3."""
+    def _jackknife(self, statistic: GaussianStatistic, cached: dict[str, Any], first: Tensor | None) -> Tensor:
+        """Deviations (≤ 10) of the delete-a-group estimates of `jackknife_rows` rows, by group; n ≥ 3.
+
+        first: the indices of the first samples in log order. The rows are those of the least indices among them, in
+        groups by their index, so that generators that were told in different orders have the same groups.
+        """
         q = jackknife_rows(statistic.samples)
-        settled: Tensor | None = cached.get(f"jackknife of {q}")
-        if settled is not None:
-            return settled
-        rows, groups = statistic.first_rows[:q], min(JACKKNIFE_GROUPS, q)
-        group = torch.arange(q, device=rows.device) % groups
-        kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
+        groups = min(JACKKNIFE_GROUPS, q)
+        places = group = torch.arange(q)
+        if first is not None:
+            places = torch.where(first < 0, LARGEST_INDEX, first).argsort(stable=True)[:q]
+            group = torch.where(first[places] < 0, places, first[places])
+        settled: tuple[Tensor, Tensor] | None = cached.get("jackknife")
+        if settled is not None and torch.equal(settled[0], places):
+            return settled[1]
+        rows = statistic.first_rows[: int(places.max()) + 1]
+        left = [places[group % groups != left_out].to(rows.device) for left_out in range(groups)]
         subsets = _Subsets(self._reference, rows, cached.get("gram") or KeptGram(self._reference.factor))
-        # Group sizes differ by at most one row: one batch for the larger groups, which are first, one for the smaller.
-        larger = q % groups
-        deviations = torch.cat(
-            [subsets.estimates(torch.stack(batch)) for batch in (kept[:larger], kept[larger:]) if batch]
-        )
+        deviations = rows.new_empty(groups)
+        for size in {len(each) for each in left}:  # where no index is missing, these are two at most
+            of_size = [place for place, each in enumerate(left) if len(each) == size]
+            deviations[of_size] = subsets.estimates(torch.stack([left[place] for place in of_size]))
         deviations = deviations - deviations.mean()
-        cached[f"jackknife of {q}"] = deviations
+        cached["jackknife"] = places, deviations
         return deviations
 
 

@@ -81,7 +81,8 @@ class FrechetDistance(Score):
     def analyse(self, statistic: GaussianStatistic, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)
         rows = [] if common is None else [copied(common["features"], self.reference.device)]
-        return self._influence.analyse(statistic, self.cache(statistic), *rows)
+        first = None if common is None else common.get("first")
+        return self._influence.analyse(statistic, self.cache(statistic), *rows, first=first)
 
     def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
         """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""
