@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 
 from optimist.records import AskGroup, Unavailable
-from optimist.store import DUE, SCORED, Announcement, Announcements, Store, connect
+from optimist.store import DUE, SCORED, Announcement, Store, connect
 from optimist.store.clients import Cluster
 from tests.support.exchanges import claimed, new_pick, open_picks, settle
 from tests.support.servers import Server
@@ -110,23 +110,6 @@ async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Re
     assert len(await store.history("x")) == 7 * 8
 
 
-async def until_quiet(stream: Announcements) -> list[Announcement | None]:
-    heard = []
-    while True:
-        try:
-            async with asyncio.timeout(0.3):
-                heard.append(await anext(stream))
-        except TimeoutError:
-            return heard
-
-
-async def next_announcement(stream: Announcements) -> Announcement:
-    async for announcement in stream:
-        if announcement is not None:
-            return announcement
-    raise AssertionError("the stream ended")
-
-
 async def test_due_and_new_estimates_are_announced(store: Store):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
     await open_picks(store, "x", 0, [AskGroup("ask", [new_pick(1, "{}")])], lease_seconds=60)
@@ -153,21 +136,9 @@ async def test_announcements_come_back_after_a_lost_connection(store: Store, red
         await redis.client_kill_filter(_type="pubsub")
         assert await anext(stream) is None, "something may have been missed"
         await store.put_estimate("x", 0, 1, "{}", claim, label="")
-        assert await next_announcement(stream) == Announcement(SCORED, "x", 0, 1)
-
-
-async def test_full_memory_refuses_a_batch_whole(store: Store, redis: Redis):
-    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
-    await open_picks(store, "x", 0, [AskGroup("ask", [new_pick(0, "{}")])], lease_seconds=60)
-    before = await store.state("x")
-    await redis.config_set("maxmemory", 1)
-    try:
-        with pytest.raises(Unavailable):
-            await settle(store, "x", 1, "digest", 5, b"body")
-        assert await store.state("x") == before
-    finally:
-        await redis.config_set("maxmemory", 0)
-    assert not (await settle(store, "x", 1, "digest", 5, b"body")).duplicate
+        while (heard := await anext(stream)) is None:
+            pass
+        assert heard == Announcement(SCORED, "x", 0, 1)
 
 
 async def test_an_unreachable_redis_is_named(tmp_path: Path):

@@ -69,9 +69,3 @@ async def test_damage_is_named(store: Store, redis: Redis):
     await redis.hset("optimist:reference:real", "chunk:0", b"momentz")
     with pytest.raises(CorruptData):
         await store.references.get("real")
-
-
-async def test_what_is_not_there(store: Store):
-    assert await store.references.get("real") is None
-    assert await store.references.meta("real") is None
-    assert await references(store) == {}

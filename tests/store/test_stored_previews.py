@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from redis.asyncio import Redis
 
@@ -12,12 +10,6 @@ from optimist.store import Store
 from tests.support.exchanges import new_pick, open_picks, settle
 
 MOST = 8
-asks = itertools.count()
-
-
-@pytest.fixture
-def store(redis: Redis) -> Store:
-    return Store(redis)
 
 
 @pytest.fixture
@@ -28,14 +20,15 @@ async def instance(store: Store) -> str:
 
 async def told(store: Store, generator: int, rows: int = 5) -> int:
     """The number of a pick that was told."""
-    request, state = f"ask-{next(asks)}", await store.state("x")
-    found = await open_picks(
-        store, "x", state.rounds, [AskGroup(request, [new_pick(generator, "{}")])], 60.0, last=state.last
-    )
-    assert found is not None
-    [number] = found.numbers[request]
+    number = await opened(store, generator)
     await settle(store, "x", number, f"digest {number}", rows, b"body")
     return number
+
+
+async def opened(store: Store, generator: int) -> int:
+    rounds = (await store.state("x")).rounds
+    await open_picks(store, "x", rounds, [AskGroup(f"ask {rounds}", [new_pick(generator, "{}")])], 60.0)
+    return rounds + 1
 
 
 def previews(start: int | None, rows: int = 5) -> list[NewPreview]:
@@ -45,10 +38,9 @@ def previews(start: int | None, rows: int = 5) -> list[NewPreview]:
 
 
 async def test_the_newest_are_kept_and_a_sample_of_all_by_common_indices(store: Store, instance: str):
-    for batch in range(12):
-        await store.put_previews("x", await told(store, 0), previews(5 * batch), MOST, instance=instance)
-    for batch in range(40):
-        await store.put_previews("x", await told(store, 1), previews(5 * batch), MOST, instance=instance)
+    for generator, batches in ((0, 12), (1, 40)):
+        for batch in range(batches):
+            await store.put_previews("x", await told(store, generator), previews(5 * batch), MOST, instance=instance)
     kept = await store.previews("x")
     of = {name: [one for other, one in kept if other == name] for name in "ab"}
     assert [len(of["a"]), len(of["b"])] == [MOST, MOST]
@@ -69,8 +61,7 @@ async def test_a_repeat_adds_nothing(store: Store, instance: str, redis: Redis):
 
 
 async def test_only_a_told_batch_has_previews(store: Store, instance: str):
-    state = await store.state("x")
-    await open_picks(store, "x", state.rounds, [AskGroup("open", [new_pick(0, "{}")])], 60.0, last=state.last)
+    await opened(store, 0)
     with pytest.raises(Conflict, match="has no batch yet"):
         await store.put_previews("x", 1, previews(0), MOST, instance=instance)
     await store.give_up("x", 1, "tired")
