@@ -18,7 +18,7 @@ import pytest
 from optimist.api.middleware.access import Rates
 from optimist.api.problems import ApiError
 from optimist_client import Optimist, tensors
-from tests.support.begun import begun, held
+from tests.support.begun import held
 from tests.support.keys import client_of, guarded, new_key
 from tests.support.processes import TENSORS, Service, append_batch, serving, until
 
@@ -218,40 +218,6 @@ def test_each_key_has_a_rate_of_its_own(tmp_path: Path):
             assert refused.json()["action"] == "retry"
             assert other.get("/v1/session").status_code == 200
             assert one.get("/healthz").status_code == 200
-
-
-def test_what_a_body_announces_is_reserved_of_its_keys_memory_alone(tmp_path: Path):
-    """Of two large bodies with one key the second is refused before it is received, while the first is not answered."""
-    body = tensors.encode({"probabilities": np.full((25_000, 3), 1 / 3)})
-    with (
-        guarded(tmp_path, "--no-scoring", environment={"OPTIMIST_MAX_MEMORY": "4000000"}) as (service, admin),
-        client_of(service, admin) as client,
-        contextlib.ExitStack() as open_ones,
-    ):
-        client.post("/v1/experiments", json={"name": "x", **CONFIG}).raise_for_status()
-        path = "/v1/experiments/x/generators/a/batches"
-
-        def begin(key: str) -> socket.socket:
-            """A connection on which a body is announced, and nothing of it has come."""
-            return open_ones.enter_context(begun(service, path, len(body), access=key))
-
-        def end(connection: socket.socket) -> bytes:
-            connection.sendall(body)
-            return connection.recv(65536)[9:12]
-
-        first = begin(admin)
-        client.get("/v1/session")  # by now it has been read
-        refused = read_to_end(begin(admin))
-        assert refused[9:12] == b"503"
-        assert b"other requests with this key use its share" in refused
-        small = {
-            "content": tensors.encode({"probabilities": np.eye(3)}),
-            "headers": {**TENSORS, "idempotency-key": "s"},
-        }
-        assert client.post(path, **small).status_code == 200
-        assert end(begin(new_key(tmp_path, "admin"))) == b"200"
-        assert end(first) == b"200"
-        assert end(begin(admin)) == b"200"
 
 
 def test_a_bucket_fills_at_its_rate():

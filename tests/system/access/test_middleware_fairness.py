@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections import Counter
@@ -81,6 +82,31 @@ def test_a_key_that_is_revoked_while_a_body_comes_is_good_for_nothing(locked: tu
         assert good.startswith(b"HTTP/1.1 200"), good
 
 
+def test_what_a_body_announces_is_reserved_of_its_keys_memory_alone(locked: tuple[Service, str], directory: Path):
+    """Of two large bodies with one key the second is refused before it is received, while the first is not answered."""
+    service, admin = locked
+    body, path = batch(15_000), "/v1/experiments/x/generators/a/batches"
+    with client_of(service, admin) as client, ExitStack() as open_ones:
+
+        def begin(number: int, key: str = admin) -> socket.socket:
+            """A connection on which a body is announced, and nothing of it has come."""
+            return open_ones.enter_context(begun(service, path, len(body), access=key, key=f"{number}"))
+
+        def end(connection: socket.socket) -> bytes:
+            connection.sendall(body)
+            return connection.recv(65536)[9:12]
+
+        first = begin(1)
+        client.get("/v1/session")  # by now it has been read
+        refused = begin(2).recv(65536)
+        assert refused[9:12] == b"503"
+        assert b"other requests with this key use its share" in refused
+        assert client.post(path, content=batch(3), headers={**TENSORS, "idempotency-key": "small"}).status_code == 200
+        assert end(begin(3, new_key(directory, "admin"))) == b"200"
+        assert end(first) == b"200"
+        assert end(begin(4)) == b"200"
+
+
 @pytest.mark.parametrize(
     "others",
     ["a[]=1; {}", "{}; =; odd", 'x="; {}', "b@d:name=1; {}", f"{COOKIE}=of-another; {{}}", f'{COOKIE}="; {{}}'],
@@ -124,13 +150,11 @@ def test_references_of_clients_that_left_are_not_computed(not_scoring: Service):
     service = not_scoring
     with httpx.Client(base_url=service.url, timeout=60) as http:
         http.post("/v1/experiments", json={"name": "x", **CONFIG}).raise_for_status()
-        long = tensors.encode({"features": np.zeros((30_000, 1000), np.float16)})
+        rows = 15_000
+        long = tensors.encode({"features": np.zeros((rows, 1000), np.float16)})
         short = tensors.encode({"mean": np.zeros(300), "covariance": np.eye(300)})
-        with (
-            begun(service, "/v1/references?name=long", len(long), long) as first,
-            ExitStack() as rest,
-        ):
-            alone = 16 * 30_000 * 1000  # its features as float64, twice, and the rest
+        with begun(service, "/v1/references?name=long", len(long), long) as first, ExitStack() as rest:
+            alone = 16 * rows * 1000  # its features as float64, twice, and the rest
             until(lambda: held(service) > alone)
             alone = held(service)
             for n in range(4):
@@ -142,7 +166,7 @@ def test_references_of_clients_that_left_are_not_computed(not_scoring: Service):
             assert first.recv(65536).startswith(b"HTTP/1.1 200")
         listed = http.get("/v1/references").json()["references"]
         (stored,) = (one for one in listed if one["name"].startswith(("long", "short-")))
-        assert (stored["name"], stored["samples"]) == ("long", 30_000)
+        assert (stored["name"], stored["samples"]) == ("long", rows)
         assert "Traceback" not in service.log()
         http.delete("/v1/experiments/x").raise_for_status()
 
@@ -195,7 +219,7 @@ def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(not_scori
         for thread in threads:
             thread.start()
         paths = ("picks/1/batch", "generators/a/batches", "picks")
-        for turn in range(30):
+        for turn in range(15):
             http.post("/v1/experiments", json=config).raise_for_status()
             for path in (*(f"/v1/experiments/x/{path}" for path in paths), "/v1/references?name=r", "/v1/import"):
                 begun(not_scoring, path, 1000, b"cut").close()

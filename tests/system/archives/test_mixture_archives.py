@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 
 from optimist_client import Experiment, Optimist
-from tests.support.keys import new_key
-from tests.support.processes import Service, scored
+from tests.support.processes import scored
 from tests.support.replay import replay
 
 PLACES = {"a": 0.0, "b": 3.0, "late": 6.0}
-
-
-@pytest.fixture
-def other(service: Service):
-    """A client of another namespace."""
-    with Optimist(service.url, api_key=new_key(service.directory, "admin", "elsewhere")) as connected:
-        yield connected
 
 
 def play(experiment: Experiment, rounds: int) -> None:
