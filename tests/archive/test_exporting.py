@@ -18,10 +18,12 @@ from tests.support.configs import config_of, experiment_of
 from tests.support.exchanges import claimed
 
 
-async def made(store: Store) -> Experiment:
-    config = config_of(name="x", generators=["a", "b"], metric=InceptionScore(dimension=3))
+async def made(store: Store, *watched: str) -> Experiment:
+    watch = [InceptionScore(dimension=3, label=label) for label in watched]
+    config = config_of(name="x", generators=["a", "b"], metric=InceptionScore(dimension=3), watch=watch)
     experiment = experiment_of(config, created=1.0, instance="one")
-    await store.create_experiment("x", experiment.model_dump_json(), ["a", "b"], 0.0, instance="one", labels=["is"])
+    text = experiment.model_dump_json()
+    await store.create_experiment("x", text, ["a", "b"], 0.0, instance="one", labels=["is", *watched])
     for number in range(6):
         await append(store, number)
     return experiment
@@ -137,32 +139,17 @@ async def test_an_experiment_deleted_meanwhile_is_not_exported(
         await exported(store, experiment)
 
 
-async def watching(store: Store) -> Experiment:
-    config = config_of(
-        name="x",
-        generators=["a", "b"],
-        metric=InceptionScore(dimension=3),
-        watch=[InceptionScore(dimension=3, label="again")],
-    )
-    experiment = experiment_of(config, created=1.0, instance="one")
-    text = experiment.model_dump_json()
-    await store.create_experiment("x", text, ["a", "b"], 0.0, instance="one", labels=["is", "again"])
-    for number in range(6):
-        await append(store, number)
-    return experiment
-
-
-async def watched(store: Store, seq: int, *, snapshot: bool) -> None:
+async def watched(store: Store, seq: int) -> None:
+    """Its estimate and its snapshot."""
     claim = await claimed(store, "x", 0, "scorer", 60, "again")
     text = f'{{"value": {seq}.0, "samples": {5 * seq}}}'
     await store.put_estimate("x", 0, seq, text, claim, label="again")
-    if snapshot:
-        await store.put_snapshot("x", 0, seq, f"again at {seq}".encode(), claim, label="again")
+    await store.put_snapshot("x", 0, seq, f"again at {seq}".encode(), claim, label="again")
 
 
 async def test_the_log_is_exported_from_the_oldest_snapshot_on(store: Store):
-    experiment = await watching(store)
-    await watched(store, 1, snapshot=True)
+    experiment = await made(store, "again")
+    await watched(store, 1)
     await trim(store)
     archive = await exported(store, experiment)
     assert [entry.seq for page in archive.log(0) for entry in page] == [2, 3]
@@ -182,14 +169,14 @@ async def test_a_watched_metric_is_never_exported_ahead_of_its_log(
     store: Store, monkeypatch: pytest.MonkeyPatch, moment: str
 ):
     """The log grows, is scored and is trimmed at one moment of the export; what is exported belongs together."""
-    experiment = await watching(store)
-    await watched(store, 2, snapshot=True)
+    experiment = await made(store, "again")
+    await watched(store, 2)
     await trim(store)
 
     async def go_on() -> None:
         for number in (6, 8):
             await append(store, number)
-        await watched(store, 5, snapshot=True)
+        await watched(store, 5)
         await trim(store)
 
     before(store, monkeypatch, moment, go_on)

@@ -215,6 +215,30 @@ async def test_a_gap_in_the_log_is_refused(store: Store, redis: Redis, missing: 
         await store.read_log("x", 0, 0)
 
 
+async def test_what_a_pick_is_made_for_is_copied_into_the_log_once(store: Store, redis: Redis):
+    """Contexts of picks that route prompts; pages of a log end where they are large, and an import has them."""
+    first, second = b"\x00\tfirst\n\xff", b"second" * 300
+    for contexts in ((first, *5 * [second], b""), (b"another", b"of", b"a repeat")):
+        group = AskGroup("r", [new_pick(0, "{}", context=context) for context in contexts])
+        assert await open_picks(store, "x", 0, [group], 60)
+    kept = "optimist:{x}:contexts"
+    assert await redis.hgetall(kept) == {b"1": first, **{b"%d" % number: second for number in range(2, 7)}}
+    for number in (2, 2, 7, 1, 1, 3, 4, 5, 6):
+        await settle(store, "x", number, f"{number}", 1, b"12345678")
+    await store.append("x", 0, "key", Contents("digest", 1, b"12345678"))
+    log = await store.read_log("x", 0, 0)
+    assert [entry.context for entry in log] == [second, b"", first, *4 * [second], b""]
+    known = await store.state("x")
+    assert known.generators[0].primary.log_bytes == 8 * 8 + len(first) + 5 * len(second)
+    assert await redis.exists(kept) == 0
+    assert len(await store.read_log("x", 0, 3, max_bytes=2 * len(second))) == 4, "of five"
+    async with store.restoring("y") as restoration:
+        await restoration.add_entries(0, log, keep_log=False)
+        await restoration.commit("{}", 0.04, known, await store.history("x"), {})
+    assert await store.read_log("y", 0, 0) == log
+    assert (await store.state("y")).generators[0].primary.log_bytes == known.generators[0].primary.log_bytes
+
+
 @given(
     growth=st.one_of(st.just(0.0), st.floats(0, 1.5), st.sampled_from([0.04, 0.1, 1 / 3])),
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=25),

@@ -76,29 +76,32 @@ async def test_several_claims_at_once_are_those_one_by_one(store: Store):
 
 
 async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Store):
+    """Then nothing can be written under it, nor under that of another metric."""
+    await store.delete_experiment("x")
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=["", "kid"])
     await tell(store, b"body")
     mine = await token(store, "a", seconds=0.01)
     await asyncio.sleep(0.03)
     assert await store.put_estimate("x", 0, 1, "{}", mine, label="")
     assert await token(store, "a", seconds=0.01) == mine
     await asyncio.sleep(0.03)
-    other = await token(store, "b")
+    other, by_kid = await token(store, "b"), await claimed(store, "x", 0, "b", label="kid")
     assert other != mine
-    before = await store.state("x")
-    for call in (
-        store.put_estimate("x", 0, 2, "{}", mine, label=""),
-        store.put_fitted("x", 0, b"sigma", mine, label=""),
-        put_modes(store, "x", 0, 2, "{}", mine),
-        store.put_scoring_error("x", 0, "scratched", mine, label=""),
-        store.quarantine("x", 0, 1, "torn", mine, label=""),
-        store.put_snapshot("x", 0, 1, b"statistic", mine, label=""),
-        store.put_snapshot("x", 0, 1, b"statistic", "", label=""),
-    ):
-        with pytest.raises(Superseded):
-            await call
-    assert await store.state("x") == before
-    kept = await store.fitted("x", label=""), await modes_of(store, "x", 0), await store.snapshot("x", 0, label="")
-    assert kept == (None, None, None)
+    before = await store.state("x", all_metrics=True)
+    for wrong, label in ((mine, ""), ("", ""), (by_kid, ""), (other, "kid")):
+        for call in (
+            store.put_estimate("x", 0, 2, "{}", wrong, label=label),
+            store.put_fitted("x", 0, b"sigma", wrong, label=label),
+            put_modes(store, "x", 0, 2, "{}", wrong, label=label),
+            store.put_scoring_error("x", 0, "scratched", wrong, label=label),
+            store.quarantine("x", 0, 1, "torn", wrong, label=label),
+            store.put_snapshot("x", 0, 1, b"statistic", wrong, label=label),
+        ):
+            with pytest.raises(Superseded):
+                await call
+        kept = store.fitted("x", label), modes_of(store, "x", 0, label), store.snapshot("x", 0, label)
+        assert await asyncio.gather(*kept) == [None] * 3
+    assert await store.state("x", all_metrics=True) == before
 
 
 @pytest.mark.parametrize("size", [0, 1, 2 * CHUNK_BYTES + 1])

@@ -6,11 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from optimist.records import AskGroup, Conflict, Contents, GeneratorState, Refused, Returned
 from optimist.store import Store
-from tests.support.exchanges import claimed, new_pick, open_picks, settle
+from tests.support.exchanges import new_pick, open_picks, settle
 
 SIZE = 4
 
@@ -125,31 +124,3 @@ async def test_samples_may_have_no_indices(store: Store):
     assert entry.indices == ()
     [found] = (await store.state("none")).generators
     assert (found.samples, found.returned) == (3, [])
-
-
-async def test_estimates_that_the_reader_has_are_left_out_until_they_change(store: Store, redis: Redis):
-    await store.add_generator("x", "b")
-    tokens = [await claimed(store, "x", g) for g in (0, 1)]
-    for g in (0, 1):
-        for n in range(3):
-            await store.append("x", g, f"{n}", Contents("digest", 3, b"body"))
-        await store.put_estimate("x", g, 1, "first " * 1000, tokens[g], label="")
-
-    async def sent() -> int:
-        """Bytes that Redis has sent to all its clients."""
-        return (await redis.info("stats"))["total_net_output_bytes"]
-
-    known = await store.state("x")
-    before = await sent()
-    again = await store.state("x", known)
-    assert again == known
-    assert await sent() - before < 6000
-    await store.put_estimate("x", 1, 2, "second", tokens[1], label="")
-    changed = await store.state("x", known)
-    found = [(g.primary.estimate_seq, g.primary.estimate) for g in changed.generators]
-    assert found == [(1, "first " * 1000), (2, "second")]
-    await store.put_estimate("x", 0, 2, "third", tokens[0], label="")
-    read = await store.state("x", changed)
-    assert [(g.primary.estimate_seq, g.primary.estimate) for g in read.generators] == [(2, "third"), (2, "second")]
-    await store.retract("x", generator=1)
-    assert [g.primary.estimate for g in (await store.state("x", read)).generators] == ["third", None]

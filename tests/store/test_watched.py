@@ -46,23 +46,6 @@ async def estimate(store: Store, seq: int, label: str, text: str = "{}", generat
     return await store.put_estimate("x", generator, seq, text, mine, point="[]", label=label)
 
 
-async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing(store: Store):
-    await append_to(store, 0)
-    mine = await token(store, label="fid-dino")
-    for call in (
-        store.put_estimate("x", 0, 1, "{}", mine, label="kid"),
-        store.put_estimate("x", 0, 1, "{}", mine, label=""),
-        put_modes(store, "x", 0, 1, "{}", mine, label="kid"),
-        store.put_fitted("x", 0, b"sigma", mine, label="kid"),
-        store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
-        store.put_scoring_error("x", 0, "torn", mine, "kid"),
-        store.quarantine("x", 0, 1, "torn", mine, label="kid"),
-    ):
-        with pytest.raises(Superseded):
-            await call
-    assert set((await units_of(store, "x")).values()) == {UnitState(log_bytes=10), UnitState()}
-
-
 async def test_no_ask_hears_of_a_watched_estimate(store: Store):
     await append_to(store, *[0] * 2)
     before = await store.state("x")
@@ -79,8 +62,9 @@ async def test_no_ask_hears_of_a_watched_estimate(store: Store):
 
 async def test_estimates_are_read_once(store: Store):
     await append_to(store, *[0] * 3)
+    await estimate(store, 1, "", "of the primary")
     await estimate(store, 1, "kid", '{"value": 1}')
-    await estimate(store, 2, "fid-dino", '{"value": 2}', generator=0)
+    await estimate(store, 2, "fid-dino", '{"value": 2}')
     first = await units_of(store, "x")
     assert list(first) == [(g, label) for g in (0, 1) for label in LABELS]
     assert first[0, "kid"] == UnitState(1, '{"value": 1}', log_bytes=30)
@@ -94,10 +78,13 @@ async def test_estimates_are_read_once(store: Store):
     for generator in known.generators:
         for label, unit in generator.units.items():
             generator.units[label] = replace(unit, estimate=unit.estimate and "known")
+    assert (await store.state("x", known)).generators[0].primary.estimate == "known"
     assert (await units_of(store, "x", known))[0, "kid"].estimate == "known"
-    await estimate(store, 3, "kid", '{"value": 3}')
+    for label in ("", "kid"):
+        await estimate(store, 3, label, f"the third of {label}")
+    assert (await store.state("x", known)).generators[0].primary.estimate == "the third of "
     second = await units_of(store, "x", known)
-    assert (second[0, "kid"].estimate, second[0, "fid-dino"].estimate) == ('{"value": 3}', "known")
+    assert [second[0, label].estimate for label in LABELS] == ["the third of ", "the third of kid", "known"]
 
 
 async def test_each_metric_has_its_curve_modes_kernels_and_scoring_error(store: Store):
@@ -210,7 +197,7 @@ async def test_a_batch_in_a_snapshot_of_any_metric_stays_once_the_log_is_trimmed
     for label, seq in (("", 2), ("kid", 4), ("fid-dino", 2)):
         await snapshot(store, seq, label)
     for position in (1, 3):
-        with pytest.raises(NotRetractable, match="from position 5 on"):
+        with pytest.raises(NotRetractable, match="from position 5 on, and all batches of the generator"):
             await store.retract("x", generator=0, position=position)
     await store.retract("x", generator=0, position=5)
     assert [state.snapshot_seq for unit, state in (await units_of(store, "x")).items() if not unit[0]] == [2, 4, 2]
