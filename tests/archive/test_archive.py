@@ -70,6 +70,10 @@ def read(file: BytesIO) -> list[LogEntry]:
 
 
 def test_what_was_written_is_read():
+    assert written().getvalue() == written().getvalue()
+    with zipfile.ZipFile(written()) as members:
+        assert members.testzip() is None, "any program opens it"
+        assert members.namelist()[0] == "format"
     archive = Archive(written())
     assert archive.contents == Contents.model_validate_json(archive.contents.model_dump_json())
     assert [list(page) for page in archive.log(0)] == [ENTRIES[3:4], ENTRIES[4:]]
@@ -94,16 +98,6 @@ def test_contexts_are_members_of_their_own_where_there_are_any():
         members.comment = bytes(64)
     with pytest.raises(FixError, match=r"logs/2\.contexts does not have the size"):
         read(signed(lacking))
-
-
-def test_any_zip_program_opens_it():
-    with zipfile.ZipFile(written()) as members:
-        assert members.testzip() is None
-        assert members.namelist()[0] == "format"
-
-
-def test_the_same_experiment_makes_the_same_file():
-    assert written().getvalue() == written().getvalue()
 
 
 def test_no_byte_can_be_another_and_none_can_be_missing():

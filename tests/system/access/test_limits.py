@@ -19,6 +19,7 @@ from optimist.api.middleware.access import Rates
 from optimist.api.problems import ApiError
 from optimist_client import Optimist, tensors
 from tests.support.begun import held
+from tests.support.edited import changed
 from tests.support.keys import client_of, guarded, new_key
 from tests.support.processes import TENSORS, Service, append_batch, serving, until
 
@@ -179,6 +180,15 @@ def test_bodies_share_a_memory(limited: Service, connection: socket.socket):
     assert connection.recv(65536).startswith(b"HTTP/1.1 408")
     assert httpx.post(f"{limited.url}/v1/references?name=small", **request).status_code == 200
     until(lambda: held(limited) == 0)
+
+
+def test_an_archive_that_needs_more_memory_than_there_is_is_refused(limited: Service):
+    whole = httpx.get(f"{limited.url}/v1/experiments/x/export").content
+    large = changed(whole, {}, {"unused": bytes(2**18)})
+    answer = httpx.post(f"{limited.url}/v1/import", params={"name": "large"}, content=large)
+    assert (answer.status_code, answer.json()["action"]) == (413, "fix")
+    assert "memory" in answer.json()["detail"]
+    assert httpx.get(f"{limited.url}/v1/experiments/large").status_code == 404
 
 
 def test_experiments_and_generators_have_a_number(limited: Service):
