@@ -237,15 +237,21 @@ async def test_a_snapshot_replaced_while_it_is_read_is_read_again(store: Store, 
 
 
 async def test_quarantined_batches_are_named_counted_once_and_bounded(store: Store, redis: Redis):
-    await tell(store, b"one", b"two", b"three")
-    mine = await token(store)
-    for _ in range(2):  # the second time after a takeover, from the snapshot on
-        for seq in (1, 3):
-            await store.quarantine("x", 0, seq, f"torn: {seq}", mine, label="")
+    """Whichever metrics cannot read them."""
+    await store.delete_experiment("x")
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=["", "kid", "fid-dino"])
+    await tell(store, b"one", b"two", b"three", b"four")
+    # The second time after a takeover, from the snapshot on.
+    for label, seqs in (("kid", [1, 2]), ("", [1, 2, 4]), ("fid-dino", [1, 2, 4]), ("kid", [2, 4])):
+        mine = await claimed(store, "x", 0, label=label)
+        for seq in seqs:
+            await store.quarantine("x", 0, seq, f"torn for {label}", mine, label=label)
     state = (await store.state("x")).generators[0]
-    assert (state.quarantined, state.quarantined_count) == ([Quarantined(1, "torn: 1"), Quarantined(3, "torn: 3")], 2)
-    assert [e.body for e in await store.read_log("x", 0, 0)] == [b"one", b"two", b"three"]
-    for seq in range(4, QUARANTINE_LIMIT + 10):
+    named = [Quarantined(1, "torn for kid"), Quarantined(2, "torn for kid"), Quarantined(4, "torn for ")]
+    assert (state.quarantined, state.quarantined_count) == (named, 3)
+    assert [e.body for e in await store.read_log("x", 0, 0)] == [b"one", b"two", b"three", b"four"]
+    mine = await token(store)
+    for seq in range(5, QUARANTINE_LIMIT + 10):
         await store.quarantine("x", 0, seq, "torn", mine, label="")
     state = (await store.state("x")).generators[0]
     assert (len(state.quarantined), state.quarantined_count) == (QUARANTINE_LIMIT, QUARANTINE_LIMIT + 8)
