@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, CannotStart, Unavailable
+from optimist.records import CannotStart, Unavailable
 from optimist.store import DUE, Announcement, Store, clients, connect
 from optimist.store.connection import check_server
-from tests.support.exchanges import claimed, new_pick, open_picks, settle
+from tests.support.exchanges import claimed, new_pick, open_one, settle
 from tests.support.present import experiments, references
 from tests.support.servers import Cluster, cluster, redis_6, redis_7
 
@@ -33,10 +33,8 @@ def server(servers: Cluster) -> Cluster:
 
 async def round_(store: Store, experiment: str) -> int:
     """Ask and tell once; the number of the pick."""
-    rounds = (await store.state(experiment)).rounds
-    opened = await open_picks(store, experiment, rounds, [AskGroup(f"ask {rounds}", [new_pick(0, "{}")])], 60)
-    assert opened is not None
-    (number,) = opened.numbers[f"ask {rounds}"]
+    number = await open_one(store, experiment, new_pick(0))
+    assert number is not None
     await settle(store, experiment, number, f"digest {number}", 5, b"body")
     return number
 

@@ -19,7 +19,7 @@ from optimist.records import (
     chained,
 )
 from optimist.store import Store
-from tests.support.exchanges import claimed, new_pick, open_picks, settle
+from tests.support.exchanges import claimed, new_pick, open_one, open_picks, settle
 
 ROWS = 5
 
@@ -31,11 +31,10 @@ async def experiment(store: Store) -> None:
 
 async def tell(store: Store, generator: int) -> int:
     """One pick, opened and told; its number."""
-    rounds = (await store.state("x")).rounds
-    pick = new_pick(generator, f'{{"number":{rounds + 1}}}')
-    await open_picks(store, "x", rounds, [AskGroup(f"r{rounds}", [pick])], 60)
-    await settle(store, "x", rounds + 1, "digest body", ROWS, b"body")
-    return rounds + 1
+    number = await open_one(store, "x", new_pick(generator))
+    assert number is not None
+    await settle(store, "x", number, "digest body", ROWS, b"body")
+    return number
 
 
 async def first(store: Store) -> tuple[int, int, int, int, int, int]:

@@ -10,7 +10,6 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.records import (
-    AskGroup,
     Conflict,
     Contents,
     CorruptData,
@@ -24,9 +23,7 @@ from optimist.records import (
 from optimist.store import Store
 from optimist.store.logs import CHUNK_BYTES
 from optimist.store.scores import QUARANTINE_LIMIT
-from tests.support.exchanges import claimed, modes_of, new_pick, open_picks, put_modes, settle
-
-asks = itertools.count()
+from tests.support.exchanges import claimed, modes_of, new_pick, open_one, put_modes, settle
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +33,8 @@ async def experiment(store: Store) -> None:
 
 async def tell(store: Store, *bodies: bytes, record: str = "{}") -> None:
     for body in bodies:
-        rounds = (await store.state("x")).rounds
-        await open_picks(store, "x", rounds, [AskGroup(f"ask {next(asks)}", [new_pick(0, record)])], 60)
-        await settle(store, "x", rounds + 1, "digest", 5, body)
+        number = await open_one(store, "x", new_pick(0, record))
+        await settle(store, "x", number or 0, "digest", 5, body)
 
 
 async def token(store: Store, owner: str = "scorer", seconds: float = 60) -> str:

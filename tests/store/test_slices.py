@@ -9,7 +9,7 @@ import pytest
 
 from optimist.records import AskGroup, Conflict, Contents, GeneratorState, Refused, Returned
 from optimist.store import Store
-from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.exchanges import new_pick, open_one, open_picks, settle
 
 SIZE = 4
 
@@ -20,10 +20,7 @@ async def experiment(store: Store) -> None:
 
 
 async def take(store: Store, start: int, size: int, lease: float = 60.0, **taken: Any) -> int | None:
-    rounds = (await store.state("x")).rounds
-    group = AskGroup(f"ask {rounds}", [new_pick(0, "{}", start, size, **taken)])
-    opened = await open_picks(store, "x", rounds, [group], lease)
-    return None if opened is None else rounds + 1
+    return await open_one(store, "x", new_pick(0, "{}", start, size, **taken), lease)
 
 
 async def tell(store: Store, pick: int | None, rows: int) -> None:

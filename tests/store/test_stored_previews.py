@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, Conflict, Gone, NewPreview, Refused, Retracted
+from optimist.records import Conflict, Gone, NewPreview, Refused, Retracted
 from optimist.store import Store
-from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.exchanges import new_pick, open_one, settle
 
 MOST = 8
 
@@ -20,15 +20,10 @@ async def instance(store: Store) -> str:
 
 async def told(store: Store, generator: int, rows: int = 5) -> int:
     """The number of a pick that was told."""
-    number = await opened(store, generator)
+    number = await open_one(store, "x", new_pick(generator))
+    assert number is not None
     await settle(store, "x", number, f"digest {number}", rows, b"body")
     return number
-
-
-async def opened(store: Store, generator: int) -> int:
-    rounds = (await store.state("x")).rounds
-    await open_picks(store, "x", rounds, [AskGroup(f"ask {rounds}", [new_pick(generator, "{}")])], 60.0)
-    return rounds + 1
 
 
 def previews(start: int | None, rows: int = 5) -> list[NewPreview]:
@@ -61,7 +56,7 @@ async def test_a_repeat_adds_nothing(store: Store, instance: str, redis: Redis):
 
 
 async def test_only_a_told_batch_has_previews(store: Store, instance: str):
-    await opened(store, 0)
+    await open_one(store, "x", new_pick(0))
     with pytest.raises(Conflict, match="has no batch yet"):
         await store.put_previews("x", 1, previews(0), MOST, instance=instance)
     await store.give_up("x", 1, "tired")

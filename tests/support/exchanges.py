@@ -97,6 +97,13 @@ async def open_picks(
     return opened
 
 
+async def open_one(store: Store, experiment: str, pick: NewPick, lease_seconds: float = 60.0) -> int | None:
+    """The number of a pick in an ask of its own; None where it cannot be opened."""
+    rounds = (await store.state(experiment)).rounds
+    opened = await open_picks(store, experiment, rounds, [AskGroup(f"ask {rounds}", [pick])], lease_seconds)
+    return None if opened is None else rounds + 1
+
+
 def opening_for(state: ExperimentState, groups: Sequence[AskGroup], lease_seconds: float = 60.0) -> Opening:
     """Picks that are opened if the experiment is still exactly in this state."""
     return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.state_token)
