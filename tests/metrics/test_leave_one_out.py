@@ -16,30 +16,6 @@ def sample(seed: int, count: int, spectrum: np.ndarray):
     return singular[:rank].square() / (count - 1), left[:, :rank].square()
 
 
-def test_below_the_grid_the_curve_follows_the_reference():
-    reference = np.arange(1.0, 33.0) ** -1.0
-    eigenvalues, shares = sample(0, 12, reference**2)
-    found = debiased_root_trace(eigenvalues, shares, 11, torch.from_numpy(reference))
-    # The same tail by root finding and quadrature, from the map's first grid point.
-    g = eigenvalues.numpy()
-    w = float(g.min() * 1e-4)
-    held, free = g / (g + w), w / (g + w)
-    leverage, residual = shares.numpy() @ held, np.maximum(shares.numpy() @ free, 1e-15)
-    freedom = held.sum() - np.mean(shares.numpy() @ (held * free) / residual)
-    start = w * np.mean(leverage / residual) / np.mean(leverage)
-
-    def curve(c: float) -> float:
-        return float(np.sum(reference**2 / (reference**2 + c)))
-
-    from scipy.integrate import quad  # here, as both take half a second
-    from scipy.optimize import brentq
-
-    c = math.exp(brentq(lambda log_c: curve(math.exp(log_c)) - freedom, -40.0, 40.0, xtol=1e-13))
-    tail = quad(lambda root: 2.0 * curve(c * root**2 / start), 0.0, math.sqrt(start), epsabs=0.0, epsrel=1e-11)[0]
-    expected = 2.0 * (tail - 2.0 * freedom * math.sqrt(start)) / math.pi
-    assert float(found.extrapolated) == pytest.approx(expected, rel=1e-8)
-
-
 def test_batches_are_independent():
     spectra = [np.arange(1.0, 9.0) ** -power for power in (0.0, 1.0, 2.0)]
     reference = torch.from_numpy(spectra[1])

@@ -68,25 +68,6 @@ def test_the_reference_numbers(case: str, stored: Stored):
         assert found.bracket[0] == found.plug_in <= found.estimate <= found.bracket[1] <= math.log(rows.shape[1])
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("count", [40, 90, 500])
-def test_the_out_of_sample_influence_is_what_leaving_each_row_out_gives(order: float, count: int):
-    """From the resolvents of C_{−i} themselves, by as many eigenproblems as rows."""
-    feature_map = GaussianFourier.draw(3, 32, 1.0)
-    rows = feature_map(torch.from_numpy(np.random.default_rng(0).standard_normal((count, 3))))
-    score = VendiScore(Cosine(64), order)
-    eigenvalues, weights = weights_of(fed(score, rows, 50))
-    found = LeaveOneOut(floored_at(eigenvalues), weights, count, 64)
-    covariance = rows.T @ rows / count
-    for index in range(0, count, 13):
-        row = rows[index]
-        left = covariance - torch.outer(row, row) / count
-        values, vectors = torch.linalg.eigh(left)
-        seen = (row @ vectors).square()
-        expected = (seen / (values.clamp_min(0.0) + found.w[:, None])).sum(-1)
-        torch.testing.assert_close(found.each[index], expected, rtol=1e-6, atol=0.0)
-
-
 def test_the_truth_lies_in_the_bracket_and_repeats_change_nothing():
     """A law of 60 kinds of unequal shares, seen 50 times: most kinds are seen once or never."""
     generator = np.random.default_rng(1)
@@ -163,19 +144,3 @@ def test_the_integrals_are_the_entropies(order: float, shape: np.ndarray):
     curve = curve_of(spectrum, np.geomspace(1e-4 * spectrum.min(), 1e4 * spectrum.max(), 161))
     expected = log_vendi(torch.from_numpy(spectrum), order)
     assert entropy_of_curve(*curve, len(spectrum), order) == pytest.approx(expected, abs=1e-3)
-
-
-@pytest.mark.parametrize("order", [0.5, 1.0, 1.5])
-def test_below_the_grid_the_curve_is_a_power_law_that_ends_at_the_rank(order: float):
-    rank, shape = 30, np.arange(1.0, 31.0) ** -1.0
-    freedom, x = curve_of(shape / shape.sum(), np.geomspace(0.05, 1e4, 161))
-    start, full = float(x[0]), float(freedom[0])
-    fourfold = int(np.argmax(x.numpy() >= 4.0 * start))
-    slope = math.log(full / float(freedom[fourfold])) / math.log(float(x[fourfold]) / start)
-    bend = start * (full / rank) ** (1.0 / slope)
-    # The power law itself, on points so close that nothing remains below them.
-    beyond = np.geomspace(1e-12, start, 40_000)[:-1]
-    law = np.where(beyond < bend, rank, full * (start / beyond) ** slope)
-    joined = torch.cat([torch.from_numpy(law), freedom]), torch.cat([torch.from_numpy(beyond), x])
-    assert bend < start
-    assert entropy_of_curve(freedom, x, rank, order) == pytest.approx(entropy_of_curve(*joined, rank, order), rel=1e-4)

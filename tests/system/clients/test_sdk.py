@@ -1,12 +1,12 @@
-"""The SDK against the real service: the loop, open picks, lost replies, and the same numbers as in memory."""
+"""The SDK against the real service: the loop, open picks, lost replies, and batches of one embedding alone."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from optimist_client import FixError, Optimist
-from tests.support.processes import Service, losing_replies
+from optimist_client import ConflictError, FixError, Optimist
+from tests.support.processes import Service, append_batch, losing_replies
 
 
 def samples(generator: str, size: int, seed: int, d: int = 4) -> np.ndarray:
@@ -34,12 +34,8 @@ def test_the_loop_names_the_best_generator(client: Optimist, name: str, referenc
     assert experiment.ask() is None
 
 
-def test_many_picks_are_asked_and_told_together(client: Optimist, name: str, reference):
-    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference, policy="uniform", stop=False)
-    picks = experiment.ask_all(count=90)
-    assert sorted(pick.number for pick in picks) == list(range(1, 91))
-    experiment.tell_all([(pick, samples(pick.generator, pick.size, pick.seed)) for pick in picks])
-    assert experiment.report().samples == 450
+def test_how_many_are_asked_together_is_said(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
     assert experiment.tell_all([]) == []
     for asked in ({}, {"contexts": np.zeros((2, 3)), "count": 2}):
         with pytest.raises(FixError, match=r"expected contexts with the goal|has the goal"):
@@ -127,3 +123,46 @@ def test_the_repr_says_name_state_and_leader_and_never_raises(service: Service, 
     assert repr(experiment) == said, "the client is closed: what it saw last"
     with Optimist("http://127.0.0.1:9") as nobody:
         assert repr(type(experiment)(nobody._transport, experiment.info)) == f"<Experiment {name!r}>"
+
+
+BATCH = np.ones((5, 4))
+
+
+def test_a_batch_of_another_embedding_is_refused_and_nothing_is_stored(
+    client: Optimist, service: Service, name: str, reference
+):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, embedding="dinov2-base")
+    assert client.experiment(name).info.config.embedding == "dinov2-base"
+    pick = experiment.ask()
+    with pytest.raises(FixError, match="takes batches of embedding 'dinov2-base'; got one of 'swav-resnet50'"):
+        pick.tell(BATCH, embedding="swav-resnet50")
+    with pytest.raises(FixError, match="'dinov2-base'; none was named"):
+        pick.tell(BATCH)
+    assert experiment.report().samples == 0
+    assert pick.tell(BATCH, embedding="dinov2-base").samples == 5
+    with pytest.raises(FixError, match="swav-resnet50"):
+        pick.tell(BATCH, embedding="swav-resnet50")
+    assert pick.tell(BATCH, embedding="dinov2-base").duplicate
+    # Batches without a pick are checked as well.
+    for params, status in (({}, 422), ({"embedding": "clip"}, 422), ({"embedding": "dinov2-base"}, 200)):
+        assert append_batch(service.url, name, "a", {"features": BATCH}, **params).status_code == status
+    unnamed = client.create_experiment(f"{name}-unnamed", ["a", "b"], reference=reference).ask()
+    with pytest.raises(FixError, match="names no embedding; got one of 'dinov2-base'"):
+        unnamed.tell(BATCH, embedding="dinov2-base")
+    assert unnamed.tell(BATCH).samples == 5
+
+
+def test_a_reference_of_another_embedding_is_refused(client: Optimist, name: str, reference):
+    mean, covariance = reference[0] + 0.5, reference[1]
+    uploaded = client.create_reference(f"{name}-real", mean=mean, covariance=covariance, embedding="dinov2-base")
+    assert uploaded.embedding == "dinov2-base"
+    with pytest.raises(ConflictError, match="of embedding 'dinov2-base', not of 'clip'"):
+        client.create_experiment(name, ["a", "b"], reference=uploaded.name, embedding="clip")
+    with pytest.raises(ConflictError, match="of embedding 'dinov2-base', not of 'clip'"):
+        client.create_reference(uploaded.name, mean=mean, covariance=covariance, embedding="clip")
+    assert name not in client.experiments()
+    for embedding in ("dinov2-base", None):
+        assert client.create_reference(uploaded.name, mean=mean, covariance=covariance, embedding=embedding) == uploaded
+    made = client.create_experiment(name, ["a", "b"], reference=(mean, covariance), embedding="dinov2-base")
+    own = made.info.config.metric.setting("reference")
+    assert next(known for known in client.references() if known.name == own).embedding == "dinov2-base"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx
 import numpy as np
 import pytest
@@ -97,10 +95,6 @@ def append(service: Service, name: str, generator: str, shift: float, seeds: ran
         append_batch(service.url, name, generator, {"features": batch}).raise_for_status()
 
 
-def numbers(report: Report) -> list[Any]:
-    return [(row.score, row.standard_error, row.lower, row.upper, row.samples) for row in report.standings]
-
-
 def test_an_absurd_batch_decides_wrongly_and_is_retracted(client: Optimist, service: Service, name: str, reference):
     absurd, never = (
         client.create_experiment(each, ["a", "b"], reference=reference, rescore_growth=0.0, batch_size=20)
@@ -121,7 +115,6 @@ def test_an_absurd_batch_decides_wrongly_and_is_retracted(client: Optimist, serv
     assert httpx.delete(url).json() == {"retracted": [one], "already": True, "decision_reopened": True}
 
     right, expected = scored(absurd), scored(never)
-    assert numbers(right) == numbers(expected)
     assert right.decision.best == "a"
     assert (right.samples, right.rounds, right.regret) == (expected.samples + 20, expected.rounds + 1, expected.regret)
     [shown] = httpx.get(f"{service.url}/v1/experiments/{name}/report").json()["retractions"]
