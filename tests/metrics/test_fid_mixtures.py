@@ -98,22 +98,6 @@ def test_parity_of_the_best_weights(parity):
     assert mixtures.model(weights, published=True).value(weights) == pytest.approx(float(file["fid_value"]), rel=1e-6)
 
 
-def test_a_mixture_is_the_pooled_sample_that_its_weights_draw():
-    problem = Problem.inside()
-    counts, differences, errors = (100, 60, 40), [], []
-    weights = np.array(counts) / sum(counts)
-    for seed in range(20):
-        rows = problem.draw(200, seed)
-        found = problem.metric.objective([taken(problem.metric, each) for each in rows]).analyse(weights)
-        pooled = torch.cat([each[:count] for each, count in zip(rows, counts, strict=True)])
-        alone = problem.metric.analyse(taken(problem.metric, pooled))
-        differences.append(found.loss - alone.estimate)
-        errors.append(alone.stopping_error)
-    # The samples have rows in common, so that the difference is below the pooled sample's error.
-    assert abs(np.mean(differences)) < np.mean(errors)
-    assert np.std(differences) < 1.2 * np.mean(errors)
-
-
 @pytest.mark.parametrize("count", [15, 60, 250])
 @pytest.mark.parametrize("weights", [[0.3, 0.4, 0.3], [0.7, 0.3, 0.0]])
 def test_losses_and_slopes_are_without_bias_and_their_errors_true(count, weights):
