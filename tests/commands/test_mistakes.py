@@ -35,6 +35,7 @@ def alike(size: int, seed: int) -> np.ndarray:
 
 BOTH = {"a": alike, "b": alike}
 
+# What configs and routers refuse: tests/sdk/test_wrong_configs.py and tests/local/test_routes_told.py.
 COMMANDS: Mapping[tuple[str, ...], str] = {
     ("score", "one.npy", *REAL): "one.npy: array 'one': expected two rows or more",
     ("score", "a.npy", "--metric", "fidd"): "unknown metric 'fidd': expected one of fid, is, rke, vendi",
@@ -76,16 +77,11 @@ CALLS: Mapping[str, tuple[Callable[[], Any], str]] = {
     "columns": (lambda: fid().tell("a", Z[:, :3]), "features: expected shape (n, 4), got (60, 3)"),
     "not finite": (lambda: fid().tell("a", Z * np.inf), "features: expected finite numbers"),
     "a row": (lambda: fid().tell("a", Z[0]), "features: expected shape (n, 4), got (4,)"),
-    "a context": (lambda: mean().ask(context=[1.0]), "context: only with the goal 'route'; the goal is 'best'"),
-    "no context": (lambda: mean(goal="route"), "goal: 'route' needs context, the number of columns"),
-    "goal": (lambda: mean(goal="bst"), "goal: expected 'best', 'mixture'"),
-    "mixture": (lambda: mean(goal="mixture"), "those of fid, rke, vendi, mmd, cmmd have one"),
     "functions": (lambda: optimist.run([alike], reference=REF), 'such as {"old": old, "new": new}'),
     "one function": (lambda: optimist.run({"a": alike}, reference=REF), "`optimist.score` scores one"),
     "rows for functions": (lambda: optimist.run({"a": Z, "b": Z}, reference=REF), "expected a function (size, seed)"),
     "workers": (lambda: optimist.run(BOTH, reference=REF, workers=0), "workers: expected at least 1, got 0"),
     "functions for files": (lambda: optimist.compare(BOTH), "`optimist.run` compares functions"),
-    "metric": (lambda: optimist.score(Z, "fidd"), "unknown metric 'fidd': expected one of fid"),
     "sets without names": (lambda: optimist.contrast([Z, Z], reference=REF), "such as {'old': rows, 'new': rows}"),
     "a contrast": (lambda: mean().contrast("c", "a"), "unknown generator 'c'; expected one of a, b"),
     "a table": (lambda: mean().report().table("word"), "expected one of markdown, latex, csv, html; got 'word'"),

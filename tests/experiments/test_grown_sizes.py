@@ -8,9 +8,10 @@ from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.slices import MOST_OPEN_ROWS, MOST_ROWS, grown_size
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState, UnitState, codec
+from optimist.records import ExperimentState
 from optimist_client.models import AskRequest
 from tests.support.configs import config_of, experiment_of
+from tests.support.scored_states import generator
 
 
 @pytest.mark.parametrize(
@@ -38,21 +39,8 @@ def test_large_batches_do_not_grow():
 
 def size_of(**config: object) -> int:
     """The size of the next pick of an experiment whose generators have 4,000 samples each."""
-    made = codec.encode(Estimate(1.0, 1.0, 4000, 0.0, 2.0, 0.0, 1.0, 1.0))
-    generators = [
-        GeneratorState(
-            ordinal=place,
-            name=name,
-            samples=4000,
-            batches=800,
-            handed=4000,
-            seq=800,
-            due_samples=4000,
-            due_seq=800,
-            units={"rke": UnitState(800, made)},
-        )
-        for place, name in enumerate("ab")
-    ]
+    made = Estimate(1.0, 1.0, 4000, 0.0, 2.0, 0.0, 1.0, 1.0)
+    generators = [generator(place, name, 4000, {"rke": made}, handed=4000) for place, name in enumerate("ab")]
     metric = {"metric": "rke", "kernel": {"name": "cosine"}, "dimension": 4}
     asked = config_of(name="e", generators=["a", "b"], **metric, **config)
     state = PolicyState(experiment_of(asked, columns={"features": 4}), ExperimentState(1600, 1600, generators))

@@ -11,34 +11,23 @@ import pytest
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState, UnitState, codec
+from optimist.records import ExperimentState
 from optimist_client.models import Report
 from optimist_client.models.decisions import about
 from tests.support.configs import config_of, experiment_of
+from tests.support.scored_states import generator
 
 
 def reported(values: dict[str, float], samples: int, error: float, after: int | None = 100, **config: Any) -> Report:
     """The report on generators with these estimates, each of `samples` samples, with batches of 5."""
     kind = {"metric": "is", "dimension": 10} if config.pop("log", False) else {"metric": "fid"}
     made = config_of(**{"name": "e", "generators": list(values), **kind, **config})
+    label, is_log = made.metric.shown_label, kind["metric"] == "is"
     generators = [
-        GeneratorState(
-            ordinal=place,
-            name=name,
-            samples=samples,
-            batches=samples // 5,
-            seq=samples // 5,
-            due_samples=samples,
-            due_seq=samples // 5,
-            units={
-                made.metric.shown_label: UnitState(
-                    samples // 5, codec.encode(estimate(value, error, samples, kind["metric"] == "is"))
-                )
-            },
-        )
+        generator(place, name, samples, {label: estimate(value, error, samples, is_log)})
         for place, (name, value) in enumerate(values.items())
     ]
-    told = sum(generator.batches for generator in generators)
+    told = sum(each.batches for each in generators)
     experiment = experiment_of(made, created=time.time(), instance="i")
     return report_of(PolicyState(experiment, ExperimentState(told, told, generators)), after)
 
@@ -60,7 +49,6 @@ def test_it_comes_with_enough_samples_and_only_undecided():
 def test_the_tolerance_that_it_names_decides(values: dict[str, float], log: bool):
     error = 0.01 if log else 0.1
     hint = reported(values, 200, error, log=log).hint
-    assert hint is not None
     share = hint.split("A tolerance of ")[1].split("% would decide it now")[0]
     assert not reported(values, 200, error, log=log, tolerance=f"{0.9 * float(share)}%", stop=False).decision.decided
     assert reported(values, 200, error, log=log, tolerance=f"{share}%", stop=False).decision.decided
@@ -70,9 +58,7 @@ def test_the_tolerance_that_it_names_decides(values: dict[str, float], log: bool
 def test_it_names_budget_and_samples():
     clear = {"a": 10.0, "b": 10.3}
     unbounded = reported(clear, 200, 0.1)
-    assert unbounded.hint is not None
     assert unbounded.hint.endswith("A budget would end it undecided.")
-    assert unbounded.decision.hardest is not None
     assert unbounded.decision.hardest.more_samples is not None
     assert "more samples would decide it. " in unbounded.hint
     assert (reported(clear, 200, 0.1, budget=5000).hint or "").endswith("Its budget is 5,000 samples.")
@@ -91,10 +77,8 @@ def test_of_many_generators_it_says_how_many_samples_a_usual_tolerance_takes(log
         return said[1].split(". ")[0] if len(said) > 1 else None
 
     found = sentence()
-    assert found is not None
     assert found.startswith('with tolerance="1%" about ')
     tolerant = reported(values, 200, error, log=log, tolerance="1%").decision.hardest
-    assert tolerant is not None
     assert tolerant.more_samples is not None
     assert about(tolerant.more_samples).lower() in found
     assert sentence(tolerance="0.5%") is None

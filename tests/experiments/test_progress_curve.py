@@ -77,7 +77,6 @@ def test_a_course_follows_only_from_what_was_read_before():
     assert start == 7 * (600 - REMEMBERED)
     assert (curve.starts("", 2), curve.starts("rke", 3), curve.starts("is", 2)) == ([0, 0], [0, 0, 0], [0, 0])
     followed = curve.follows(batches[start:], {"": [*points, []], "rke": [*watched, []]})  # and a generator joined
-    assert followed is not None
     whole = ProgressCurve().then(batches, {"": [*points, []]})
     assert followed.checkpoints(0)[2].tolist() == whole.checkpoints(0)[2].tolist()
     kept = {label: [[point.seq for point in curve] for curve in curves] for label, curves in followed.points.items()}

@@ -14,9 +14,10 @@ from optimist.experiments.report import contrast_of, report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
-from optimist.records import ExperimentState, GeneratorState, NotFound, UnitState, codec
+from optimist.records import ExperimentState, NotFound
 from optimist_client.models import DecisionInfo
 from tests.support.configs import config_of, experiment_of
+from tests.support.scored_states import generator
 
 N = 100
 
@@ -37,16 +38,11 @@ def state_of(
     states: Mapping[str, Literal["paused", "retired"]] | None = None,
     decided: str = "",
 ) -> PolicyState:
-    config = config_of(**{"name": "e", "generators": list(estimates), "metric": "fid",
-                                              "reference": "r"})  # fmt: skip
+    config = config_of(name="e", generators=list(estimates), metric="fid", reference="r")
     generators = [
-        GeneratorState(
-            ordinal=place, name=name, samples=N, batches=20, seq=20, due_samples=N, due_seq=20,
-            units={config.metric.shown_label: UnitState(20, made and codec.encode(made))},
-            state=(states or {}).get(name, "active"),
-        )
+        generator(place, name, N, {"fid": made}, state=(states or {}).get(name, "active"))
         for place, (name, made) in enumerate(estimates.items())
-    ]  # fmt: skip
+    ]
     latched = DecisionInfo(best=decided, confidence=0.99, decided=True, reason="so").model_dump_json()
     experiment = experiment_of(config, created=time.time(), instance="i")
     stored = ExperimentState(60, 60, generators, decision=latched if decided else None)

@@ -9,8 +9,9 @@ import pytest
 
 from optimist.experiments.state import LATE, PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState, UnitState, codec
+from optimist.records import ExperimentState
 from tests.support.configs import config_of, experiment_of
+from tests.support.scored_states import generator, unit
 
 
 def state_of(
@@ -20,19 +21,10 @@ def state_of(
     experiment = experiment_of(config_of(name="e", generators=[*made], **config), created=time.time(), instance="i")
     label = experiment.config.metric.shown_label
     generators = [
-        GeneratorState(
-            ordinal=place,
-            name=name,
-            samples=5 * told,
-            batches=told,
-            seq=told,
-            due_samples=5 * told,
-            due_seq=told,
-            units={label: UnitState(known, codec.encode(_estimate(value, 5 * known)) if known else None)},
-        )
+        generator(place, name, 5 * told, {}, units={label: unit(known, _estimate(value, 5 * known) if known else None)})
         for place, ((name, (told, known)), value) in enumerate(zip(made.items(), values, strict=True))
     ]
-    told = sum(generator.batches for generator in generators)
+    told = sum(each.batches for each in generators)
     return PolicyState(experiment, ExperimentState(told, told, generators))
 
 

@@ -15,8 +15,9 @@ from optimist.experiments.decision import decision_cost
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState, Unit, UnitState, codec
+from optimist.records import ExperimentState, Unit, UnitState
 from tests.support.configs import config_of, experiment_of
+from tests.support.scored_states import generator, unit
 
 N = 100
 RKE = {"name": "rke", "kernel": {"name": "gaussian", "sigma": 1.0, "features": 8}, "dimension": 4, "reads": "features"}
@@ -45,20 +46,16 @@ def state_of(
     config = config_of(
         **{"name": "e", "generators": names, "metric": "fid", "reference": "r", "watch": watch, **fields}
     )
-    generators = [
-        GeneratorState(
-            ordinal=place, name=name, samples=N, batches=20, seq=20, due_samples=N, due_seq=20,
-            units={"fid": UnitState(20, made and codec.encode(made))}
-            | {label: watched.get((place, label), UnitState()) for label in ("rke", "spread")},
-        )
-        for place, (name, made) in enumerate(estimates.items())
-    ]  # fmt: skip
+    generators = []
+    for place, (name, made) in enumerate(estimates.items()):
+        others = {label: watched.get((place, label), UnitState()) for label in ("rke", "spread")}
+        generators.append(generator(place, name, N, {}, units={"fid": unit(20, made), **others}))
     experiment = experiment_of(config, created=time.time(), instance="i")
     return PolicyState(experiment, ExperimentState(60, 60, generators, decision=decision), known)
 
 
 def watched_of(estimates: Mapping[Unit, Estimate], seq: int = 20) -> dict[Unit, UnitState]:
-    return {unit: UnitState(seq, codec.encode(made)) for unit, made in estimates.items()}
+    return {of: unit(seq, made) for of, made in estimates.items()}
 
 
 THREE = {"a": fid(1.0), "b": fid(30.0), "c": fid(40.0)}
@@ -112,7 +109,7 @@ def test_the_tolerance_is_of_the_deciding_metric_alone():
 
 def test_damage_of_a_watched_metric_is_a_warning_there_only():
     stored = {
-        (0, "rke"): UnitState(20, codec.encode(rke(2.0))),
+        (0, "rke"): unit(20, rke(2.0)),
         (1, "rke"): UnitState(scoring_error="CorruptData: torn"),
     }
     report = report_of(state_of(THREE, watched=stored))
@@ -125,12 +122,11 @@ def test_damage_of_a_watched_metric_is_a_warning_there_only():
 def test_unchanged_estimates_are_not_parsed_again():
     units = watched_of({(0, "rke"): rke(2.0), (1, "rke"): rke(3.0)})
     known = state_of(THREE, watched=units)
-    changed = UnitState(21, codec.encode(rke(4.0)))
+    changed = unit(21, rke(4.0))
     newer = state_of(THREE, watched={**units, (1, "rke"): changed}, known=known)
     assert newer.estimates_by("rke")[0] is known.estimates_by("rke")[0]
     assert newer.estimates[0] is known.estimates[0]
     estimate = newer.estimates_by("rke")[1]
-    assert estimate is not None
     assert estimate.score == pytest.approx(4.0)
     assert newer.estimates_by("rke")[2] is None
 

@@ -23,53 +23,42 @@ KNOWN = DATA / "mixture_online.npz"
 PUBLISHED = tuple(name for name in BestMixture.policies if name.startswith("mixture-"))
 
 
-class Published:
-    """The streams of the reference run, sampled by one rule: a first pull of each, then one sample a round."""
-
-    def __init__(self) -> None:
-        self.data = np.load(KNOWN)
-        self.rows: list[list[np.ndarray]] = [[], [], []]
-        self.arms: list[int] = []
-        self.weights: list[np.ndarray] = []
-
-    def run(self, rule: str) -> None:
-        streams, uniforms = self.data["streams"], self.data["uniforms"]
-        # The reference has ε = 0.2 √(log t/(2n)), without the term Δ_κ/n.
-        ranges = Ranges(kernel=0.0, loss=0.2)
-        for round_ in range(len(uniforms)):
-            if round_ < 3:
-                place, weights = round_, np.eye(3)[round_]
-            else:
-                samples = np.array([float(len(rows)) for rows in self.rows])
-                model = Quadratic(self.sums() / np.outer(samples, samples), np.zeros(3))
-                if rule == "ogd":
-                    place = steepest(model, samples, ranges.bonus(samples))
-                    weights = np.eye(3)[place]
-                else:
-                    bonus = ranges.bonus(samples) if rule == "cab" else np.zeros(3)
-                    weights = optimistic_weights(model, bonus)
-                    place = drawn(weights, float(uniforms[round_]))
-            self.rows[place].append(streams[place, len(self.rows[place])])
-            self.arms.append(place)
-            self.weights.append(weights)
-
-    def sums(self) -> np.ndarray:
-        """The sums of the squared Gaussian kernel, self pairs once."""
-        rows = [np.array(own) for own in self.rows]
-        return np.array([[self.kernel(one, other).sum() for other in rows] for one in rows])
-
-    def kernel(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        apart = ((one[:, None] - other[None, :]) ** 2).sum(axis=2)
-        return np.exp(-apart / (2.0 * self.data["sigma"] ** 2)) ** 2
+def kernel(one: np.ndarray, other: np.ndarray, sigma: float) -> np.ndarray:
+    """The squared Gaussian kernel of all pairs of rows."""
+    return np.exp(-((one[:, None] - other[None, :]) ** 2).sum(axis=2) / (2.0 * sigma**2)) ** 2
 
 
 @pytest.mark.parametrize("rule", ["cab", "ogd", "greedy"])
 def test_arms_are_those_of_the_published_algorithms(rule: str):
-    run = Published()
-    run.run(rule)
-    assert run.arms == run.data[f"{rule}_arms"].tolist()
-    np.testing.assert_allclose(run.weights, run.data[f"{rule}_alphas"], atol=1e-7)
-    np.testing.assert_allclose(run.sums(), run.data[f"{rule}_sums"], rtol=1e-9)
+    """The streams of the reference run, sampled by one rule: a first pull of each, then one sample a round."""
+    data = np.load(KNOWN)
+    rows, arms, weighed = [[], [], []], [], []
+
+    def sums() -> np.ndarray:
+        """The sums of the kernel, self pairs once."""
+        told = [np.array(own) for own in rows]
+        return np.array([[kernel(one, other, float(data["sigma"])).sum() for other in told] for one in told])
+
+    # The reference has ε = 0.2 √(log t/(2n)), without the term Δ_κ/n.
+    ranges = Ranges(kernel=0.0, loss=0.2)
+    for round_, uniform in enumerate(data["uniforms"]):
+        if round_ < 3:
+            place, weights = round_, np.eye(3)[round_]
+        else:
+            samples = np.array([float(len(own)) for own in rows])
+            model = Quadratic(sums() / np.outer(samples, samples), np.zeros(3))
+            if rule == "ogd":
+                place = steepest(model, samples, ranges.bonus(samples))
+                weights = np.eye(3)[place]
+            else:
+                weights = optimistic_weights(model, ranges.bonus(samples) if rule == "cab" else np.zeros(3))
+                place = drawn(weights, float(uniform))
+        rows[place].append(data["streams"][place, len(rows[place])])
+        arms.append(place)
+        weighed.append(weights)
+    assert arms == data[f"{rule}_arms"].tolist()
+    np.testing.assert_allclose(weighed, data[f"{rule}_alphas"], atol=1e-7)
+    np.testing.assert_allclose(sums(), data[f"{rule}_sums"], rtol=1e-9)
 
 
 def test_the_published_bonus():
@@ -187,8 +176,9 @@ class TestWarmup:
         arms[3] = Arm("d", None, 0, 0, 10, 2)
         assert policy().pick(arms, mixture, 60, 61) < 3
 
-    def test_without_a_mixture_the_rarest_is_sampled(self):
+    def test_without_a_mixture_the_rarest_is_sampled_and_always_by_uniform(self):
         assert policy().pick(arms_of((20, 10, 30)), None, 12, 13) == 1
+        assert policy("uniform").pick(arms_of((20, 10, 30)), made(np.eye(3)), 12, 13) == 1
 
 
 @pytest.mark.parametrize("name", ["mixture-ucb-cab", "mixture-ucb-ogd"])
@@ -204,26 +194,14 @@ def test_greedy_draws_by_the_best_weights():
     np.testing.assert_allclose(np.bincount(picks) / 2000.0, np.array([4.0, 2.0, 1.0]) / 7.0, atol=0.04)
 
 
-def test_uniform_goes_by_counts_alone():
-    assert policy("uniform").pick(arms_of((20, 10, 30)), made(np.eye(3)), 12, 13) == 1
-
-
 @st.composite
 def states(draw: st.DrawFn) -> tuple[list[Arm], Mixture | None, int]:
     """Contenders with a mixture of some of them, and perhaps of one that was retired."""
     count = draw(st.integers(1, 5))
+    counts = st.tuples(st.integers(0, 60), st.integers(0, 12), st.integers(0, 20), st.integers(0, 4))
+    costs = st.sampled_from([None, 1.0, 3.0])
     arms = [
-        Arm(
-            f"{place}",
-            None,
-            draw(st.integers(0, 60)),
-            draw(st.integers(0, 12)),
-            draw(st.integers(0, 20)),
-            draw(st.integers(0, 4)),
-            active=draw(st.booleans()),
-            cost=draw(st.sampled_from([None, 1.0, 3.0])),
-        )
-        for place in range(count)
+        Arm(f"{place}", None, *draw(counts), active=draw(st.booleans()), cost=draw(costs)) for place in range(count)
     ]
     known = [arm.name for arm in arms if arm.samples >= 4] + (["gone"] if draw(st.booleans()) else [])
     if not known or draw(st.booleans()):
@@ -284,24 +262,13 @@ def is_due(
         GeneratorState(place, f"{place}", count, 1, count, 0, 0, state="paused" if place in paused else "active")
         for place, count in enumerate(samples)
     ]
-    parts = None if mixed is None else {place: LogExtent(count, count) for place, count in enumerate(mixed)}
-    made = None if parts is None else StoredArtefact("", parts)
+    made = None if mixed is None else StoredArtefact("", {g: LogExtent(count, count) for g, count in enumerate(mixed)})
     return ExperimentState(0, 0, generators, mixture_growth=growth, mixture=made).is_mixture_due
 
 
-class TestDue:
-    def test_by_growth_of_all_together(self):
-        assert not is_due((120, 130, 124), (100, 100, 100))
-        assert is_due((120, 130, 125), (100, 100, 100))
-        assert not is_due((100, 100, 100), (100, 100, 100), growth=0.0)
-        assert is_due((100, 101, 100), (100, 100, 100), growth=0.0)
-
-    def test_not_before_every_active_generator_has_enough(self):
-        assert not is_due((100, 3, 100), None)
-        assert is_due((100, 4, 100), None)
-        assert is_due((100, 3, 100), None, paused=[1])
-
-    def test_at_once_where_other_generators_are_blended(self):
-        assert is_due((100, 100, 100, 4), (100, 100, 100))
-        assert is_due((100, 100), (100, 100, 100))
-        assert not is_due((100, 100, 100), (100, 100, 100))
+def test_when_a_mixture_is_due():
+    """As samples grow and generators change: tests/scoring/test_scored_mixtures.py."""
+    assert [is_due((120, 130, last), (100, 100, 100)) for last in (124, 125)] == [False, True]
+    assert [is_due((100, last, 100), (100, 100, 100), growth=0.0) for last in (100, 101)] == [False, True]
+    assert [is_due((100, few, 100), None) for few in (3, 4)] == [False, True]
+    assert is_due((100, 3, 100), None, paused=[1])

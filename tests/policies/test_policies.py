@@ -88,9 +88,10 @@ class TestUcb:
     def test_papers_bounds_rank_by_their_optimistic_value_narrowed_by_open_picks(self):
         a = Arm("a", estimate(5.0, None, 100, width=2.0), 100, 20)
         b = Arm("b", estimate(6.0, None, 100, width=3.5), 100, 20)
-        crowded = Arm("b", b.estimate, 100, 20, 300, 60)
+        crowded = replace(b, pending_samples=300, pending_batches=60)
         assert policy("ucb").pick([a, b], 50, 51) == 1
         assert policy("ucb").pick([a, crowded], 50, 51) == 0
+        assert policy("ucb").pick([priced(a, 1.0), priced(b, 100.0)], 50, 51) == 1, "costs are not weighed"
 
     def test_infinite_ends_tie_and_the_fewest_samples_win(self):
         arms = [Arm(n, estimate(5.0, None, s, width=math.inf), s, s // 5) for n, s in (("a", 30), ("b", 20), ("c", 20))]
@@ -173,9 +174,6 @@ class TestRandomised:
             n[policy("top-two").pick(arms, 60, r)] += 5
         assert n[0] / n[1] == pytest.approx(sigma / tau * math.sqrt(cheap / costly), rel=0.1)
 
-    def test_top_two_of_one(self):
-        assert policy("top-two").pick([arm("a", 1.0)], 20, 21) == 0
-
 
 def test_uniform_evens_out():
     arms = [arm("a", 1.0, samples=15), arm("b", 9.0, samples=10), arm("c", 0.0, samples=20)]
@@ -233,21 +231,6 @@ class TestStopping:
     def test_a_tiny_delta_has_a_threshold(self):
         assert 7.0 < Stopping(1e-12).threshold(2, 100) < 8.0
 
-    @pytest.mark.parametrize(
-        "arms",
-        [
-            [],
-            [Arm("a")],
-            [arm("a", 1.0)],
-            [arm("a", 1.0), Arm("b")],
-            [Arm("a", estimate(1.0, None, 50), 50, 10), Arm("b", estimate(90.0, None, 50), 50, 10)],
-        ],
-    )
-    def test_undecidable_says_why(self, arms: list[Arm]):
-        decision = Stopping(0.05).decide(arms, 20)
-        assert not decision.decided
-        assert decision.reason
-
     def test_uniform_samples_stop_an_even_split(self):
         rule = Stopping(0.05)
         arms = [arm("a", 0.0, 1.0, 400), arm("b", 2.0, 2.0, 100), arm("c", 9.0, 1.0, 100)]
@@ -264,16 +247,6 @@ class TestStopping:
 
 
 KNOWN: dict[str, Any] = {"name": "x", "generators": ["a", "b"]}
-
-
-def test_policies_that_need_errors_refuse_bounds_without():
-    for name in ("top-two", "thompson"):
-        assert config_of(**KNOWN, policy=name).policy == name
-        for bound in ("theorem", "authors", "naive"):
-            with pytest.raises(ValueError, match="needs standard errors"):
-                config_of(**KNOWN, policy=name, bound=bound)
-    with pytest.raises(ValueError, match="policy"):
-        config_of(**KNOWN, policy="best")
 
 
 def test_the_default_policy_is_one_that_the_bound_serves():

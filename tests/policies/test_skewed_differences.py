@@ -119,8 +119,6 @@ def told_by_rke(part: float) -> Estimate:
 def test_rare_rows_widen_differences_of_rke_and_no_scores():
     both = told_by_rke(1.0), told_by_rke(0.2)
     one, other = (each.pairing for each in both)
-    assert one is not None
-    assert other is not None
     gamma = float(skewness((other.influence - one.influence)[:60]))
     assert abs(gamma) > 1.0
     bare = [

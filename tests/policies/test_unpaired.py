@@ -138,7 +138,6 @@ def test_verdicts_and_samples_still_needed(arms: list[Arm], name: str):
 
 
 def _errors(a: Arm) -> tuple[float, float]:
-    assert a.estimate is not None
     assert a.estimate.standard_error is not None
     assert a.estimate.stopping_error is not None
     return a.estimate.standard_error, a.estimate.stopping_error

@@ -8,6 +8,7 @@ import pytest
 
 from optimist.numerics.estimate import Estimate, Scale
 from optimist.policies import Arm, Policy, Stopping, deciding_tolerance, explained
+from optimist_client.models.decisions import HardestRival
 
 TOLD = 100
 
@@ -28,6 +29,13 @@ def verdicts(arms: list[Arm], tolerance: float | str = 0.0) -> dict[str, str]:
     return {one.generator: one.verdict for one in explained(policy(tolerance), arms, TOLD).verdicts}
 
 
+def hardest_of(arms: list[Arm], made: Policy | None = None) -> HardestRival:
+    """The rival that is the hardest to decide about."""
+    found = explained(made or policy(), arms, TOLD).hardest
+    assert found is not None
+    return found
+
+
 def test_a_verdict_for_each_rival():
     arms = [arm("far", 9.0, 0.1), arm("best", 1.0, 0.1), arm("near", 1.2, 0.1), arm("same", 1.01, 0.001)]
     assert verdicts(arms) == {"far": "worse", "near": "close", "same": "close"}
@@ -39,10 +47,20 @@ def test_too_few_samples_show_nothing():
     assert verdicts([arm("a", 0.0, 0.1), arm("b", 9.0, 0.1, samples=19)], 50.0) == {"b": "close"}
 
 
-@pytest.mark.parametrize("arms", [[], [Arm("a")], [arm("a", 1.0, 0.1)], [arm("a", 1.0, None), arm("b", 2.0, None)]])
+@pytest.mark.parametrize(
+    "arms",
+    [
+        [],
+        [Arm("a")],
+        [arm("a", 1.0, 0.1)],
+        [arm("a", 1.0, 0.1), Arm("b")],
+        [arm("a", 1.0, None), arm("b", 2.0, None)],
+    ],
+)
 def test_no_verdicts_without_rivals_or_errors(arms: list[Arm]):
     decision = explained(policy(), arms, TOLD)
     assert decision == policy().stopping.decide(arms, TOLD)
+    assert (decision.decided, bool(decision.reason)) == (False, True)
     assert deciding_tolerance(policy(), arms, TOLD) is None
 
 
@@ -65,8 +83,7 @@ def test_a_share_decides_like_the_number_that_it_is():
 
 def test_the_closest_rival_is_that_of_the_stopping_rule():
     arms = [arm("far but vague", 2.0, 2.0), arm("best", 1.0, 0.1), arm("near but sure", 1.5, 0.01)]
-    hardest = explained(policy("2%"), arms, TOLD).hardest
-    assert hardest is not None
+    hardest = hardest_of(arms, policy("2%"))
     assert (hardest.generator, hardest.difference, hardest.tolerance) == ("far but vague", 1.0, pytest.approx(0.02))
     assert hardest.separation == pytest.approx(1.02 / math.hypot(2.0, 0.1))
     assert hardest.needed == policy().stopping.threshold(3, TOLD)
@@ -77,58 +94,41 @@ def test_so_many_more_samples_decide_if_the_difference_stays(name: str):
     """With all differences as they are the number lies in the range, and as many samples split so do decide."""
     arms = [arm("a", 1.0, 0.1), arm("b", 1.25, 0.1), arm("c", 4.0, 0.3)]
     made = policy(name=name)
-    hardest = explained(made, arms, TOLD).hardest
-    assert hardest is not None
+    hardest = hardest_of(arms, made)
     assert hardest.more_samples is not None
     low, high = hardest.more_samples
-    n = 100
-    while not made.stopping.decide(
-        [
-            arm(a.name, v, e * math.sqrt(100 / n), n)
-            for a, v, e in zip(arms, (1.0, 1.25, 4.0), (0.1, 0.1, 0.3), strict=True)
-        ],
-        3 * n // 5,
-    ).decided:
-        n += 1
+
+    def at(n: int) -> list[Arm]:
+        shrunk = math.sqrt(100 / n)
+        return [arm("a", 1.0, 0.1 * shrunk, n), arm("b", 1.25, 0.1 * shrunk, n), arm("c", 4.0, 0.3 * shrunk, n)]
+
+    n = next(n for n in range(100, 10_000) if made.stopping.decide(at(n), 3 * n // 5).decided)
     assert low < 3 * (n - 100) < high
 
 
 def test_the_cheapest_split_leaves_out_what_is_decided():
     arms = [arm("a", 1.0, 0.1), arm("b", 1.25, 0.1), *(arm(f"far {i}", 9.0, 0.1) for i in range(8))]
-    found = [explained(policy(name=name), arms, TOLD).hardest for name in ("top-two", "uniform")]
-    focused, even = (None if hardest is None else hardest.more_samples for hardest in found)
-    assert focused is not None
-    assert even is not None
+    focused, even = (hardest_of(arms, policy(name=name)).more_samples for name in ("top-two", "uniform"))
     assert 3 * focused[0] < even[0]
     assert 3 * focused[1] < even[1]
 
 
 def test_nothing_is_said_that_cannot_be():
-    level = explained(policy(), [arm("a", 1.0, 0.1), arm("b", 1.01, 0.1)], TOLD).hardest
-    assert level is not None
-    assert level.more_samples is None
+    assert hardest_of([arm("a", 1.0, 0.1), arm("b", 1.01, 0.1)]).more_samples is None
     # Both are paused, so that no sample comes that could decide.
     paused = [arm("a", 1.0, 0.1, active=False), arm("b", 1.25, 0.1, active=False), arm("c", 9.0, 0.1)]
-    found = explained(policy(), paused, TOLD).hardest
-    assert found is not None
-    assert found.more_samples is None
-    decided = explained(policy(), [arm("a", 1.0, 0.1), arm("b", 9.0, 0.1)], TOLD)
-    assert decided.decided
-    assert decided.hardest is not None
-    assert decided.hardest.more_samples is None
+    assert hardest_of(paused).more_samples is None
+    decided = [arm("a", 1.0, 0.1), arm("b", 9.0, 0.1)]
+    assert explained(policy(), decided, TOLD).decided
+    assert hardest_of(decided).more_samples is None
 
 
 def test_more_of_the_other_one_where_one_is_paused():
-    one_paused = [arm("a", 1.0, 0.01, active=False), arm("b", 1.25, 0.12)]
-    found = explained(policy(), one_paused, TOLD).hardest
-    assert found is not None
-    assert found.more_samples is not None
+    assert hardest_of([arm("a", 1.0, 0.01, active=False), arm("b", 1.25, 0.12)]).more_samples is not None
 
 
 def test_few_samples_take_the_missing_ones():
-    found = explained(policy(), [arm("a", 0.0, 0.01), arm("b", 9.0, 0.01, samples=15)], TOLD).hardest
-    assert found is not None
-    assert found.more_samples == (5, 5)
+    assert hardest_of([arm("a", 0.0, 0.01), arm("b", 9.0, 0.01, samples=15)]).more_samples == (5, 5)
 
 
 def test_the_tolerance_that_would_decide_does():
@@ -143,5 +143,4 @@ def test_absurd_numbers_say_nothing():
     arms = [arm("a", 1.0, 1e200), arm("b", 1e300, 1e308)]
     found = explained(policy(), arms, TOLD)
     assert [one.verdict for one in found.verdicts] == ["close"]
-    assert found.hardest is not None
-    assert found.hardest.more_samples is None
+    assert hardest_of(arms).more_samples is None

@@ -11,10 +11,11 @@ import numpy as np
 from redis import Redis
 
 from optimist.numerics.estimate import Estimate
-from optimist.records import HISTORY, ExperimentState, GeneratorState, UnitState, codec
+from optimist.records import HISTORY, ExperimentState
 from optimist.store import open_store
 from optimist.store.keys import experiment_key
 from tests.support.configs import config_of, experiment_of
+from tests.support.scored_states import generator
 
 BATCH = 5
 
@@ -51,17 +52,8 @@ async def write_long_experiment(redis_url: str, name: str, rounds: int, count: i
     history["rows"] = BATCH
     batches = np.bincount(history["generator"], minlength=count).tolist()
     states = [
-        GeneratorState(
-            ordinal=g,
-            name=generator,
-            samples=BATCH * batches[g],
-            batches=batches[g],
-            seq=batches[g],
-            due_samples=BATCH * batches[g],
-            due_seq=batches[g],
-            units={"is": UnitState(batches[g], codec.encode(estimate(g, BATCH * batches[g])))},
-        )
-        for g, generator in enumerate(generators(count))
+        generator(g, model, BATCH * batches[g], {"is": estimate(g, BATCH * batches[g])})
+        for g, model in enumerate(generators(count))
     ]
     config = config_of(name=name, generators=generators(count), metric="is", dimension=10, stop=False)
     made = experiment_of(config, created=time.time(), instance=uuid.uuid4().hex)
@@ -86,22 +78,11 @@ async def write_watched_experiment(redis_url: str, name: str, count: int) -> Non
     history = np.zeros(rounds, HISTORY)
     history["generator"] = np.arange(rounds) % count
     history["rows"] = BATCH
-    states = [
-        GeneratorState(
-            ordinal=g,
-            name=generator,
-            samples=BATCH * 120,
-            batches=120,
-            seq=120,
-            due_samples=BATCH * 120,
-            due_seq=120,
-            units={
-                label: UnitState(120, codec.encode(estimate(count - g if is_reversed else g, BATCH * 120)))
-                for label, is_reversed in ({"is": False} | WATCHED).items()
-            },
-        )
-        for g, generator in enumerate(names)
-    ]
+    states = []
+    for g, model in enumerate(names):
+        ranks = {"is": g, **{label: count - g if is_reversed else g for label, is_reversed in WATCHED.items()}}
+        made_of = {label: estimate(rank, BATCH * 120) for label, rank in ranks.items()}
+        states.append(generator(g, model, BATCH * 120, made_of))
     rke = {"name": "rke", "kernel": KERNEL, "dimension": 10, "reads": "features"}
     config = config_of(
         **{
