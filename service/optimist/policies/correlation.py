@@ -111,10 +111,10 @@ class Influences:
 
         first: how many samples of each are taken (k,), those of the least indices.
         """
-        told = self._told * (self._told.cumsum(axis=1) <= first[:, None])
+        told, known = _in_groups(self._told * (self._told.cumsum(axis=1) <= first[:, None])), _in_groups(self._known)
         shared = told[at] * told[base]
-        sides = (told[at], self._known[at]), (told[[base]], self._known[[base]])
-        means = [(_means_without_groups(shared, known), _means_without_groups(own, known)) for own, known in sides]
+        own = [(told[at], known[at]), (told[[base]], known[[base]])]
+        means = [(_means_without(shared, values), _means_without(weights, values)) for weights, values in own]
         of_each, of_base = (of_shared - of_all for of_shared, of_all in means)
         return of_each - of_each.mean(axis=1, keepdims=True), of_base - of_base.mean(axis=1, keepdims=True)
 
@@ -141,14 +141,17 @@ def _products(rows: Array, row: Array) -> Array:
     return np.einsum("ij,j->i", rows, row)
 
 
-def _means_without_groups(weights: Array, values: Array) -> Array:
-    """The weighted means of rows of values (k, m) without the indices of each group (k, 10)."""
-    sums, counts = (
-        rows.sum(axis=1)[:, None]
-        - np.stack([rows[:, at::JACKKNIFE_GROUPS].sum(axis=1) for at in range(JACKKNIFE_GROUPS)], 1)
-        for rows in (weights * values, weights)
-    )
-    return sums / np.maximum(counts, 1.0)
+def _in_groups(rows: Array) -> Array:
+    """Rows (k, m) with a last axis of the groups of their indices (k, m/10, 10), zeros behind the last index."""
+    behind = -rows.shape[1] % JACKKNIFE_GROUPS
+    return np.pad(rows, ((0, 0), (0, behind))).reshape(len(rows), -1, JACKKNIFE_GROUPS)
+
+
+def _means_without(weights: Array, values: Array) -> Array:
+    """The weighted means of values without each group (k, 10), both as of `_in_groups`."""
+    sums, counts = np.einsum("kij,kij->kj", weights, values), weights.sum(axis=1)
+    left = counts.sum(axis=1, keepdims=True) - counts
+    return (sums.sum(axis=1, keepdims=True) - sums) / np.maximum(left, 1.0)
 
 
 def _varied(squares: Array, sums: Array, m: Array) -> Array:
