@@ -60,7 +60,6 @@ def test_generators_that_are_absurd_do_not_move_the_others(scales: list[float]):
         if scale > 2.0:
             continue
         found = estimates[f"g{place}"]
-        assert found is not None
         alone = score(np.array(first(place, scale, 320)), "rke", kernel={**KERNEL, "sigma": sigma})
         assert found.value == pytest.approx(alone.value, rel=1e-9)
         assert found.score > 1.5

@@ -68,28 +68,6 @@ def compare(place: Path, **given: Any) -> optimist.Compared:
     return optimist.compare(names, **how)
 
 
-class Overflowing(Pixels):
-    """One that forgets to divide by 255 the twelfth time."""
-
-    calls = 0
-
-    def _pixels(self, batch: list[np.ndarray]) -> np.ndarray:
-        self.calls += 1
-        return super()._pixels(batch) * (255.0 if self.calls == 12 else 1.0)
-
-
-def test_an_answer_that_rests_on_another_scale_is_provisional(folders: Path):
-    how = {"batch_size": 5, "stop": False}
-    with pytest.warns(UserWarning, match=r"batch \d+ of (clean|noisy) is about .* times larger than its others"):
-        found = compare(folders, embed=Overflowing(), cache=folders / "one", **how)
-    [odd] = found.decision.anomalies
-    assert (len(odd.positions), odd.whole) == (1, False)
-    assert f"Warning: batch {odd.positions[0]} of {odd.generator} is about" in str(found)
-    assert found.decision.provisional == found.decision.decided
-    ignored = compare(folders, embed=Overflowing(), cache=folders / "two", on_anomaly="ignore", **how)
-    assert ignored.decision.anomalies == ()
-
-
 def test_folders_zips_and_parquet_files_of_the_same_images_give_the_same_answer(folders: Path, images: Images):
     import pyarrow as pa
     from pyarrow import parquet
@@ -133,7 +111,7 @@ def test_it_goes_on_where_it_was_left(folders: Path):
     assert compare(folders, embed=embedder).resumed == 0  # other files: another question
 
 
-def test_all_samples_are_used_where_nothing_is_decided(folders: Path, images: Images):
+def test_where_nothing_is_decided_all_samples_are_used_and_it_says_which_to_add(folders: Path):
     same = {"one": folders / "clean", "two": folders / "clean"}
     found = compare(folders, names=same, tolerance=0.0)
     assert (found.used, found.never_embedded, found.report.state) == (160, 0, "out of budget")
@@ -141,6 +119,9 @@ def test_all_samples_are_used_where_nothing_is_decided(folders: Path, images: Im
     other = next(name for name in same if name != found.best)
     alike = f"Warning: {found.best!r} and {other!r} are identical so far (on 80 common samples): stop?"
     assert alike in f"{found}".splitlines()
+    assert found.report.answer.startswith("Not decided with all images used: ")
+    assert found.report.why.endswith("All images are used. Next: add some to one, two.")
+    assert "more samples" not in str(found.report)
     whole = compare(folders, stop=False)
     assert (whole.used, whole.best) == (160, "clean")
     scores = {row.generator: row.score for row in whole.report.standings}
@@ -148,21 +129,12 @@ def test_all_samples_are_used_where_nothing_is_decided(folders: Path, images: Im
     rows = {name: pixels([*map(array, sorted((folders / name / "part").iterdir()))]) for name in [*NOISE, "real"]}
     for name in NOISE:
         assert scores[name] == pytest.approx(optimist.score(rows[name], "fid", reference=rows["real"]).score, rel=1e-6)
-
-
-def test_where_all_images_are_used_it_says_which_to_add(folders: Path):
-    same = {"one": folders / "clean", "two": folders / "clean"}
-    found = compare(folders, names=same, tolerance=0.0).report
-    assert found.answer.startswith("Not decided with all images used: ")
-    assert found.why.endswith("All images are used. Next: add some to one, two.")
-    assert "more samples" not in str(found)
+    limited = compare(folders, budget=30, resume=False).report
+    assert (limited.used_up, "within the budget of 30 samples" in limited.answer) == (None, True)
     for file in sorted((folders / "noisy" / "part").iterdir())[21:]:
         file.unlink()
-    found = compare(folders, tolerance=0.0, delta=1e-12).report
-    assert found.used_up is not None
-    assert found.used_up.generators == ["noisy"]
-    limited = compare(folders, budget=30).report
-    assert (limited.used_up, "within the budget of 30 samples" in limited.answer) == (None, True)
+    used_up = compare(folders, tolerance=0.0, delta=1e-12).report.used_up
+    assert used_up.generators == ["noisy"]
 
 
 def test_few_samples_are_warned_about_before_anything_is_embedded(folders: Path):
@@ -225,18 +197,6 @@ def test_the_page_shows_the_best_and_the_worst_samples(folders: Path):
     assert compare(folders).examples == {}
 
 
-def test_texts_by_line(tmp_path: Path):
-    words = np.random.default_rng(0)
-    for name, longest in {"short": 4, "long": 9, "real": 4}.items():
-        (tmp_path / f"{name}.txt").write_text("\n".join("x" * n for n in words.integers(1, longest, 60)) + "\n\n")
-    names = [tmp_path / "short.txt", tmp_path / "long.txt"]
-    found = compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=_Lengths())
-    assert (found.best, found.decision.decided, found.kind) == ("short", True, "texts")
-    (tmp_path / "short.txt").write_text("x\n\nx\n")
-    with pytest.raises(FixError, match=r"short\.txt: line 2 is empty"):
-        compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=_Lengths())
-
-
 def test_rows_with_texts_and_with_paths_of_images(folders: Path, tmp_path: Path):
     """JSON lines and cells are read by their fields: the answer is that of the plain texts, and of the images."""
     letters = np.random.default_rng(0)
@@ -253,8 +213,9 @@ def test_rows_with_texts_and_with_paths_of_images(folders: Path, tmp_path: Path)
                 file.write_text("\n".join(map(json.dumps, rows)))
             else:
                 file.write_text("n,answer\n" + "".join(f"{place},{line}\n" for place, line in enumerate(lines)))
-        answers.append(compare(folders, names=[folders / f"{name}{suffix}" for name in texts], **how).report)
-    plain, lines, cells = answers
+        answers.append(compare(folders, names=[folders / f"{name}{suffix}" for name in texts], **how))
+    assert {(found.best, found.decision.decided, found.kind) for found in answers} == {("short", True, "texts")}
+    plain, lines, cells = (found.report for found in answers)
     assert cells == plain
     assert [row.score for row in lines.standings] == [row.score for row in plain.standings]
     assert (plain.cost, lines.cost) == (None, 2.0 * lines.samples)
@@ -266,26 +227,24 @@ def test_rows_with_texts_and_with_paths_of_images(folders: Path, tmp_path: Path)
     (folders / "clean" / "part" / "003.png").unlink()
     with pytest.raises(FixError, match=r"clean\.csv: .*003\.png: no such file; 1 of 80 are missing"):
         compare(folders, names=[folders / f"{name}.csv" for name in NOISE])
+    (folders / "short.txt").write_text("x\n\nx\n")
+    with pytest.raises(FixError, match=r"short\.txt: line 2 is empty"):
+        compare(folders, names=[folders / f"{name}.txt" for name in texts], **how)
     (folders / "short.md").write_text("x")
     with pytest.raises(FixError, match=r"short\.md: expected texts in a .*\.csv or \.parquet file, found '\.md'"):
         compare(folders, names=[folders / "short.md", folders / "long.txt"], **how)
 
 
 def test_what_is_wrong_is_named(folders: Path):
-    with pytest.raises(FixError, match="nowhere: no such file or folder"):
-        compare(folders, names=[folders / "nowhere", folders / "clean"])
-    with pytest.raises(ValueError, match="expected two or more to compare, got 1"):
-        compare(folders, names=[folders / "clean"])
-    with pytest.raises(ValueError, match="metric 'kid' needs real samples"):
-        compare(folders, metric="kid", reference=None)
-    with pytest.raises(ValueError, match="metric 'mean' reads values"):
-        compare(folders, watch="mean")
-    with pytest.raises(ValueError, match="the Inception score needs class probabilities"):
-        compare(folders, metric="is")
-    with pytest.raises(ValueError, match="embed: expected one of inception"):
-        compare(folders, embed="nothing")
-    with pytest.raises(ValueError, match="'a' is a function: `optimist"):
-        compare(folders, names={"a": len, "b": len})
+    """What a command line can ask for, too: tests/commands/test_mistakes.py."""
+    for asked, said in (
+        ({"metric": "kid", "reference": None}, "metric 'kid' needs real samples"),
+        ({"watch": "mean"}, "metric 'mean' reads values"),
+        ({"metric": "is"}, "the Inception score needs class probabilities"),
+        ({"embed": "nothing"}, "embed: expected one of inception"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            compare(folders, **asked)
     (folders / "clean" / "part" / "007.png").write_bytes(b"\x89PNG damaged")
     with pytest.raises(FixError, match=r"007\.png: expected an image that can be read"):
         compare(folders, stop=False)

@@ -209,8 +209,6 @@ def test_a_single_row_has_a_score_and_a_difference_without_interval():
     ("sets", "options", "expected"),
     [
         ({"a": Z}, {}, "expected two or more sets of samples to compare, got 1"),
-        ({}, {}, "expected two or more sets of samples to compare, got 0"),
-        ([Z, Z], {}, "expected sets of samples by name"),
         ({"a": Z, "b": np.ones(5)}, {}, "samples of 'b': "),
         ({"a": Z, "b": Z[:, :2]}, {}, "samples of 'b': "),
         ({"a": Z, "b": np.full((5, D), math.nan)}, {}, "samples of 'b': features: expected finite numbers"),
@@ -267,7 +265,6 @@ def test_files_that_cannot_be_compared(tmp_path: Path, files: dict[str, Path]):
     np.save(tmp_path / "odd.npy", np.where(np.arange(D) == 1, math.nan, Z))
     reference = ("--reference", files["real"])
     for arguments, expected in (
-        ((files["near"], *reference), "expected two or more sets of samples to compare, got 1"),
         ((files["near"], tmp_path / "narrow.npy", *reference), f"{tmp_path / 'narrow.npy'}: expected 4 columns"),
         ((files["near"], tmp_path / "odd.npy", *reference), f"{tmp_path / 'odd.npy'}: array 'odd': features: "),
         ((files["near"], tmp_path / "none.npy", *reference), f"{tmp_path / 'none.npy'}: no such file"),

@@ -7,7 +7,8 @@ import pytest
 
 from optimist.local.evaluation import Evaluation
 from optimist_client import NotFoundError
-from optimist_client.metrics import FID, RKE, Gaussian, Vendi
+from optimist_client.goals import BestMixture
+from optimist_client.metrics import RKE, Gaussian, Vendi
 
 NAMES = ("left", "right", "middle")
 CENTRES = {"left": (-2.0, 0.0), "right": (2.0, 0.0), "middle": (0.0, 0.0)}
@@ -49,9 +50,6 @@ def test_samples_are_spent_as_the_mixture_needs_them(told: Evaluation):
     assert samples["left"] == pytest.approx(samples["right"], rel=0.25)
     assert found.gain > 0.5
     assert found.confidence > 0.99
-
-
-def test_the_decision_is_about_the_mixture(told: Evaluation):
     decision = told.decision()
     assert decision.decided
     assert decision.best in ("left", "right")
@@ -59,23 +57,14 @@ def test_the_decision_is_about_the_mixture(told: Evaluation):
     assert decision.confidence == pytest.approx(1.0, abs=0.01)
 
 
-def test_the_same_tells_give_the_same_picks_whenever_it_is_asked():
-    first, second = Evaluation(NAMES, **GOAL), Evaluation(NAMES, **GOAL)
-    for name in run(first, 30):
-        second.tell(name, rows(name, 5, second.next_start(name)))
-    assert second.ask() == first.ask()
-    assert second.decision() == first.decision()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("policy", ["mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy", "uniform"])
-def test_other_policies(policy: str):
-    evaluation = Evaluation(NAMES, **GOAL, policy=policy)
-    picks = run(evaluation, 18)
+@pytest.mark.parametrize("policy", BestMixture.policies)
+def test_the_same_tells_give_the_same_picks_whenever_it_is_asked(policy: str):
+    first, second = Evaluation(NAMES, **GOAL, policy=policy), Evaluation(NAMES, **GOAL, policy=policy)
+    picks = run(first, 18)
     assert set(picks) == set(NAMES)
-    assert evaluation.mixture().samples == 90
-    again = Evaluation(NAMES, **GOAL, policy=policy)
-    assert run(again, 18) == picks
+    for name in picks:
+        second.tell(name, rows(name, 5, second.next_start(name)))
+    assert (second.ask(), second.decision()) == (first.ask(), first.decision())
 
 
 def test_counts_of_a_mixture_make_up_for_what_was_rounded(told: Evaluation):
@@ -92,7 +81,9 @@ def test_counts_of_a_mixture_make_up_for_what_was_rounded(told: Evaluation):
 
 def test_every_goal_has_the_mixture():
     evaluation = Evaluation(
-        NAMES, metric=RKE(kernel=Gaussian(1.0, features=80)), watch=[Vendi(kernel=Gaussian(1.0, features=40), order=3)]
+        NAMES,
+        metric=RKE(kernel=Gaussian(1.0, features=80)),
+        watch=[Vendi(kernel=Gaussian(1.0, features=40), label="truncated", truncation=3)],
     )
     with pytest.raises(ValueError, match="at least 4 samples"):
         evaluation.mixture()
@@ -103,6 +94,8 @@ def test_every_goal_has_the_mixture():
     assert sum(evaluation.blend(10).counts.values()) == 10
     with pytest.raises(NotFoundError):
         evaluation.mixture("fid")
+    with pytest.raises(ValueError, match="no score of mixtures"):
+        evaluation.mixture("truncated")
 
 
 def test_open_kernels_come_first():
@@ -113,40 +106,3 @@ def test_open_kernels_come_first():
     picks = run(evaluation, 3 * batches)
     assert {name: picks.count(name) for name in NAMES} == dict.fromkeys(NAMES, batches)
     assert evaluation.mixture().samples == 60 * batches
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"metric": "is", "goal": "mixture"}, "no score of mixtures"),
-        ({"metric": "rke", "kernel": KERNEL, "policy": "ogd"}, "the goal 'best' has the policies"),
-        ({"metric": "rke", "kernel": KERNEL, "goal": "mixture", "policy": "top-two"}, "has the policies"),
-        ({"metric": "rke", "kernel": KERNEL, "goal": "mixture", "bound": "theorem"}, "bound"),
-        ({"metric": "rke", "kernel": KERNEL, "goal": "blend"}, "goal"),
-        ({"metric": FID(reference=(np.zeros(2), np.eye(2))), "goal": "mixture", "policy": "mixture-ucb-cab"}, "rke"),
-        ({"metric": "vendi", "kernel": KERNEL, "truncation": 3, "goal": "mixture"}, "with these settings"),
-    ],
-)
-def test_refused(settings: dict[str, object], match: str):
-    with pytest.raises(ValueError, match=match):
-        Evaluation(NAMES, **settings)  # pyright: ignore[reportArgumentType]
-
-
-def test_metrics_without_mixtures_have_no_mixture():
-    evaluation = Evaluation(NAMES, metric="vendi", kernel=KERNEL, truncation=3)
-    for name in NAMES:
-        evaluation.tell(name, rows(name, 20, 0))
-    with pytest.raises(ValueError, match="no score of mixtures"):
-        evaluation.mixture()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "metric", [FID(reference=(np.zeros(2), np.diag([5.0, 1.0]))), Vendi(kernel=Gaussian(1.0, features=40))]
-)
-def test_other_metrics(metric: FID | Vendi):
-    evaluation = Evaluation(NAMES, metric=metric, goal="mixture", batch_size=10, tolerance="20%")
-    picks = run(evaluation, 24)
-    assert picks.count("middle") < picks.count("left")
-    assert evaluation.mixture().gain > 0.0
-    assert evaluation.decision().best in NAMES

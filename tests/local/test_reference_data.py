@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from optimist import Evaluation, score
 from optimist.estimation.arrays import real_data_of
@@ -26,8 +27,8 @@ MOMENTS = REAL.mean(0), np.cov(REAL, rowvar=False)
 def test_every_form_gives_the_same_score(kind: type[FID | KID], tmp_path: Path):
     np.save(tmp_path / "real.npy", REAL)
     metric = kind(reference=REAL)
-    forms: list[Any] = [REAL, REAL.tolist(), real_data_of(REAL), read_reference(tmp_path / "real.npy")]
-    forms.append(declared_of(metric).setting("reference"))
+    forms: list[Any] = [REAL, REAL.tolist(), torch.from_numpy(REAL), real_data_of(REAL)]
+    forms += [read_reference(tmp_path / "real.npy"), declared_of(metric).setting("reference")]
     forms += [MOMENTS, RealData(*MOMENTS)] if kind is FID else []
     assert len({score(ROWS, kind(reference=form)).score for form in forms}) == 1
 

@@ -63,15 +63,6 @@ def test_a_fit_that_fails_leaves_the_evaluation_as_it_was(scale: float):
     assert evaluation.estimates()["a"].samples == 256
 
 
-def test_a_first_batch_that_the_bound_does_not_take_leaves_nothing():
-    evaluation = Evaluation(["a"], metric="vendi", kernel={"name": "cosine"}, truncation=4)
-    with pytest.raises(ValueError, match="truncation"):
-        evaluation.tell("a", rows(columns=3))
-    assert evaluation.told == 0
-    evaluation.tell("a", rows(columns=5))
-    assert evaluation.told == 1
-
-
 # Settings.
 
 
@@ -83,32 +74,27 @@ def test_a_first_batch_that_the_bound_does_not_take_leaves_nothing():
         ({"kernel": {"omegas": OMEGAS}, "truncation": 17}, "truncation must lie between 1 and the 16"),
         ({"truncation": 10**12}, "truncation must lie between 1 and the 32"),
         ({"truncation": 2.5}, "truncation: expected a whole number"),
-        ({"truncation": "3"}, "truncation: expected a whole number"),
-        ({"truncation": True}, "truncation: expected a whole number"),
         ({"truncation": 0}, "truncation: expected a whole number, at least 1"),
         ({"order": 1e-320}, "order: expected at least 1e-06, got 1e-320"),
-        ({"order": "1"}, "order"),
-        ({"order": None}, "order"),
         ({"order": [2.0]}, "order"),
         ({"order": float("nan")}, "order"),
-        ({"delta": "0.1"}, "delta"),
         ({"delta": 5}, "delta"),
         ({"metric": ["vendi"]}, "metric"),
         ({"bound": ["theorem"]}, "bound"),
         ({"beta": 1.0}, "beta"),
         ({"name": 1.0}, "name"),
         ({"kernel": "gaussian"}, "mapping"),
+        ({"kernel": None}, "needs kernel"),
         ({"kernel": {}}, "needs sigma"),
+        ({"kernel": {"name": "nystrom"}}, "needs sigma"),
+        ({"kernel": {"name": "linear", "sigma": 1.0}}, "gaussian"),
+        ({"kernel": {**GAUSSIAN, "sigma": 0.0}}, "sigma"),
         ({"kernel": {**GAUSSIAN, 3: 4}}, "expected name, sigma"),
         ({"kernel": {**GAUSSIAN, "sigma": [1.0]}}, "sigma: expected a number"),
-        ({"kernel": {**GAUSSIAN, "sigma": 1j}}, "sigma: expected a number"),
         ({"kernel": {**GAUSSIAN, "sigma": "10"}}, "'median'"),
-        ({"kernel": {**GAUSSIAN, "sigma": None}}, "needs sigma"),
         ({"kernel": {**GAUSSIAN, "sigma": 10**400}}, "sigma: expected a number"),
         ({"kernel": {**GAUSSIAN, "features": 16.0}}, "features: expected a whole number"),
-        ({"kernel": {**GAUSSIAN, "features": "16"}}, "features: expected a whole number"),
         ({"kernel": {**GAUSSIAN, "seed": 1.0}}, "seed: expected a whole number"),
-        ({"kernel": {**GAUSSIAN, "seed": None}}, "seed: expected a whole number"),
         ({"kernel": {**GAUSSIAN, "name": ["gaussian"]}}, "name: expected 'gaussian'"),
         ({"kernel": {**GAUSSIAN, "landmarks": OMEGAS}}, "landmarks"),
         ({"kernel": {"name": "cosine", "sigma": 3}}, "cosine kernel has no sigma"),
@@ -130,9 +116,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict, expected: str):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"kernel": {**EXACT, "bandwidth": 1.0}}, "bandwidth"),
         ({"kernel": {"features": None}}, "needs sigma"),
-        ({"kernel": {**EXACT, "sigma": None}}, "needs sigma"),
         ({"kernel": {**EXACT, "sigma": "10"}}, "sigma"),
         ({"kernel": {"omegas": OMEGAS, "features": None}}, "exact kernel"),
         ({"kernel": {**NYSTROM, "features": None}}, "exact kernel"),
@@ -140,7 +124,6 @@ def test_settings_that_make_no_sense_are_refused(settings: dict, expected: str):
         ({"beta": 1.0}, "beta"),
         ({"bound": "theorem"}, "no interval"),
         ({"truncation": 2.5}, "truncation"),
-        ({"truncation": 0}, "truncation"),
         ({"order": 0.0}, "order"),
         ({"metric": "conditional-vendi"}, "prompts"),
         ({"metric": "conditional-vendi", "prompt_kernel": {}}, "prompt_kernel: the gaussian kernel needs sigma"),
@@ -161,6 +144,7 @@ def test_the_exact_route_checks_as_the_other_does(settings: dict, expected: str)
         ({"kernel": NYSTROM}, "gaussian"),
         ({"prompt_kernel": NYSTROM}, "gaussian"),
         ({"prompt_kernel": {"name": "cosine"}}, "gaussian"),
+        ({"truncation": 3}, "truncation"),
     ],
 )
 def test_kernels_that_do_not_make_a_pair_are_refused_before_there_is_a_batch(change: dict, expected: str):
@@ -190,18 +174,13 @@ def test_numbers_of_other_types_are_taken():
     ("change", "expected"),
     [
         ({"generators": None}, "generator"),
-        ({"generators": "ab"}, "generator"),
         ({"generators": {"a", "b"}}, "generator"),
         ({"generators": [1, 2]}, "generator"),
-        ({"batch_size": "5"}, "batch_size"),
-        ({"batch_size": 0}, "batch_size"),
         ({"seed": 1.5}, "seed"),
-        ({"seed": -1}, "seed"),
         ({"warmup": 1.5}, "warmup"),
         ({"policy": ["ucb"]}, "policy"),
-        ({"tolerance": "0"}, "tolerance"),
-        ({"tolerance": "100%"}, "tolerance"),
         ({"rescore_growth": float("nan")}, "rescore_growth"),
+        ({"sigma2": 1.0}, "sigma2"),
     ],
 )
 def test_settings_of_an_evaluation_are_checked(change: dict, expected: str):

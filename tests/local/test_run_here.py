@@ -47,24 +47,20 @@ def test_it_continues_an_evaluation_and_keeps_its_indices(tmp_path: Any):
         optimist.run(MODELS, evaluation=evaluation, reference=REAL)
 
 
-def test_budgets_and_prompts():
-    seen: dict[str, list[str]] = {"a": [], "b": []}
+def test_budgets_prompts_and_the_seed_of_each_sample():
+    seen: dict[str, list[tuple[str, int]]] = {"a": [], "b": []}
 
     def answers(name: str):
-        def answer(size: int, seed: int, prompts: list[str]) -> np.ndarray:
-            seen[name] += prompts
+        def answer(size: int, seed: int, prompts: list[str], *, seeds: list[int]) -> np.ndarray:
+            assert (seeds[0], len(seeds)) == (seed, size)
+            seen[name] += zip(prompts, seeds, strict=True)
             return np.random.default_rng(seed).standard_normal((size, 3))
 
         return answer
 
-    report = optimist.run(
-        {name: answers(name) for name in seen},
-        metric="rke",
-        kernel={"sigma": 1.0, "features": 8},
-        prompts=["p", "q", "r"],
-        budget=23,
-        dimension=3,
-    )
+    kernel = {"sigma": 1.0, "features": 8}
+    asked = {"metric": "rke", "kernel": kernel, "prompts": ["p", "q", "r"], "budget": 23, "dimension": 3}
+    report = optimist.run({name: answers(name) for name in seen}, **asked)
     assert (report.samples, report.state, report.budget) == (23, "out of budget", 23)
     assert len(seen["a"]) + len(seen["b"]) == 23
     common = min(map(len, seen.values()))

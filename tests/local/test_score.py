@@ -52,24 +52,6 @@ def test_kernel_scores(name: str):
     assert score(features, "rke", kernel=kernels["fkea"]).value == pytest.approx(by_order.value)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "expected"),
-    [
-        (None, "kernel"),
-        ({"name": "linear"}, "gaussian"),
-        ({"sigma": 0.0}, "sigma"),
-        ({"sigma": -1.0}, "sigma"),
-        ({"sigma": 1.0, "bandwidth": 2.0}, "bandwidth"),
-        ({"name": "gaussian"}, "sigma"),
-        ({"name": "gaussian", "features": None}, "sigma"),
-        ({"name": "nystrom"}, "sigma"),
-    ],
-)
-def test_kernels_that_make_no_sense_are_refused(kernel, expected: str):
-    with pytest.raises(ValueError, match=expected):
-        score(np.ones((4, 2)), "vendi", kernel=kernel)
-
-
 def test_nystrom_landmarks_approach_the_exact_score():
     rows = np.random.default_rng(0).standard_normal((300, 2))
     exact = score(rows, "vendi", kernel={"sigma": 1.0, "features": None}).value

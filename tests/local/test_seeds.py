@@ -17,7 +17,6 @@ def test_samples_of_a_generator_that_ignores_seeds_are_not_compared_by_index():
             evaluation.tell(name, rows + shift)
         assert evaluation.next_start("b") == 40
         found = evaluation.estimates()["b"]
-        assert found is not None
         assert (found.pairing is not None and bool(np.isfinite(found.pairing.influence).any())) == is_compared
 
 

@@ -163,6 +163,8 @@ def test_a_batch_that_no_bound_can_begin_with_is_refused_for_all_metrics():
     with pytest.raises(ValueError, match="truncation must lie between 1 and the 2 features"):
         evaluation.tell("a", batch)
     assert (evaluation.told, evaluation.estimates()) == (0, {"a": None})
+    evaluation.tell("a", {**batch, "features": np.random.default_rng(0).standard_normal((256, 6))})
+    assert evaluation.told == 1
 
 
 def test_classes_under_another_name_are_checked_as_classes():

@@ -9,22 +9,30 @@ import pytest
 from rich.console import Console
 
 from optimist.simulation.digits.demo import play_unpaired, saved_by_pairing
-from optimist_client.models import ExperimentConfig
+from optimist.simulation.digits.generators import TEXTS
 from tests.support.configs import config_of
 
 NAMES = {"vae-0.5", "vae-0.75", "vae-1.0", "vae-1.3", "gmm-40", "kde-0.2", "pca-gaussian", "pixel-gaussian"}
+PROMPTED = {
+    "class-gaussian-0.3",
+    "class-gaussian-0.7",
+    "class-gmm-4",
+    "class-kde-0.05",
+    "class-kde-0.1",
+    "heedless-vae-0.5",
+}
+SOME = [TEXTS[digit] for digit in (3, 1, 4, 1, 5, 9, 2, 6)]
 
 OTHER_PROCESS = """
 import hashlib, json, sys
 from pathlib import Path
 from optimist.simulation.digits.world import load
 
-digits = load(Path(sys.argv[1]), progress=False)
-print(json.dumps({
-    "images": {n: hashlib.sha256(g.sample(5, 7).tobytes()).hexdigest() for n, g in digits.generators.items()},
-    "torch": "torch" in sys.modules,
-    "sklearn": "sklearn" in sys.modules,
-}))
+digits, prompts = load(Path(sys.argv[1]), progress=False), json.loads(sys.argv[2])
+made = {n: g.sample(5, 7) for n, g in digits.generators.items()}
+made |= {n: g.sample(prompts, 7) for n, g in digits.prompted.items()} | {"embeddings": digits.embeddings(prompts)}
+hashes = {n: hashlib.sha256(array.tobytes()).hexdigest() for n, array in made.items()}
+print(json.dumps({**hashes, "torch": "torch" in sys.modules, "sklearn": "sklearn" in sys.modules}))
 """
 
 
@@ -39,47 +47,42 @@ def fid(features, reference):
     return np.sum((features.mean(axis=0) - mean) ** 2) + np.trace(own) + np.trace(covariance) - 2 * cross
 
 
-@pytest.mark.long
-def test_the_generators(digits):
-    assert set(digits.generators) == NAMES
-    for generator in digits.generators.values():
-        images = generator.sample(50, seed=3)
-        assert images.shape == (50, 64)
-        assert images.dtype == np.float32
-        assert images.min() >= 0.0
-        assert images.max() <= 1.0
-        assert len(np.unique(images, axis=0)) == 50
-
-
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_sampling_is_pure_in_size_and_seed(digits, name):
-    generator = digits.generators[name]
-    first = generator.sample(5, seed=1)
-    other = generator.sample(5, seed=2)
-    np.testing.assert_array_equal(generator.sample(5, seed=1), first)
-    assert not np.array_equal(other, first)
-    assert generator.sample(0, seed=1).shape == (0, 64)
-    for size, seed in [(-1, 0), (5, -1)]:
-        with pytest.raises(ValueError):
-            generator.sample(size, seed)
+@pytest.mark.parametrize("name", sorted(NAMES | PROMPTED))
+def test_images_are_new_and_pure_in_what_they_are_asked_by(digits, name):
+    assert (set(digits.generators), set(digits.prompted)) == (NAMES, PROMPTED)
+    generator = digits.generators.get(name) or digits.prompted[name]
+    none, some, many = (0, 5, 50) if name in NAMES else ([], SOME, 5 * TEXTS)
+    first = generator.sample(some, seed=1)
+    np.testing.assert_array_equal(generator.sample(some, seed=1), first)
+    assert not np.array_equal(generator.sample(some, seed=2), first)
+    assert generator.sample(none, seed=1).shape == (0, 64)
+    for wrong, seed in [(-1, 0), (5, -1)] if name in NAMES else [(["a cat"], 0), (SOME, -1)]:
+        with pytest.raises(ValueError, match="a handwritten 3" if wrong == ["a cat"] else None):
+            generator.sample(wrong, seed)
+    images = generator.sample(many, seed=3)
+    assert (images.shape, images.dtype) == ((50, 64), np.float32)
+    assert 0.0 <= images.min() <= images.max() <= 1.0
+    assert len(np.unique(images, axis=0)) == 50
 
 
 def test_another_process_draws_the_same_bits_and_needs_no_torch(digits, digits_cache):
-    done = subprocess.run(
-        [sys.executable, "-c", OTHER_PROCESS, str(digits_cache)], capture_output=True, text=True, check=True
-    )
-    told = json.loads(done.stdout)
-    assert told == {
-        "images": {n: hashlib.sha256(g.sample(5, 7).tobytes()).hexdigest() for n, g in digits.generators.items()},
-        "torch": False,
-        "sklearn": False,
-    }
+    command = [sys.executable, "-c", OTHER_PROCESS, str(digits_cache), json.dumps(SOME)]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    made = {name: generator.sample(5, 7) for name, generator in digits.generators.items()}
+    made |= {name: generator.sample(SOME, 7) for name, generator in digits.prompted.items()}
+    made["embeddings"] = digits.embeddings(SOME)
+    hashes = {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in made.items()}
+    assert told == {**hashes, "torch": False, "sklearn": False}
 
 
-def test_images_are_scikit_learns(digits):
+def test_images_and_labels_are_scikit_learns_and_the_network_reads_them(digits):
     from sklearn.datasets import load_digits
 
-    np.testing.assert_array_equal(digits.images * 16, load_digits(return_X_y=True)[0])
+    images, labels = load_digits(return_X_y=True)
+    np.testing.assert_array_equal(digits.images * 16, images)
+    np.testing.assert_array_equal(digits.labels, labels)
+    assert digits.accuracy > 0.95, "of digits that it was not trained on"
+    assert (digits.probabilities(digits.images).argmax(axis=1) == labels).mean() > 0.95
 
 
 def test_features_and_probabilities(digits):
@@ -98,23 +101,11 @@ def test_every_feature_carries_information(digits):
     mean, covariance, samples, some_rows = digits.reference()
     assert mean.dtype == covariance.dtype == np.float64
     assert samples == len(digits.images)
-    assert some_rows is not None
     assert some_rows.shape == (256, 64)
     assert np.linalg.matrix_rank(covariance) == 64
     features = digits.features(digits.images).astype(np.float64)
     centred = features - features.mean(axis=0)
     np.testing.assert_allclose(covariance, centred.T @ centred / (len(features) - 1), rtol=1e-9, atol=1e-12)
-
-
-def test_the_network_reads_digits_it_was_not_trained_on(digits):
-    assert digits.accuracy > 0.95
-
-
-def test_the_probabilities_name_the_digits(digits):
-    from sklearn.datasets import load_digits
-
-    right = digits.probabilities(digits.images).argmax(axis=1) == load_digits(return_X_y=True)[1]
-    assert right.mean() > 0.95
 
 
 def test_the_contest_is_fair_but_decidable(digits):
@@ -149,15 +140,12 @@ def test_the_demo_s_family_answers_a_seed_alike_and_has_one_best(digits):
     assert apart.std() < 0.5 * np.hypot(*found.std(axis=1))
 
 
-def unpaired_config(budget: int) -> ExperimentConfig:
-    kernel = {"name": "gaussian", "sigma": 5.0, "features": 16}
-    generators = {"generators": ["x"], "metric": "rke", "dimension": 64, "kernel": kernel}
-    return config_of(**{"name": "x", "policy": "top-two", "budget": budget} | generators)
-
-
 def test_the_demo_is_played_again_unpaired_as_far_as_its_budget(digits, digits_cache, monkeypatch):
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
-    played = play_unpaired(unpaired_config(budget=123), Console(file=StringIO()))
+    kernel = {"name": "gaussian", "sigma": 5.0, "features": 16}
+    metric = {"metric": "rke", "dimension": 64, "kernel": kernel}
+    config = config_of(name="x", generators=["x"], policy="top-two", budget=123, **metric)
+    played = play_unpaired(config, Console(file=StringIO()))
     assert not played.decided
     assert len(played.picks) * 5 == 125
     assert len(set(played.picks.tolist())) > 1

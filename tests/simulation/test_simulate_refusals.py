@@ -43,8 +43,6 @@ def samples(tmp_path: Path) -> Callable[..., Path]:
         for name, held in generators.items():
             if isinstance(held, dict):
                 np.savez(folder / f"{name}.npz", **held)
-            elif isinstance(held, bytes):
-                (folder / f"{name}.npy").write_bytes(held)
             else:
                 np.save(folder / f"{name}.npy", held)
         return folder
@@ -83,16 +81,11 @@ FINE = {"a": rows(1), "b": rows(2)}
         ({}, "samples: expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .csv, or a folder"),
         ({"a": rows(1), "b": rows(2, d=3)}, "b.npy: features: expected 4 columns, as the reference has; found 3"),
         ({"a": spoilt(np.nan)}, "a.npy: features: expected finite numbers of at most 1e+30 in size, got nan in row 3"),
-        ({"a": spoilt(-np.inf)}, "got -inf in row 3, column 2"),
         ({"a": spoilt(1e31)}, "got 1e+31 in row 3, column 2"),
-        ({"a": rows(1)[:, 0]}, "a.npy: features: expected shape (n, d), found (20,)"),
         ({"a": np.array(1.0)}, "a.npy: features: expected shape (n, d), found ()"),
         ({"a": rows(1, 0)}, "a.npy: features: expected at least one row, got an empty batch"),
         ({"a": rows(1, 1)}, "a.npy: expected at least one batch of 2 samples, found 1"),
-        ({"a": np.array([[1, None]])}, "a.npy: expected a readable .npy file of numbers: Object arrays cannot be"),
-        ({"a": np.array([["x"]])}, "a.npy: array 'a': expected real numbers, found dtype <U1"),
         ({"a": rows(1) * 1j}, "a.npy: array 'a': expected real numbers, found dtype complex128"),
-        ({"a": b""}, "a.npy: expected a readable .npy file of numbers: No data left in file"),
         ({"a": {}}, "a.npz: expected at least one array, found none"),
         ({"a": {"mean": np.zeros(4), "covariance": np.eye(3)}}, "a.npz: covariance: expected shape (4, 4)"),
     ],
@@ -123,18 +116,16 @@ def test_samples_and_options_that_do_not_go_together(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--policy=best"], "policy 'best': expected one of top-two, ucb"),
         (["--policy=ucb:gamma=1"], "policy 'ucb:gamma=1': expected options among bound, delta"),
         (["--policy=ucb:delta=x"], "policy 'ucb:delta=x': delta: expected"),
-        (["--policy=ucb:delta=nan"], "policy 'ucb:delta=nan': delta: expected"),
         (["--policy=ucb:delta=0.1,delta=0.2"], "expected each setting once, got delta twice"),
         (["--policy=ucb", "--policy=ucb:rescore_growth=-1"], "growth=-1': rescore_growth: expected at least 0"),
         (["--policy=ucb:warmup=0"], "policy 'ucb:warmup=0': warmup: expected at least 1, got 0"),
-        (["--tolerance=nan"], "tolerance: expected a number of at least 0, or a share below 100%"),
         (["--policy=ucb:tolerance=x"], "tolerance: expected a number of at least 0, or a share below 100%"),
         (["--delta=1"], "delta must lie between 1e-12 and 1, not 1.0"),
         (["--jobs=0"], "jobs: expected a number of processes, or -1 for as many as there are cores; got 0"),
         (["--truth=a=1"], "truth: expected scores of a, b; got a"),
+        (["--truth=x"], "--truth: expected scores as a=1.5,b=2.5; got 'x'"),
         (["--truth=a=1,b=2,b=3"], "--truth: expected each generator once, got 'a=1,b=2,b=3'"),
         (["--csv=no/such.csv"], "--csv no/such.csv: expected a file in an existing folder, found no folder no"),
         (["--csv=."], "--csv .: expected a file in an existing folder, found a folder"),
@@ -148,11 +139,7 @@ def test_options_of_no_use_are_refused(samples, real: Path, options: list[str], 
 
 
 def test_more_than_memory_can_hold(samples, real: Path):
-    told = [
-        "simulate",
-        f"--features={samples(a={'mean': np.zeros(4), 'covariance': np.eye(4)})}",
-        f"--reference={real}",
-    ]
+    told = [f"--features={samples(a={'mean': np.zeros(4), 'covariance': np.eye(4)})}", f"--reference={real}"]
     for size, said in (
         (
             ["--rounds=1000000000000"],
@@ -160,7 +147,7 @@ def test_more_than_memory_can_hold(samples, real: Path):
         ),
         (["--rounds=2", "--trials=1", "--batch-size=1000000000000000"], "batch_size: expected at most 10,000"),
     ):
-        done = invoked(*told, *size)
+        done = invoked("simulate", *told, *size)
         assert (done.exit_code, type(done.exception)) == (1, SystemExit)
         assert said in done.stderr
 

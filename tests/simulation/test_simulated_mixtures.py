@@ -66,15 +66,6 @@ def test_our_policy_draws_by_the_best_weights_and_uniform_does_not(played: Resul
     assert np.abs(ours["weights"] - played.truth.weights).max() < 0.2
 
 
-@pytest.mark.long
-def test_company_changes_nothing(played: Result):
-    again = simulated(policies="uniform,ogd")
-    for policy in again.policies:
-        np.testing.assert_array_equal(again[policy].picks, played[policy].picks)
-        np.testing.assert_array_equal(again[policy]["drawn_excess"], played[policy]["drawn_excess"])
-        np.testing.assert_array_equal(again[policy]["weights"], played[policy]["weights"])
-
-
 def test_losses_are_judged_by_the_truth_that_is_given():
     truth = TrueMixtures(lambda weights: float(weights @ [1.0, 2.0, 3.0]), np.array([1.0, 0.0, 0.0]))
     found = simulated(truth=truth, rounds=12, trials=1)
@@ -149,10 +140,6 @@ def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[.
     ("changes", "said"),
     [
         ({"policies": "ucb"}, "expected one of ogd, mixture-ucb-cab"),
-        (
-            {"metric": "fid", "kernel": None, "reference": (np.zeros(2), np.eye(2)), "policies": "mixture-ucb-cab"},
-            "rke",
-        ),
         ({"truth": {"a": 1.0}}, "expected TrueMixtures"),
         ({"truth": TrueMixtures(lambda weights: 0.0, np.ones(1))}, "the weights of 3 generators"),
     ],

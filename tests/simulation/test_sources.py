@@ -36,7 +36,6 @@ def held(source: Source, tensor: str = "features") -> np.ndarray:
 
 def first(source: Source, count: int, draw: Draw, tensor: str = "features") -> np.ndarray:
     taken = source.stream(draw).take(count)
-    assert taken is not None
     return taken[tensor]
 
 
@@ -102,15 +101,9 @@ def test_arrays_of_one_column_may_be_vectors(tmp_path: Path, metric: Any):
 @pytest.mark.parametrize(
     ("made", "metric", "message"),
     [
-        ({}, "fid", "expected a file ending in .npy"),
         ({"a.npz": {"x": rows(1), "y": rows(2)}}, "fid", r"a.npz: expected one array, or one called 'features'; found"),
-        ({"a.npz": {"features": rows(1)}}, "conditional-vendi", "a.npz: expected the arrays features, prompts; found"),
         ({"a.npz": {"x": np.zeros(3)}}, "fid", r"a.npz: features: expected shape \(n, d\), found \(3,\)"),
-        (
-            {"a.npz": {"mean": np.zeros(3), "covariance": -np.eye(3)}},
-            "fid",
-            "a.npz: covariance: expected a positive",
-        ),
+        ({"a.npz": {"mean": np.zeros(3), "covariance": -np.eye(3)}}, "fid", "covariance: expected a positive"),
         ({"a.npz": {"x": rows(1)}, "a.npy": rows(1)}, "fid", "expected distinct generator names, found 'a' in"),
     ],
 )
@@ -234,14 +227,7 @@ def test_aligned_sources_of_unequal_lengths_share_the_rows_that_both_have():
 def archived(path: Path, *logs: Sequence[LogEntry], **changes: Any) -> Path:
     """An exported experiment of the generators "a", "b", …, with these logs of pairs of rows."""
     names = [chr(ord("a") + place) for place in range(len(logs))]
-    config = {
-        "name": "x",
-        "generators": names,
-        "metric": "is",
-        "dimension": 3,
-        "delta": 0.1,
-        "keep_log": True,
-    }
+    config = {"name": "x", "generators": names, "metric": "is", "dimension": 3, "delta": 0.1, "keep_log": True}
     blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "quarantined": [], "quarantined_count": 0}
     blank["units"] = {"is": ArchivedUnit()}
     with path.open("wb+") as file, ArchiveWriter(file) as writer:

@@ -139,7 +139,7 @@ def resident(pid: int) -> float:
 
 @pytest.mark.long
 def test_a_scorer_of_twelve_large_maps_keeps_one(pair: Pair):
-    """16 MiB each, with 4 rows; before, each was kept until its experiment was deleted, and counted as nothing."""
+    """16 MiB each, with 4 rows."""
     dimension, features, experiments = 1024, 2048, 12
     one, each = 2**20, dimension * features * 8
     kernel = {"sigma": 30.0, "features": features}

@@ -26,14 +26,6 @@ def status(service: Service) -> int:
     return httpx.get(f"{service.url}/readyz", timeout=60).status_code
 
 
-def kill_scorer(service: Service) -> int | None:
-    """The process id of the scorer that was killed; None where there was none."""
-    scorer = service.scorer_pid()
-    if scorer is not None:
-        os.kill(scorer, signal.SIGKILL)
-    return scorer
-
-
 def claims(url: str) -> dict[bytes, bytes]:
     with Redis.from_url(url) as redis:
         return redis.hgetall("optimist:{x}:claims")
@@ -47,7 +39,6 @@ def tell(experiment: Experiment, rounds: int) -> None:
 
 def test_torch_is_the_scorers_alone_and_no_command_line_holds_the_url(shared: Service):
     service = shared
-    assert service.process is not None
     scorer = service.scorer_pid()
     assert scorer is not None
     assert "libtorch" not in Path(f"/proc/{service.process.pid}/maps").read_text()
@@ -56,52 +47,44 @@ def test_torch_is_the_scorers_alone_and_no_command_line_holds_the_url(shared: Se
     until(lambda: scraped(service.url)("scorer_process_resident_memory_bytes") > 0)
 
 
-def kill_in_the_middle(service: Service, experiment: Experiment, turn: int) -> None:
-    """Twenty rounds; the scorer is killed after ten, and the estimates come all the same."""
-
-    def made() -> float:
-        return scraped(service.url)("optimist_scoring_seconds_count", metric="fid")
-
-    before = made()
-    tell(experiment, 10)
-    scored(experiment)
-    until(lambda: made() > before)  # it says what it has done once a second
-    counted, killed = made(), kill_scorer(service)
-    assert killed is not None
-    not_ready_without(service, killed)
-    tell(experiment, 10)  # the service goes on meanwhile
-    until(lambda: service.scorer_pid() not in (None, killed))
-    scored(experiment)
-    until(lambda: made() > counted)
-    assert not is_alive(killed)
-    assert scraped(service.url)("optimist_scorer_restarts_total") == turn
-    assert service.log().count(f"the scorer (process {killed}) was killed by SIGKILL; starting it again") == 1
-
-
-def not_ready_without(service: Service, killed: int) -> None:
-    """The next scorer is stopped as it starts, so that none gets to work meanwhile."""
-    until(lambda: service.scorer_pid() not in (None, killed))
-    following = service.scorer_pid()
-    assert following is not None
-    os.kill(following, signal.SIGSTOP)
-    try:
-        until(lambda: status(service) == 503)
-        assert httpx.get(f"{service.url}/readyz", timeout=60).json()["type"].endswith("no-scorer")
-        assert httpx.get(f"{service.url}/healthz", timeout=60).status_code == 200
-    finally:
-        os.kill(following, signal.SIGCONT)
-
-
 @pytest.mark.long
 @pytest.mark.faults
 def test_a_scorer_that_is_killed_is_started_again_and_nothing_is_lost(tmp_path: Path):
     """Meanwhile the service is not ready. In the end the scorer lets go of its generators."""
     with start_embedded(tmp_path / "redis") as redis, serving(tmp_path, f"--redis-url={redis.url}") as service:
+
+        def made() -> float:
+            return scraped(service.url)("optimist_scoring_seconds_count", metric="fid")
+
         assert status(service) == 200
         with Optimist(service.url, patience=60) as client:
             experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, stop=False, max_wait=0.1)
             for turn in range(1, TURNS + 1):
-                kill_in_the_middle(service, experiment, turn)
+                before = made()
+                tell(experiment, 10)
+                scored(experiment)
+                until(lambda before=before: made() > before)  # it says what it has done once a second
+                counted, killed = made(), service.scorer_pid()
+                assert killed is not None
+                os.kill(killed, signal.SIGKILL)
+                # The next scorer is stopped as it starts, so that none gets to work meanwhile.
+                until(lambda killed=killed: service.scorer_pid() not in (None, killed))
+                following = service.scorer_pid()
+                assert following is not None
+                os.kill(following, signal.SIGSTOP)
+                try:
+                    until(lambda: status(service) == 503)
+                    assert httpx.get(f"{service.url}/readyz", timeout=60).json()["type"].endswith("no-scorer")
+                    assert httpx.get(f"{service.url}/healthz", timeout=60).status_code == 200
+                finally:
+                    os.kill(following, signal.SIGCONT)
+                tell(experiment, 10)  # the service goes on meanwhile
+                scored(experiment)
+                until(lambda counted=counted: made() > counted)
+                assert not is_alive(killed)
+                assert scraped(service.url)("optimist_scorer_restarts_total") == turn
+                said = f"the scorer (process {killed}) was killed by SIGKILL; starting it again"
+                assert service.log().count(said) == 1
             rounds, samples = 20 * TURNS, 100 * TURNS
             until(lambda: scraped(service.url)("optimist_log_entries") == rounds)
             look = experiment.report()
@@ -120,7 +103,6 @@ def check_orderly_end(service: Service, redis_url: str) -> None:
     scorer = service.scorer_pid()
     assert scorer is not None
     service.stop()
-    assert service.process is not None
     assert service.process.returncode == 0
     assert not is_alive(scorer)
     assert claims(redis_url) == {}
@@ -163,7 +145,6 @@ def test_a_service_whose_scorer_cannot_begin_says_so_and_ends(tmp_path: Path):
     (tmp_path / "torch" / "__init__.py").write_text('raise ImportError("no torch here")')
     service = Service(tmp_path / "data", environment={"PYTHONPATH": ":".join([str(tmp_path), *sys.path])})
     service.start(wait=False)
-    assert service.process is not None
     assert service.process.wait(60) == 1
     assert "no torch here" in service.log()
     assert service.log().rstrip().endswith("ended with exit code 1")

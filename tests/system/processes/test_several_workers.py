@@ -24,7 +24,6 @@ def rounds(service: Service, count: int) -> None:
     for _ in range(count):
         with Optimist(service.url, patience=60) as client:
             pick = client.experiment("x").ask()
-        assert pick is not None
         body = tensors.encode({"features": np.random.default_rng(pick.seed).standard_normal((pick.size, 4))})
         answers = [
             httpx.post(service.url + batch_path(pick), content=body, headers={"content-type": tensors.MEDIA_TYPE})
@@ -118,6 +117,5 @@ def test_they_end_when_the_service_is_killed(tmp_path: Path):
 def test_a_second_service_cannot_share_the_port(tmp_path: Path, not_scoring: Service):
     for host in ("127.0.0.1", "localhost"):
         refused = Service(tmp_path, "--workers=2", f"--host={host}", port=not_scoring.port).start(wait=False)
-        assert refused.process is not None
         assert refused.process.wait(60) == 1
     assert "Address already in use" in refused.log()

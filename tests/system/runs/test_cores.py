@@ -18,7 +18,7 @@ TOLD = {"few": 2, "many": 4}
 """Batches of each generator: one stays below the reference's rank, the other goes beyond. Of both, scipy's LAPACK
 decomposes matrices of more than 512 rows, and so for the kernel's 600 features.
 """
-CORES = (1, 2, 4)
+CORES = (1, 4)
 KERNEL = Gaussian(sigma=30.0, features=300)
 
 
@@ -43,7 +43,6 @@ def played(url: str) -> list[dict[str, Any]]:
         for spread, (generator, batches) in zip((1.1, 1.2), TOLD.items(), strict=True):
             for _ in range(batches):
                 pick = experiment.ask(generators=[generator])
-                assert pick is not None
                 rng = np.random.default_rng(pick.seed)
                 probabilities = rng.dirichlet(np.full(10, 0.3), SIZE)
                 pick.tell({"features": spread * rng.standard_normal((SIZE, D)), "probabilities": probabilities})
@@ -63,4 +62,3 @@ def test_estimates_are_the_same_on_any_number_of_cores(tmp_path: Path):
     for one in found[0]:
         assert sorted(row["scored_samples"] for row in one["standings"]) == [2 * SIZE, 4 * SIZE]
     assert found[1] == found[0]
-    assert found[2] == found[0]

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, Pick, tensors
+from optimist_client import ConflictError, Experiment, NotFoundError, Optimist, Pick, tensors
 from optimist_client.models import Standing
 from tests.support.processes import Service, scored
 
@@ -70,40 +70,33 @@ def test_a_generator_that_joins_while_workers_run_is_warmed_up_and_can_win(clien
     assert report.open_picks == 0
 
 
-def test_a_paused_generator_is_not_picked_but_its_samples_on_their_way_count(client: Optimist, name: str, reference):
-    experiment = client.create_experiment(name, ["good", "bad"], reference=reference, stop=False)
+def test_paused_generators_come_back_and_retired_ones_are_out_for_good(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["good", "bad", "worse"], reference=reference, stop=False)
     run(experiment, 100)
-    pick = experiment.ask(worker="somebody")
-    while pick.generator != "good":
-        pick.tell(rows(pick))
-        pick = experiment.ask(worker="somebody")
+    pick = experiment.ask(worker="somebody", generators=["good"])
     before = rows_of(experiment)["good"].samples
     assert experiment.set_state("good", "paused").standings[0].state == "paused"
-    assert set(run(experiment, 50)) == {"bad"}
+    assert set(run(experiment, 50)) <= {"bad", "worse"}
     assert experiment.ask(worker="somebody").number == pick.number, "its own pick back"
     assert pick.tell(rows(pick)).late is False
     after = rows_of(experiment)
-    assert after["good"].samples == before + pick.size
+    assert after["good"].samples == before + pick.size, "what was on its way counts"
     assert (after["good"].state, after["bad"].state) == ("paused", "active")
     assert experiment.report().decision.best == "good"
-    with pytest.raises(ConflictError, match="no active generator would remain"):
-        experiment.set_state("bad", "paused")
-    with pytest.raises(ConflictError, match="no active generator would remain"):
-        experiment.set_state("bad", "retired")
-    experiment.set_state("good", "active")
+    experiment.set_state("worse", "paused")
+    for state in ("paused", "retired"):
+        with pytest.raises(ConflictError, match="no active generator would remain"):
+            experiment.set_state("bad", state)
+    for generator in ("good", "worse"):
+        experiment.set_state(generator, "active")
     assert "good" in run(experiment, 50)
-
-
-def test_a_retired_generator_is_out_of_standings_and_decision_for_good(client: Optimist, name: str, reference):
-    experiment = client.create_experiment(name, ["good", "bad", "worse"], reference=reference, stop=False)
-    run(experiment, 120)
-    pick = experiment.ask()
+    told, pick = experiment.report().samples, experiment.ask()
     report = experiment.set_state("good", "retired")
     assert [standing.generator for standing in report.standings] == ["bad", "worse"]
     assert report.decision.best == "bad"
     pick.tell(rows(pick))  # whosever it was: it counts among the experiment's samples
-    assert set(run(experiment, 50)) == {"bad", "worse"}
-    assert experiment.report().samples == 120 + pick.size + 50
+    assert "good" not in run(experiment, 50)
+    assert experiment.report().samples == told + pick.size + 50
     assert set(rows_of(experiment)) == {"bad", "worse"}
     with pytest.raises(ConflictError, match="stays retired"):
         experiment.set_state("good", "active")
@@ -126,7 +119,6 @@ def test_unknown_names_and_states_are_refused(client: Optimist, http: httpx.Clie
     ):
         assert http.request(method, f"/v1/experiments/{path}", json=body).status_code == 404
     for path, body in (
-        ("generators/a", {"state": "gone"}),
         ("generators/a", {}),
         ("", {"state": "decided"}),
         ("", {"budget": 0}),
@@ -134,8 +126,6 @@ def test_unknown_names_and_states_are_refused(client: Optimist, http: httpx.Clie
         ("", {"batch_size": 3}),
     ):
         assert http.patch(f"/v1/experiments/{experiment.name}/{path}".rstrip("/"), json=body).status_code == 422
-    with pytest.raises(FixError):
-        experiment.add_generator("")
 
 
 def test_names_of_generators_may_hold_anything_that_prints(client: Optimist, http: httpx.Client, name: str, reference):
@@ -160,17 +150,11 @@ def test_a_batch_without_a_pick_counts_once_for_its_key(http: httpx.Client, expe
     again = append(http, path, batch.copy(), idempotency_key="mine")
     assert again.json() == {**first.json(), "duplicate": True}
     assert append(http, path, batch + 1, idempotency_key="mine").status_code == 409
-    elsewhere = append(http, f"{experiment.name}/generators/b", batch, idempotency_key="mine")
-    assert (elsewhere.status_code, elsewhere.json()["generator"], elsewhere.json()["duplicate"]) == (200, "b", False)
     missing = append(http, path, batch)
-    assert missing.status_code == 422
-    assert "idempotency-key" in missing.json()["detail"]
-    assert append(http, path, batch[:, :3], idempotency_key="narrow").status_code == 422
+    assert (missing.status_code, "idempotency-key" in missing.json()["detail"]) == (422, True)
     assert append(http, path, batch, idempotency_key="other").json()["position"] == 2
-    standings = rows_of(experiment)
-    assert (standings["a"].samples, standings["a"].batches, standings["a"].scored_samples) == (60, 2, 60)
-    assert (standings["b"].samples, standings["b"].batches) == (30, 1)
-    assert experiment.report().rounds == 3
+    found = rows_of(experiment)["a"]
+    assert (found.samples, found.batches, found.scored_samples, experiment.report().rounds) == (60, 2, 60, 2)
 
 
 def test_a_stopped_experiment_answers_asks_with_its_state_until_it_goes_on(
@@ -227,37 +211,6 @@ def test_a_worker_gets_only_generators_it_can_sample(http: httpx.Client, experim
     assert http.post(f"/v1/experiments/{name}/picks", json={"generators": []}).status_code == 422
 
 
-def test_a_pick_of_an_experiment_that_was_made_again_counts_nothing(
-    client: Optimist, http: httpx.Client, name: str, reference
-):
-    config = {"reference": reference, "seed": 1}
-    old = client.create_experiment(name, ["a", "b"], **config)
-    picks = [old.ask(), old.ask()]
-    client.delete_experiment(name)
-    new = client.create_experiment(name, ["a", "b"], **config)
-    same = new.ask()
-    assert same.number == picks[0].number
-    with pytest.raises(NotFoundError, match="made again"):
-        picks[0].tell(rows(picks[0]))
-    with pytest.raises(NotFoundError, match="made again"):
-        picks[0].give_up()
-    report = new.report()
-    assert (report.samples, report.rounds, report.open_picks) == (0, 0, 1)
-    assert same.tell(rows(same)).duplicate is False
-
-
-@pytest.mark.long
-def test_a_worker_that_asks_again_gets_its_pick_back_with_a_new_lease(client: Optimist, name: str, reference):
-    experiment = client.create_experiment(name, ["a", "b"], reference=reference, lease=3)
-    silent, asking = experiment.ask(worker="silent"), experiment.ask(worker="asking")
-    for _ in range(2):
-        time.sleep(2)
-        assert experiment.ask(worker="asking").number == asking.number
-    assert experiment.report().open_picks == 1
-    assert asking.tell(rows(asking)).late is False
-    assert silent.tell(rows(silent)).late is True
-
-
 def test_asks_that_wait_survive_what_changes_meanwhile(not_scoring: Service, name: str, reference):
     """Nothing is scored here, so whoever asks waits as long as it may."""
     with Optimist(not_scoring.url, patience=20) as client:
@@ -272,35 +225,31 @@ def test_asks_that_wait_survive_what_changes_meanwhile(not_scoring: Service, nam
         time.sleep(0.5)
         experiment.add_generator("c")
         waiting.join(20)
-        assert answers[0] is not None
         assert answers[0].info.stale is True
         # The first pick of one that has joined rests on no estimate.
         joined = experiment.ask()
-        assert joined is not None
         assert (joined.generator, joined.info.stale) == ("c", False)
         # Nobody waits for the estimates of those that are out of the contest.
         for generator in "ab":
             experiment.set_state(generator, "retired")
         following = experiment.ask()
-        assert following is not None
         assert following.info.stale is False
         assert experiment.report().scored is True
 
 
-@pytest.mark.parametrize("letter", ["\x9b", "\u061c", "\u200f", "\u2028", "\u202e", "\u2067"])
-def test_names_that_would_be_shown_as_others_are_refused(
-    experiment: Experiment, http: httpx.Client, name: str, letter: str
-):
-    deceiving, at = f"good{letter}bad", f"/v1/experiments/{name}"
-    generator = http.post(f"{at}/generators", json={"name": deceiving})
-    asked = [
-        (generator, "name"),
-        (http.patch(at, json={"tags": [deceiving]}), "tags.0"),
-        (http.post(f"{at}/picks", json={"worker": deceiving}), "worker"),
-        (http.post("/v1/references", params={"name": "r", "embedding": deceiving}, json={}), "embedding"),
-    ]
-    for answer, field in asked:
-        assert answer.status_code == 422
-        assert f"{field}: expected text without control characters, line separators" in answer.json()["detail"]
-    http.patch(at, json={"note": f"a line\nand {deceiving}"} if letter != "\x9b" else {"note": "\n"}).raise_for_status()
+def test_names_that_would_be_shown_as_others_are_refused(experiment: Experiment, http: httpx.Client, name: str):
+    """All such letters: tests/sdk/test_wrong_configs.py."""
+    at = f"/v1/experiments/{name}"
+    for letter, note in (("\x9b", "\n"), ("\u202e", "a line\nand \u202e")):
+        deceiving = f"good{letter}bad"
+        generator = http.post(f"{at}/generators", json={"name": deceiving})
+        for answer, field in (
+            (generator, "name"),
+            (http.patch(at, json={"tags": [deceiving]}), "tags.0"),
+            (http.post(f"{at}/picks", json={"worker": deceiving}), "worker"),
+            (http.post("/v1/references", params={"name": "r", "embedding": deceiving}, json={}), "embedding"),
+        ):
+            assert answer.status_code == 422
+            assert f"{field}: expected text without control characters, line separators" in answer.json()["detail"]
+        http.patch(at, json={"note": note}).raise_for_status()
     assert [one.generator for one in experiment.report().standings] == ["a", "b"]

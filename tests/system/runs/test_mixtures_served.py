@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 from redis.asyncio import Redis
 
-from optimist import Evaluation
 from optimist.store import MIXTURE as MIXTURE_UNIT
 from optimist.store import Store, running_url
 from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist
-from optimist_client.metrics import FID, RKE, Gaussian, Vendi
+from optimist_client.metrics import Gaussian, Vendi
 from optimist_client.models import Mixture
 from tests.support.exchanges import claimed
 from tests.support.mixed import put_mixture
-from tests.support.processes import Service, append_batch, losing_replies, scored, until
+from tests.support.processes import Service, append_batch, losing_replies, until
 
 PLACES = {"a": (0.0, 1.0), "b": (3.0, 1.3), "c": (0.0, 0.5)}
 """Where the generators' samples are, and how wide they lie: the best mixture is more than half of b, the rest of a."""
@@ -56,7 +55,6 @@ def test_a_run_ends_once_the_best_mixture_is_known(client: Optimist, name: str, 
     experiment = client.create_experiment(name, list(PLACES), budget=3000, **MIXTURE)
     report = experiment.run(generators(), workers=4, progress=True)
     assert (report.goal, report.state, report.decision.decided, report.scored) == ("mixture", "decided", True, True)
-    assert report.mixture is not None
     weights = {one.generator: one.weight for one in report.mixture.weights}
     assert list(weights) == list(PLACES)
     assert weights["b"] > weights["a"] > weights["c"]
@@ -70,29 +68,6 @@ def test_a_run_ends_once_the_best_mixture_is_known(client: Optimist, name: str, 
     assert (report.regret, report.optimal_pick_ratio, report.hint) == (None, None, None)
     assert "% b" in capsys.readouterr().err
     assert experiment.ask() is None
-
-
-@pytest.mark.parametrize("policy", ["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy", "uniform"])
-@pytest.mark.long
-def test_one_worker_is_given_the_picks_of_an_evaluation(client: Optimist, name: str, policy: str):
-    rounds = 30
-    settings = {"goal": "mixture", "policy": policy, "batch_size": 5, "seed": 3}
-    experiment = client.create_experiment(
-        name, list(PLACES), **CONFIG, **settings, tolerance=0.0, max_wait=60, budget=5 * rounds
-    )
-    evaluation = Evaluation(list(PLACES), metric="rke", kernel=KERNEL, **settings)
-    for pick in experiment.picks():
-        assert pick.generator == evaluation.ask(), f"in round {pick.number}"
-        assert not pick.info.stale
-        batch = sampled(pick.generator, pick.size, pick.seed)
-        pick.tell(batch)
-        evaluation.tell(pick.generator, batch, start=pick.info.start)
-    report = experiment.report()
-    assert report.rounds == rounds
-    scored(experiment)
-    report, decision = experiment.report(), evaluation.decision()
-    assert (report.decision.best, report.decision.confidence) == (decision.best, decision.confidence)
-    assert report.decision.reason == decision.reason
 
 
 def test_asks_under_load_are_made_from_mixtures(client: Optimist, name: str):
@@ -114,43 +89,27 @@ def test_asks_under_load_are_made_from_mixtures(client: Optimist, name: str):
     assert experiment.report().state == "out of budget"
 
 
-def test_a_mixture_is_made_when_somebody_asks(told: Experiment):
+def test_a_mixture_is_made_when_somebody_asks_and_again_for_new_samples(service: Service, told: Experiment):
     assert told.report().mixture is None
     made = told.mixture()
-    assert (made.experiment, made.label, made.samples, made.positions, made.stale) == (
-        told.name,
-        "rke",
-        180,
-        [1, 1, 1],
-        False,
-    )
+    assert (made.experiment, made.label, made.samples, made.positions) == (told.name, "rke", 180, [1, 1, 1])
+    assert not made.stale
     assert {one.generator: one.samples for one in made.weights} == dict.fromkeys(PLACES, 60)
     assert made.lower < made.score < made.upper
-    assert told.report().mixture == made
-    assert (told.report().goal, told.report().decision.weights) == ("best", {})
     by_vendi = told.mixture("vendi")
     assert (by_vendi.label, by_vendi.title) == ("vendi", "Vendi")
     assert by_vendi.score != made.score
-    assert told.report().mixture == made
-
-
-def test_a_mixture_is_made_again_for_new_samples(service: Service, told: Experiment):
-    made = told.mixture()
-    append(service.url, told.name, "a", 1, seed=1)
-    assert told.mixture().samples == 181
-    append(service.url, told.name, "a", 60, seed=2)
     report = told.report()
-    assert report.mixture is not None
-    assert (report.mixture.samples, report.mixture.stale) == (181, True)
+    assert (report.mixture, report.goal, report.decision.weights) == (made, "best", {})
+    append(service.url, told.name, "a", 61, seed=1)
+    report = told.report()
+    assert (report.mixture.samples, report.mixture.stale) == (180, True)
     assert told.mixture().samples == 241
     assert told.mixture().score != made.score
-
-
-def test_retired_generators_are_left_out(client: Optimist, told: Experiment):
     told.set_state("b", "retired")
     made = told.mixture()
     assert [one.generator for one in made.weights] == ["a", "c"]
-    assert made.positions == [1, 0, 1]
+    assert made.positions == [2, 0, 1]
 
 
 def test_what_cannot_be_blended_is_said(service: Service, client: Optimist, told: Experiment, name: str):
@@ -201,7 +160,6 @@ def test_without_a_scorer_an_old_mixture_is_marked_and_none_is_an_error(not_scor
         assert (none.status_code, none.json()["type"]) == (503, "urn:optimist:problem:no-scorer")
         assert (old.status_code, old.json()["stale"], old.json()["samples"]) == (200, True, 120)
         report = client.experiment(f"{name}-old").report()
-        assert report.mixture is not None
         assert report.mixture.stale
         assert client.experiment(f"{name}-old").blend(10).counts == {"a": 7, "b": 3}
 
@@ -233,21 +191,6 @@ def test_a_mixture_that_takes_longer_than_a_request_is_waited_for(not_scoring: S
         made = pool.submit(experiment.mixture)
         asyncio.run(scored(made))
         assert made.result(60).samples == 120
-
-
-def test_costs_and_pauses_are_honoured(client: Optimist, name: str):
-    experiment = client.create_experiment(
-        name, list(PLACES), costs={"a": 1.0, "b": 4.0, "c": 1.0}, max_cost=900.0, **{**MIXTURE, "tolerance": 0.0}
-    )
-    experiment.set_state("c", "paused")
-    report = experiment.run(generators("ab"), progress=False)
-    assert report.state == "out of budget"
-    assert 900.0 <= (report.cost or 0.0) < 904.0
-    assert report.mixture is not None
-    assert {one.generator for one in report.mixture.weights} == {"a", "b"}
-    samples = {row.generator: row.samples for row in report.standings}
-    assert min(samples["a"], samples["b"]) > 50
-    assert samples["c"] == 0
 
 
 def test_mixtures_of_many_workers_sum_to_the_weights(told: Experiment):
@@ -298,8 +241,7 @@ def test_charts_are_given_the_mixtures_over_time(service: Service, client: Optim
     experiment.run(generators(), progress=False)
     path = f"{service.url}/v1/experiments/{name}/report"
     until(lambda: httpx.get(path, params={"after": 0}).json()["scored"])
-    progress = httpx.get(path, params={"after": 0}).json()["progress"]
-    curve = progress["mixture"]
+    curve = httpx.get(path, params={"after": 0}).json()["progress"]["mixture"]
     count = len(curve["told"])
     assert count >= 3
     assert curve["told"] == sorted(curve["told"])
@@ -316,29 +258,10 @@ def test_charts_are_given_the_mixtures_over_time(service: Service, client: Optim
     assert "mixture" not in httpx.get(path.replace(name, best.name), params={"after": 0}).json()["progress"]
 
 
-def test_fid_and_watched_rke_have_mixtures_of_their_own(service: Service, client: Optimist, name: str):
-    real = np.concatenate([sampled("a", 200, 1), sampled("b", 200, 2)])
-    experiment = client.create_experiment(
-        name,
-        list(PLACES),
-        metric=FID(reference=real),
-        watch=[RKE(kernel=Gaussian(**KERNEL))],
-        goal="mixture",
-    )
-    for generator in PLACES:
-        append(service.url, name, generator, 100)
-    made = experiment.mixture()
-    assert (made.lower_is_better, made.scale) == (True, "linear")
-    assert made.score < made.best_score
-    assert experiment.mixture("rke").label == "rke"
-
-
 def test_creating_an_experiment_again_changes_nothing(client: Optimist, name: str):
     first = client.create_experiment(name, list(PLACES), **MIXTURE)
     assert client.create_experiment(name, list(PLACES), **MIXTURE).info == first.info
-    assert (first.info.config.goal, first.info.config.policy) == ("mixture", "ogd")
     with pytest.raises(ConflictError, match=r"goal \('mixture', not 'best'\), policy \('ogd', not 'top-two'\)"):
         client.create_experiment(name, list(PLACES), **{**MIXTURE, "goal": "best"})
     best = client.create_experiment(f"{name}-best", list(PLACES), **CONFIG)
-    sent = best.info.model_dump(mode="json")["config"]
-    assert "goal" not in sent
+    assert "goal" not in best.info.model_dump(mode="json")["config"]

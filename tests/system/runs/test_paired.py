@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 
 from optimist import Evaluation
 from optimist_client import Experiment, Optimist, Pick
+from tests.support.alike import same
 from tests.support.processes import Service, append_batch, scored
 from tests.support.replay import replay
 
@@ -33,7 +35,6 @@ class Both:
     def ask(self, generator: str | None = None) -> Pick:
         scored(self.experiment)  # an ask would not wait for all that is due
         pick = self.experiment.ask(generators=None if generator is None else [generator])
-        assert pick is not None
         assert pick.start is not None
         return pick
 
@@ -51,16 +52,10 @@ class Both:
     def check(self, experiment: Experiment | None = None) -> None:
         """Both have the same scores and contrasts, to the last bit."""
         experiment = experiment or self.experiment
-        scored(experiment)
-        standings = {row.generator: row for row in experiment.report().standings}
-        estimates = {name: found for name, found in self.evaluation.estimates().items() if found is not None}
-        for name, found in estimates.items():
-            row = standings[name]
-            expected = (found.score, found.natural(found.lower), found.natural(found.upper))
-            assert (row.score, row.lower, row.upper) == expected, name
-        for one in estimates:
-            for other in estimates.keys() - {one}:
-                assert experiment.contrast(one, other) == self.evaluation.contrast(one, other)
+        same(experiment, self.evaluation)
+        known = [name for name, found in self.evaluation.estimates().items() if found is not None]
+        for one, other in permutations(known, 2):
+            assert experiment.contrast(one, other) == self.evaluation.contrast(one, other)
 
 
 def test_service_and_evaluation_agree_about_indices(client: Optimist, service: Service, name: str, tmp_path: Path):
@@ -139,25 +134,3 @@ def test_unpaired_generators_have_seeds_of_their_own(client: Optimist, name: str
     picks = [experiment.ask(), experiment.ask()]
     seeds = {pick.generator: pick.seeds for pick in picks if pick is not None}
     assert len(set(seeds["a"]) | set(seeds["b"])) == 10
-
-
-def test_a_function_may_take_the_seed_of_each_sample(client: Optimist, name: str):
-    experiment = client.create_experiment(
-        name, ["a", "b"], metric="rke", kernel={"sigma": 4.0, "features": 32}, dimension=3, budget=30, stop=False
-    )
-    called: list[tuple[str, int, list[int]]] = []
-
-    def a(size: int, seeds: list[int]) -> np.ndarray:
-        called.append(("a", size, seeds))
-        return np.stack([np.random.default_rng(seed).standard_normal(3) for seed in seeds])
-
-    def b(size: int, seed: int, *, seeds: list[int]) -> np.ndarray:
-        assert seeds[0] == seed
-        called.append(("b", size, seeds))
-        return 2 * np.stack([np.random.default_rng(one).standard_normal(3) for one in seeds])
-
-    assert experiment.run({"a": a, "b": b}).samples == 30
-    assert all(len(seeds) == size for _, size, seeds in called)
-    seen = {name: [seed for who, _, seeds in called if who == name for seed in seeds] for name in ("a", "b")}
-    common = min(map(len, seen.values()))
-    assert seen["a"][:common] == seen["b"][:common]

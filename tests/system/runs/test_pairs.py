@@ -8,8 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
-from optimist import Evaluation
-from optimist_client import ConflictError, Experiment, FixError, Optimist, tensors
+from optimist_client import ConflictError, FixError, Optimist, tensors
 from tests.support.processes import Service, batch_path
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 64}
@@ -35,21 +34,17 @@ def answers(generator: str, prompts: list[str], seed: int) -> np.ndarray:
     return centres + 3.0 * kinds[:, None] * np.array([0.0, 0.0, 1.0]) + 0.1 * rng.standard_normal((len(prompts), 3))
 
 
-def generate(experiment: Experiment) -> None:
-    for pick in experiment.picks():
-        assert len(pick.prompts) == pick.size
-        rows = answers(pick.generator, pick.prompts, pick.seed)
-        ids = [f"{pick.number}-{row}: {prompt}" for row, prompt in enumerate(pick.prompts)]
-        pick.tell(rows, prompts=embed(pick.prompts), ids=ids)
-
-
 def test_the_service_names_the_most_varied_answers_and_shows_its_groups_of_prompts(client: Optimist, name: str):
     # Types of prompt that are equally common would share their eigenvectors.
     config = {**PAIRS, "prompts": [*8 * PROMPTS[:1], *4 * PROMPTS[1:2], *PROMPTS[2:]]}
     experiment = client.create_experiment(
         name, ["dull", "varied", "some"], metric="conditional-vendi", budget=4_000, **config
     )
-    generate(experiment)
+    for pick in experiment.picks():
+        assert len(pick.prompts) == pick.size
+        ids = [f"{pick.number}-{row}: {prompt}" for row, prompt in enumerate(pick.prompts)]
+        rows = answers(pick.generator, pick.prompts, pick.seed)
+        pick.tell(rows, prompts=embed(pick.prompts), ids=ids)
     report = experiment.report()
     assert (report.state, report.decision.best) == ("decided", "varied")
     made = experiment.modes("varied", count=4, samples=3)
@@ -63,35 +58,6 @@ def test_the_service_names_the_most_varied_answers_and_shows_its_groups_of_promp
     largest = made.prompt_groups[0]
     assert len({shown.id.partition(": ")[2] for shown in largest.prompts}) == 1
     assert largest.score > 2.0
-
-
-def test_information_names_the_one_that_follows_its_prompts(client: Optimist, name: str):
-    experiment = client.create_experiment(
-        name, ["follows", "ignores"], metric="information-vendi", budget=4_000, **PAIRS
-    )
-    for pick in experiment.picks():
-        rng = np.random.default_rng(pick.seed)
-        of = pick.prompts if pick.generator == "follows" else list(rng.permutation(PROMPTS * pick.size)[: pick.size])
-        pick.tell(answers("dull", of, pick.seed), prompts=embed(pick.prompts))
-    report = experiment.report()
-    assert (report.state, report.decision.best) == ("decided", "follows")
-
-
-def test_every_generator_goes_through_the_prompts_in_the_same_order(client: Optimist, name: str):
-    experiment = client.create_experiment(
-        name, ["a", "b"], metric="conditional-vendi", policy="uniform", batch_size=3, budget=48, stop=False, **PAIRS
-    )
-    given: dict[str, list[tuple[int, list[str]]]] = {"a": [], "b": []}
-    for pick in experiment.picks():
-        if pick.number == 4:
-            continue  # gives it up: its prompts come again
-        assert pick.info.prompts_start is not None
-        given[pick.generator].append((pick.info.prompts_start, pick.prompts))
-        pick.tell(answers("some", pick.prompts, pick.seed), prompts=embed(pick.prompts))
-    orders = [[prompt for _, prompts in sorted(slices) for prompt in prompts] for slices in given.values()]
-    assert orders[0] == orders[1]
-    assert len(orders[0]) == 24
-    assert set(orders[0]) == set(PROMPTS)
 
 
 @pytest.mark.parametrize(
@@ -142,31 +108,10 @@ def test_an_experiment_without_its_prompts_is_refused(client: Optimist, name: st
         client.create_experiment(name, ["a"], metric="conditional-vendi", **config)
 
 
-def clusters(generator: str, size: int, seed: int) -> np.ndarray:
+def clusters(size: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    angles = 2 * np.pi * rng.integers({"two": 2, "eight": 8}[generator], size=size) / 8
+    angles = np.pi / 4 * rng.integers(2, size=size)
     return 40 * np.stack([np.cos(angles), np.sin(angles)], axis=1) + rng.standard_normal((size, 2))
-
-
-@pytest.mark.parametrize(
-    "kernel",
-    [{"sigma": "median", "features": 32}, {"name": "nystrom", "sigma": "median", "features": 40}],
-    ids=["median", "nystrom"],
-)
-def test_a_kernel_is_fixed_by_the_first_samples_as_in_memory(client: Optimist, name: str, kernel: dict):
-    config = {"metric": "vendi", "kernel": kernel, "policy": "ucb", "rescore_growth": 0.0, "seed": 3}
-    experiment = client.create_experiment(name, ["two", "eight"], dimension=2, batch_size=8, budget=480, **config)
-    evaluation = Evaluation(["two", "eight"], batch_size=8, **config)
-    for pick in experiment.picks():
-        assert pick.generator == evaluation.ask()
-        rows = clusters(pick.generator, pick.size, pick.seed)
-        pick.tell(rows)
-        evaluation.tell(pick.generator, rows)
-    standings = {row.generator: row for row in experiment.report().standings}
-    for generator, estimate in evaluation.estimates().items():
-        assert estimate is not None
-        assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)
-    assert client.experiment(name).info.bandwidths["kernel"] == pytest.approx(50.0, rel=0.5)
 
 
 def test_modes_in_json_ids_and_all(service: Service, client: Optimist, name: str):
@@ -175,7 +120,7 @@ def test_modes_in_json_ids_and_all(service: Service, client: Optimist, name: str
     url = f"{service.url}/v1/experiments/{name}"
     pick = httpx.post(f"{url}/picks").json()["picks"][0]
     assert httpx.get(f"{url}/generators/two%20%2F%202/modes").status_code == 422  # no samples yet
-    rows = clusters("two", 200, 0)
+    rows = clusters(200, 0)
     low = rows[:, 1] < 14
     rows = np.concatenate([rows[low][:40], rows[~low][:20]])
     ids = [f"low-{row}" if y < 14 else f"high-{row}" for row, y in enumerate(rows[:, 1])]
@@ -193,16 +138,9 @@ def test_modes_in_json_ids_and_all(service: Service, client: Optimist, name: str
 
 def test_samples_without_ids_are_called_by_pick_and_row(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["two"], metric="rke", dimension=2, kernel=KERNEL, batch_size=6)
-    experiment.ask().tell(clusters("two", 6, 0))
+    experiment.ask().tell(clusters(6, 0))
     shown = {sample.id for mode in experiment.modes("two", count=6).modes for sample in mode.samples}
     assert shown <= {f"1:{row}" for row in range(6)}
-
-
-def test_scores_without_a_kernel_have_no_modes(client: Optimist, name: str):
-    experiment = client.create_experiment(name, ["a"], metric="is", dimension=2)
-    experiment.ask().tell(np.full((4, 2), 0.5), ids=["w", "x", "y", "z"])
-    with pytest.raises(FixError, match="no kernel"):
-        experiment.modes("a")
 
 
 def test_other_ids_are_another_batch(client: Optimist, name: str):

@@ -6,72 +6,20 @@ from io import BytesIO
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 
-from optimist import Evaluation
 from optimist.api.context import Context
 from optimist.api.problems import ApiError
 from optimist.api.redis_health import RedisHealth
 from optimist.archive.file import Archive, ArchiveWriter
 from optimist.estimation.stored import question_of
-from optimist.policies import Stopping
 from optimist.settings import Settings
 from optimist.store import Store
 from optimist_client import Optimist
 from optimist_client.config import RULES
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of
-from tests.support.processes import Service, scored
-
-SCALES = {"near": 1.0, "wide": 12.0, "flat": 3.0}
-
-
-def samples(generator: str, size: int, seed: int) -> np.ndarray:
-    return SCALES[generator] * np.random.default_rng(seed).standard_normal((size, 3))
-
-
-def test_service_and_evaluation_pick_alike(client: Optimist, name: str):
-    config = {"metric": "rke", "kernel": {"sigma": "median", "features": 32}, "policy": "ucb", "rescore_growth": 0.0}
-    experiment = client.create_experiment(name, list(SCALES), dimension=3, batch_size=8, budget=400, **config)
-    evaluation = Evaluation(list(SCALES), batch_size=8, **config)
-    for pick in experiment.picks():
-        assert pick.generator == evaluation.ask()
-        rows = samples(pick.generator, pick.size, pick.seed)
-        pick.tell(rows)
-        evaluation.tell(pick.generator, rows)
-    info = client.experiment(experiment.name).info
-    assert info.rules == RULES
-    assert info.bandwidths["kernel"] == evaluation._primary.question.kernels["kernel"].sigma
-    report, told = experiment.report(), evaluation.told
-    assert report.decision.reason == evaluation.decision().reason
-    assert f"{Stopping().threshold(3, told):.2f} are needed" in report.decision.reason
-    standings = {row.generator: row for row in report.standings}
-    for generator, estimate in evaluation.estimates().items():
-        assert estimate is not None
-        assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)
-
-
-def test_service_and_evaluation_show_the_same_bracket(client: Optimist, name: str):
-    config = {"metric": "vendi", "kernel": {"sigma": 4.0, "features": 16}, "policy": "uniform", "rescore_growth": 0.0}
-    experiment = client.create_experiment(name, list(SCALES), dimension=3, batch_size=8, budget=72, **config)
-    evaluation = Evaluation(list(SCALES), batch_size=8, **config)
-    for pick in experiment.picks():
-        rows = samples(pick.generator, pick.size, pick.seed)
-        pick.tell(rows)
-        evaluation.tell(pick.generator, rows)
-    scored(experiment)
-    for row in experiment.report().standings:
-        estimate = evaluation.estimates()[row.generator]
-        assert estimate is not None
-        assert (row.score, row.lower, row.upper) == (
-            estimate.score,
-            estimate.natural(estimate.lower),
-            estimate.natural(estimate.upper),
-        )
-        assert estimate.bracket is not None
-        assert row.bracket == tuple(map(estimate.natural, estimate.bracket))
-        assert row.bracket[0] < row.bracket[1]
+from tests.support.processes import Service
 
 
 def test_newer_rules_are_not_imported(service: Service, client: Optimist, name: str, tmp_path: Path):

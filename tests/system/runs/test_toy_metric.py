@@ -15,8 +15,9 @@ from toy_metric import ColumnMean
 
 from optimist import Evaluation, score, simulate
 from optimist_client import ConflictError, Optimist
+from tests.support.alike import same
 from tests.support.places import ROOT
-from tests.support.processes import Service, scored, serving
+from tests.support.processes import Service, serving
 
 BROUGHT = ROOT / "tests" / "support" / "brought"
 MEANS = {"low": -3.0, "middle": -2.0, "high": 0.5}
@@ -36,36 +37,25 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
-def test_in_memory():
-    metric = ColumnMean(column=3)
+def test_in_memory(tmp_path: Path):
+    """What its statistic declares as its state is all that a saved evaluation needs."""
     batch = rows("low", 50, 0)
-    estimate = score(batch, metric)
+    estimate = score(batch, ColumnMean(column=3))
     assert estimate.score == pytest.approx(batch[:, 3].mean())
     assert estimate.lower < estimate.score < estimate.upper
     with pytest.raises(ValueError, match="scores of 'column-mean' may be 0 or negative"):
-        Evaluation(list(MEANS), metric=metric, tolerance="1%")
-    evaluation = Evaluation(list(MEANS), metric=metric)
+        Evaluation(list(MEANS), metric=ColumnMean(column=3), tolerance="1%")
+    with pytest.raises(ValueError, match="has the bounds influence"):
+        Evaluation(list(MEANS), metric=ColumnMean(column=3), bound="theorem", policy="ucb")
+    evaluation = Evaluation(list(MEANS), metric=ColumnMean(column=3))
     for step in range(60):
+        if step == 8:
+            evaluation.save(tmp_path / "saved")
+            evaluation, before = Evaluation.load(tmp_path / "saved"), evaluation.estimates()
+            assert evaluation.estimates() == before
         name = evaluation.ask()
         evaluation.tell(name, rows(name, 5, step))
     assert evaluation.decision().best == "low"
-
-
-def test_saved_and_loaded(tmp_path: Path):
-    """What its statistic declares as its state is all that a saved evaluation needs."""
-    evaluation = Evaluation(list(MEANS), metric=ColumnMean(column=3))
-    for step in range(8):
-        name = evaluation.ask()
-        evaluation.tell(name, rows(name, 5, step))
-    evaluation.save(tmp_path / "saved")
-    loaded = Evaluation.load(tmp_path / "saved")
-    assert loaded.estimates() == evaluation.estimates()
-    for step in range(8, 20):
-        name = evaluation.ask()
-        assert loaded.ask() == name
-        for one in (evaluation, loaded):
-            one.tell(name, rows(name, 5, step))
-    assert loaded.estimates() == evaluation.estimates()
 
 
 def test_on_files(tmp_path: Path):
@@ -80,7 +70,13 @@ def test_on_files(tmp_path: Path):
     assert found == pytest.approx({name: rows(name, 60, 0)[:, 3].mean() for name in ("low", "high")})
 
 
-def test_in_the_service_as_in_memory(client: Optimist):
+def test_in_the_service_as_in_memory(client: Optimist, service: Service):
+    config = {"name": "http", "generators": ["a", "b"], "metric": {"name": "column-mean", "dimension": 4}}
+    made = httpx.post(f"{service.url}/v1/experiments", json=config)
+    assert made.json()["config"]["metric"] == {"name": "column-mean", "dimension": 4, "column": 0}
+    config["metric"] = {"name": "column-mean", "dimension": 4, "row": 1}
+    refused = httpx.post(f"{service.url}/v1/experiments", json=config)
+    assert (refused.status_code, "row" in refused.json()["detail"]) == (422, True)
     names, metric = list(MEANS), ColumnMean(dimension=4, column=3)
     experiment = client.create_experiment("toy", names, metric=metric, policy="ucb", rescore_growth=0.0, budget=200)
     assert client.create_experiment("toy", names, metric=metric, policy="ucb", rescore_growth=0.0, budget=200)
@@ -97,41 +93,11 @@ def test_in_the_service_as_in_memory(client: Optimist):
         batch = rows(pick.generator, pick.size, pick.seed)
         evaluation.tell(pick.generator, batch)
         pick.tell(batch)
-    report = scored(experiment)
+    report = same(experiment, evaluation)
     assert report.ranking[0].generator == report.decision.best == "low"
     assert report.ranking[0].score is not None
     assert report.ranking[0].score < -2.0  # no floor cuts it off
     assert "Column mean" in str(report)
-    for row in report.standings:
-        found = evaluation.estimates()[row.generator]
-        assert found is not None
-        assert (row.score, row.lower, row.upper) == pytest.approx((found.value, found.lower, found.upper))
-
-
-def test_over_http(service: Service):
-    def post(**changes: object) -> httpx.Response:
-        config = {
-            "name": "http",
-            "generators": ["a", "b"],
-            "metric": {"name": "column-mean", "dimension": 4},
-            **changes,
-        }
-        return httpx.post(f"{service.url}/v1/experiments", json={**config, **changes})
-
-    refused = post(tolerance="1%")
-    assert refused.status_code == 422
-    assert "scores of 'column-mean' may be 0 or negative" in refused.text
-    assert post().json()["config"]["metric"] == {"name": "column-mean", "dimension": 4, "column": 0}
-    for change, expected in (
-        ({"metric": {"name": "column-mean"}}, "needs dimension"),
-        ({"metric": {"name": "column-mean", "dimension": 4, "row": 1}}, "row"),
-        ({"metric": {"name": "row-mean"}}, "unknown metric 'row-mean': expected one of fid"),
-        ({"dimension": 4}, "dimension: expected in the metric, an object such as"),
-        ({"bound": "theorem", "policy": "ucb"}, "has the bounds influence"),
-    ):
-        reply = post(**change)
-        assert reply.status_code == 422
-        assert expected in reply.json()["detail"]
 
 
 def test_simulated():

@@ -42,6 +42,8 @@ def test_the_columns_of_all_arrays_are_stored(client: Optimist, name: str):
     assert set(made.info.references) == {"watch-real", "other-real"}
     assert [*made.info.config.metrics] == ["fid", "rke", "fid-dinov2", "is"]
     assert made.info.widths_of(made.info.config.metrics["fid-dinov2"]) == {"features": 6}
+    other = client.create_experiment(f"{name}-2", ["a", "b"], metric=FID(reads="dinov2", reference="other-real"))
+    assert (other.info.columns, other.info.scales) == ({"dinov2": 6}, {"dinov2": 2.0})
 
 
 def test_an_experiment_of_one_metric_has_the_same_form(service: Service, client: Optimist, name: str):
@@ -53,20 +55,19 @@ def test_an_experiment_of_one_metric_has_the_same_form(service: Service, client:
     assert made.references.keys() == {"watch-real"}
 
 
-def test_a_primary_metric_that_reads_another_array(client: Optimist, name: str):
-    made = client.create_experiment(name, ["a", "b"], metric=FID(reads="dinov2", reference="other-real"))
-    assert made.info.columns == {"dinov2": 6}
-    assert made.info.scales == {"dinov2": 2.0}
-
-
 def test_creating_again_finds_it_in_either_spelling(client: Optimist, name: str):
     names, wanted = ["a", "b"], {"reference": "watch-real", "weigh_costs": False}
-    first = client.create_experiment(name, names, watch=WATCH, **wanted)
+    first = client.create_experiment(name, names, watch=WATCH, **wanted, embedding="inception")
     as_objects = [metric.model_dump(exclude_none=True) for metric in WATCH]
     again = client.create_experiment(
-        name, names, metric=FID(reference="watch-real"), watch=as_objects, weigh_costs=False
+        *(name, names),
+        metric=FID(reference="watch-real"),
+        watch=as_objects,
+        weigh_costs=False,
+        embeddings={"features": "inception"},
     )
     assert again.info == first.info
+    wanted["embedding"] = "inception"
     for change in ({"watch": WATCH[:2]}, {"watch": WATCH[::-1]}, {"weigh_costs": True}):
         with pytest.raises(ConflictError, match=next(iter(change))):
             client.create_experiment(name, names, **{**wanted, "watch": WATCH, **change})
@@ -119,36 +120,18 @@ def test_references_of_watched_metrics_exist_and_are_of_the_embedding_of_their_a
     assert made.info.config.embedding_names == {"features": "inception", "dinov2": "dinov2-large"}
 
 
-def test_an_embedding_of_the_deciding_array_has_one_form(client: Optimist, name: str):
-    first = client.create_experiment(name, ["a"], reference="watch-real", watch=WATCH, embedding="inception")
-    again = client.create_experiment(
-        name, ["a"], reference="watch-real", watch=WATCH, embeddings={"features": "inception"}
-    )
-    assert first.info == again.info
-
-
-def test_a_metric_that_cannot_decide_is_refused(service: Service, name: str):
+def test_metrics_that_cannot_be_are_refused_over_http(service: Service, name: str):
+    """All that is wrong with a config: tests/sdk/test_wrong_configs.py."""
     novel = {"name": "ken", "kernel": {"name": "gaussian", "sigma": 2.0, "features": 8}, "reference": "watch-real"}
-    refused = httpx.post(f"{service.url}/v1/experiments", json={"name": name, "generators": ["a"], "metric": novel})
-    assert refused.status_code == 422, refused.text
-    assert "metric 'ken' cannot decide: it can only be watched" in refused.json()["detail"]
-
-
-def test_names_of_metrics_and_wrong_settings_over_http(service: Service, name: str):
-    for watch, expected in (
-        ([{"name": "kid-of"}], "watch.0: unknown metric 'kid-of'"),
-        (["kid"], 'watch.0: expected an object such as {"name": "kid", "reference": "…"}'),
-        ([{"name": "rke"}], "watch: metric 'rke' needs kernel"),
-        ([{"name": "rke", "kernel": {"name": "gaussian", "sigma": 0}}], "watch.0: kernel.sigma: expected at least"),
-        (
-            [{"name": "fid", "label": "other", "reference": ["x"]}],
-            "expected the name of an uploaded reference for 'other'",
-        ),
-        ([{"name": "fid", "reference": "watch-real"}], "fid is given twice"),
-        ([*["is"] * 17], "watch: expected at most 16"),
+    for config, expected in (
+        ({"metric": novel}, "metric 'ken' cannot decide: it can only be watched"),
+        ({"watch": [{"name": "kid-of"}]}, "watch.0: unknown metric 'kid-of'"),
+        ({"watch": [*["is"] * 17]}, "watch: expected at most 16"),
     ):
-        config = on_wire(name=name, generators=["a"], reference="watch-real", watch=watch)
-        refused = httpx.post(f"{service.url}/v1/experiments", json=config)
+        request = on_wire(
+            **{"name": name, "generators": ["a"], "metric": FID(reference="watch-real").model_dump(), **config}
+        )
+        refused = httpx.post(f"{service.url}/v1/experiments", json=request)
         assert (refused.status_code, expected in refused.json()["detail"]) == (422, True), refused.text
 
 
@@ -169,7 +152,6 @@ SCORE = Mean(reads="score")
 
 def test_a_batch_holds_the_arrays_of_all_metrics(client: Optimist, name: str):
     pick = client.create_experiment(name, ["a"], reference="watch-real", watch=[*WATCH, SCORE]).ask()
-    assert pick is not None
     whole = batch()
     for array, readers in (("dinov2", "fid-dinov2"), ("features", "fid, rke"), ("score", "mean-score")):
         less = {known: rows for known, rows in whole.items() if known != array}
@@ -190,7 +172,6 @@ def test_numbers_of_each_sample_may_be_a_list_or_a_column(service: Service, clie
         name, ["a"], reference="watch-real", watch=[*WATCH, SCORE], keep_log=True, max_wait=0
     )
     pick = experiment.ask()
-    assert pick is not None
     whole = batch()
     url = f"{service.url}/v1/experiments/{name}/picks/{pick.number}/batch?nonce={pick.info.nonce}"
     column = whole | {"score": whole["score"][:, None]}
@@ -215,7 +196,6 @@ def test_numbers_are_checked_by_what_reads_them(client: Optimist, name: str):
     metric = InceptionScore(reads="classes", dimension=4)
     watch = [RKE(kernel=KERNEL, reads="probabilities", dimension=3), Vendi(kernel=Cosine(), reads="unit", dimension=2)]
     pick = client.create_experiment(name, ["a"], metric=metric, watch=watch).ask()
-    assert pick is not None
     good = {"classes": np.full((5, 4), 0.25), "probabilities": -np.ones((5, 3)), "unit": np.ones((5, 2))}
     with pytest.raises(FixError, match="classes: expected rows of numbers ≥ 0 that sum to 1"):
         pick.tell(good | {"classes": np.full((5, 4), 0.5)})
@@ -227,13 +207,13 @@ def test_numbers_are_checked_by_what_reads_them(client: Optimist, name: str):
 def test_values_of_a_judge_repeat_and_have_a_range(client: Optimist, name: str):
     """Few values repeat by themselves: only the other arrays tell a copy."""
     both = client.create_experiment(name, ["a"], reference="watch-real", watch=[WinRate()], max_wait=0)
-    alone = client.create_experiment(f"{name}-alone", ["a"], metric=WinRate(), watch=[Mean(reads="cost")], max_wait=0)
+    alone = client.create_experiment(
+        f"{name}-alone", ["a"], metric=WinRate(), watch=[Mean(reads="cost")], max_wait=0, refuse_copies=True
+    )
     won, features = np.array([0.0, 0.5, 1.0, 1.0, 1.0]), batch()["features"]
 
     def tell(experiment: Experiment, **arrays: np.ndarray) -> None:
-        pick = experiment.ask()
-        assert pick is not None
-        pick.tell(arrays)
+        experiment.ask().tell(arrays)
 
     with pytest.raises(FixError, match=r"values: expected numbers from 0 to 1, got 1\.5 in row 2"):
         tell(both, features=features, values=won * 1.5)
@@ -251,9 +231,7 @@ def test_sizes_are_compared_by_array(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["a"], reference="watch-real", watch=[*WATCH, SCORE], max_wait=0)
 
     def tell(seed: int, **changes: np.ndarray) -> None:
-        pick = experiment.ask()
-        assert pick is not None
-        pick.tell({**batch(seed=seed), **changes})
+        experiment.ask().tell({**batch(seed=seed), **changes})
 
     for seed in range(5):
         tell(seed, score=1e9 * np.arange(1.0, 6.0))
@@ -269,7 +247,6 @@ def test_each_array_has_its_embedding(service: Service, client: Optimist, name: 
     names = {"features": "inception", "dinov2": "dinov2-large"}
     made = client.create_experiment(name, ["a"], reference="watch-real", watch=WATCH, embeddings=names)
     pick = made.ask()
-    assert pick is not None
     body, kind = (
         encode({array: rows for array, rows in batch().items() if array != "score"}),
         {"content-type": MEDIA_TYPE},
