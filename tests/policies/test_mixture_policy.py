@@ -267,7 +267,7 @@ def is_due(
 
 
 def test_when_a_mixture_is_due():
-    """As samples grow and generators change: tests/scoring/test_scored_mixtures.py."""
+    """As samples grow and generators change: tests/store/test_stored_artefacts.py."""
     assert [is_due((120, 130, last), (100, 100, 100)) for last in (124, 125)] == [False, True]
     assert [is_due((100, last, 100), (100, 100, 100), growth=0.0) for last in (100, 101)] == [False, True]
     assert [is_due((100, few, 100), None) for few in (3, 4)] == [False, True]
