@@ -1,22 +1,28 @@
-"""The dispatcher works from what it knows: how often it asks Redis, and what it notices. That what it knows is right
-shows test_dispatcher_model."""
+"""The dispatcher works from what it knows: that is what reading the state would show, whatever happened before."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from optimist.dispatch import dispatcher as dispatcher_module
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
+from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import Batch, Conflict, Contents, Exchanged
-from optimist.store import Store
+from optimist.records import Batch, Conflict, Contents, Exchanged, ExperimentState, Measures, StoreError
+from optimist.store import Store, connect
 from optimist_client.models import AskReply, AskRequest, Pick
+from optimist_client.models.picks import MOST_PICKS
 from tests.support.configs import config_of, experiment_of
 from tests.support.exchanges import claimed
 from tests.support.made import create
@@ -207,3 +213,213 @@ async def test_asks_that_a_limit_refuses_read_the_state_once_however_many_come(
     await store.give_up("x", other.number, "", nonce=other.nonce)
     dispatcher.wake()
     assert len((await dispatcher.ask(AskRequest(worker="x"))).picks) == 1
+
+
+KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}
+PAIRS = {
+    "metric": "conditional-vendi",
+    "dimension": 10,
+    "kernel": KERNEL,
+    "prompt_kernel": KERNEL,
+    "prompt_dimension": 2,
+    "prompts": [f"prompt {n}" for n in range(7)],
+}
+WORKERS = [None, "u", "v"]
+picks = st.integers(0, 99)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.sampled_from(WORKERS), st.integers(1, 3)),
+        st.tuples(st.just("tell"), st.booleans(), picks),
+        st.tuples(st.just("tell together"), st.lists(picks, min_size=2, max_size=4)),
+        st.tuples(st.just("tell another batch"), picks),
+        st.tuples(st.just("tell in part"), st.integers(1, 3), picks),
+        st.tuples(st.just("append"), st.integers(0, 2), st.integers(0, 30)),
+        st.tuples(st.sampled_from(["tell elsewhere", "give up", "expire"]), picks),
+        st.tuples(st.just("state"), st.integers(0, 2), st.sampled_from(["active", "active", "paused", "retired"])),
+        st.tuples(st.just("cost"), st.integers(0, 2), st.sampled_from([0.5, 3.0])),
+        st.tuples(st.just("control"), st.sampled_from(["budget", "max_cost"]), st.sampled_from([21, 62, 1000])),
+        st.tuples(st.just("estimate"), st.integers(0, 2), st.floats(0.0, 9.0)),
+        st.tuples(st.just("generator")),
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+def comparable(state: PolicyState) -> tuple[object, ...]:
+    """All that picks and reports are made from. Deadlines are known only roughly, bytes in the log not at all."""
+    stored, open_picks = state.stored, state.open_picks
+    picks = [open_picks[leased.number] for leased in stored.open_picks]
+    owned = [open_picks.owned(AskRequest(worker=worker, count=MOST_PICKS)) for worker in WORKERS if worker is not None]
+    owned += [open_picks.owned(AskRequest(request_id=pick.request_id, count=MOST_PICKS)) for pick in picks]
+    counts = [open_picks.of_key[""], len(open_picks), *map(open_picks.of_worker, filter(None, WORKERS))]
+    cost_left = None if state.cost_left is None else pytest.approx(state.cost_left - state.pending_cost)
+    plain: ExperimentState = replace(
+        stored,
+        open_picks=[replace(pick, deadline=0.0) for pick in stored.open_picks],
+        generators=[replace(one, units={"": replace(one.primary, log_bytes=0)}) for one in stored.generators],
+    )
+    left = state.samples_left, cost_left
+    return plain, picks, owned, counts, left, state.arms, state.estimates, state.goal, report_of(state)
+
+
+class World:
+    """A dispatcher, and everything that happens to its experiment."""
+
+    def __init__(self, redis: Redis, config: dict[str, object]) -> None:
+        fields = {"name": "x", "generators": ["a", "b", "c"], "metric": "is", "dimension": 10, "max_wait": 0.0}
+        self.config = config_of(**{**fields, "batch_size": 4, "stop": False, **config})
+        self.redis, self.store = redis, Store(redis)
+        self.experiment = experiment_of(self.config)
+        self.dispatcher = Dispatcher(self.store, self.experiment, MostOpen(20, 4, 1000))
+        self.picks: dict[int, Pick] = {}
+
+    async def check(self) -> bool:
+        """Whether the dispatcher knows the state; it is then that of the store."""
+        known, dispatcher = self.dispatcher._state, self.dispatcher
+        if known is None or not dispatcher._is_known or known.stored.state_token != await self.state_token():
+            return False
+        read = PolicyState(self.experiment, await self.store.state("x"))
+        if read.stored.state_token != known.stored.state_token:  # a lease that ran out was freed
+            return False
+        assert comparable(known) == comparable(read)
+        again = PolicyState(self.experiment, await self.store.state("x", known.stored), known)
+        assert comparable(again) == comparable(read), "what has not changed may be taken from another state"
+        return True
+
+    async def state_token(self) -> str:
+        return (await self.redis.hget("optimist:{x}:counts", "state_token") or b"").decode()
+
+    def took(self, reply: AskReply) -> None:
+        self.picks |= {pick.number: pick for pick in reply.picks}
+
+    def chosen(self, number: int) -> Pick | None:
+        return list(self.picks.values())[number % len(self.picks)] if self.picks else None
+
+    async def tell(self, pick: Pick, then: bool, digest: str = "digest", rows: int | None = None) -> None:
+        asked = AskRequest(worker=pick.worker, request_id=f"after-{pick.nonce}") if then else None
+        # Every third batch of a generator repeats an earlier one.
+        measures = Measures(f"{ord(pick.generator):08x}{pick.number % 3:08x}")
+        batch = Batch(pick.number, pick.nonce, Contents(digest, rows or pick.size, b"body", measures))
+        _, following = await self.dispatcher.tell(batch, asked)
+        if following is not None:
+            self.took(await following)
+
+    async def step(self, name: str, *values: Any) -> None:
+        store = self.store
+        if name == "ask":
+            self.took(await self.dispatcher.ask(AskRequest(worker=values[0], count=values[1])))
+        elif name == "state":
+            await store.set_state("x", *values)
+        elif name == "cost":
+            await store.control("x", {f"cost:{'abc'[values[0]]}": str(values[1])})
+        elif name == "control" and (values[0] == "budget" or self.config.costs):
+            await store.control("x", {values[0]: str(values[1])})
+        elif name == "generator":
+            await store.add_generator("x", "d", cost=1.0)
+        elif name == "estimate":
+            await self.estimate(*values)
+        elif name == "tell together":
+            chosen = {pick.number: pick for pick in map(self.chosen, values[0]) if pick is not None}
+            await asyncio.gather(*(self.tell(pick, then=True) for pick in chosen.values()))
+        elif name == "append":
+            await store.append("x", values[0], f"{values}", Contents("digest", 3, b"body"), start=values[1])
+        elif (pick := self.chosen(values[-1])) is not None:
+            await self.end(name, pick, *values[:-1])
+
+    async def end(self, name: str, pick: Pick, then: bool = True) -> None:
+        if name == "tell":
+            await self.tell(pick, then)
+        elif name == "tell in part":
+            await self.tell(pick, True, rows=min(int(then), pick.size))
+        elif name == "tell another batch":
+            await self.tell(pick, then, "another")
+        elif name == "tell elsewhere":
+            await self.store.exchange("x", [Batch(pick.number, pick.nonce, Contents("digest", pick.size, b"body"))])
+        elif name == "give up":
+            await self.store.give_up("x", pick.number, "tired", nonce=pick.nonce)
+        elif name == "expire":
+            await self.redis.zadd("optimist:{x}:leases", {str(pick.number): 1.0}, xx=True)
+
+    async def estimate(self, ordinal: int, value: float) -> None:
+        generator = (await self.store.state("x")).generators[ordinal]
+        label = self.config.metric.shown_label
+        claim = await claimed(self.store, "x", ordinal, "scorer", 60, label)
+        errors = {"standard_error": 0.5, "stopping_error": 0.5, "scale": "log", "lower_is_better": False}
+        ends = {"lower": value - 1.0, "upper": value + 1.0, "optimistic": value + 1.0, "warnings": []}
+        text = json.dumps({"value": value, "plug_in": value, "samples": generator.samples, **errors, **ends})
+        await self.store.put_estimate("x", ordinal, generator.seq, text, claim, label=self.config.metric.shown_label)
+
+
+@example(
+    steps=[("state", 0, "paused"), ("estimate", 1, 0.0), ("estimate", 2, 0.0), ("ask", None, 1)],
+    config={"rescore_growth": 0.0},
+)
+@example(  # another batch has told three of the four indices of the first pick
+    steps=[("ask", None, 3), ("append", 0, 1), ("ask", None, 1), ("tell", False, 0), ("ask", None, 1)],
+    config={},
+)
+@example(  # all of them, and the batch is told together with the next one
+    steps=[("ask", None, 3), ("append", 0, 0), ("append", 0, 1), ("ask", None, 1), ("tell together", [0, 1])],
+    config={},
+)
+@example(  # those that a batch leaves
+    steps=[("ask", None, 3), ("append", 0, 2), ("ask", None, 1), ("tell in part", 1, 0), ("ask", None, 3)],
+    config={},
+)
+@given(
+    steps=STEPS,
+    config=st.sampled_from(
+        [
+            *({"rescore_growth": 0.0}, {}, PAIRS),
+            {"rescore_growth": 1.0, "costs": {"a": 1.0, "b": 2.0, "c": 0.25}, "max_cost": 200.0},
+        ]
+    ),
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_a_dispatcher_knows_is_what_reading_shows(server: Any, steps: list[Any], config: dict[str, object]):
+    async def run() -> None:
+        async with connect(server.url) as redis:
+            await redis.flushall()
+            world = World(redis, config)
+            await create(world.store, world.experiment)
+            for step in steps:
+                with contextlib.suppress(StoreError):  # another batch for a pick, the last active generator
+                    await world.step(*step)
+                await world.check()
+            # However it went, it knows the state again after the next rounds by nobody else.
+            await world.store.control("x", {"budget": "100000", "max_cost": ""})
+            reply = await world.dispatcher.ask(AskRequest())
+            for _ in range(2 if reply.picks else 0):
+                await world.tell(reply.picks[0], then=True)
+            assert await world.check() or not reply.picks
+
+    asyncio.run(run())
+
+
+async def test_what_a_pick_or_a_batch_leaves_is_known_without_reading(redis: Redis):
+    world = World(redis, {"generators": ["a"], "policy": "uniform"})
+    await create(world.store, world.experiment)
+
+    async def given(*step: Any) -> list[tuple[int, int]]:
+        """The starts and sizes of the new picks."""
+        before = len(world.picks)
+        await world.step(*step)
+        assert await world.check()
+        return [(pick.start or 0, pick.size) for pick in list(world.picks.values())[before:]]
+
+    assert await given("ask", None, 1) == [(0, 4)]
+    assert await given("tell in part", 3, 0) == [(3, 1)], "what the batch left"
+    assert await given("tell", True, 1) == [(4, 4)]
+    await world.step("control", "budget", 10)
+    assert await given("ask", None, 1) == [(8, 2)], "the budget leaves two samples"
+    await world.step("give up", 2)
+    assert await given("ask", None, 1) == [(4, 4)], "returned slices go first, the lowest before the others"
+    await world.step("give up", 4)
+    await world.step("control", "budget", 7)
+    assert await given("ask", None, 1) == [(4, 1)], "one that is larger than wanted is split"
+    await world.step("control", "budget", 1000)
+    assert await given("ask", None, 4) == [(5, 3), (10, 2), (12, 4), (16, 4)]
+    assert await given("tell in part", 1, 7) == [(11, 1)]
+    seeds = {(pick.seed - (pick.start or 0)) % 2**32 for pick in world.picks.values()}
+    assert len(seeds) == 1

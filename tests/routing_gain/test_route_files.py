@@ -291,9 +291,9 @@ def test_a_budget_is_kept_on_a_file(tmp_path: Path):
 
 
 def test_a_ceiling_is_kept_where_policies_are_played(tmp_path: Path):
-    contexts, _, scores = tasks(8, 600)
+    contexts, _, scores = tasks(8, 400)
     known = ScoredPrompts.from_table(contexts, scores, ["ada", "bob"], np.array([4.0, 1.0]))
-    found = simulate(known, goal="route", policies=["optimistic", "uniform"], trials=3, ceiling=2.0)
+    found = simulate(known, goal="route", policies=["optimistic", "uniform"], trials=2, ceiling=2.0)
     ours, uniform = found.summaries
     assert ours["cost"] == pytest.approx(2.0, rel=0.05)
     assert uniform["cost"] == pytest.approx(2.5, rel=0.05)
