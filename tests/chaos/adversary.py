@@ -13,7 +13,7 @@ from .proxy import Proxy
 
 @dataclass
 class Adversary:
-    """Each method of `KINDS` causes one fault; most end by themselves, or because a supervisor restarts dead processes.
+    """Each of `KINDS` causes one fault; most end by themselves, or because a supervisor restarts dead processes.
 
     `pause`: seconds for which Redis is stopped. `stop`: seconds for which a scorer is stopped, longer than its claims
     last. `kill_worker` kills the worker loop that it is given. `strike` is called with the kind at the moment of the
@@ -55,15 +55,6 @@ class Adversary:
         self.redis.slow_down(0.0)
         self.front.cuts = self.back.cuts = 0
 
-    def _kill_api(self) -> None:
-        self._one(self.deployment.apis).kill()
-
-    def _kill_scorer(self) -> None:
-        self._one(self.deployment.scorers).kill()
-
-    def _kill_redis(self) -> None:
-        self.redis.child.kill()
-
     def _kill_workers(self) -> None:
         for victim in self.random.sample(range(self.workers), 1 + self.workers // 8):
             self.kill_worker(victim)
@@ -73,12 +64,6 @@ class Adversary:
 
     def _cut_replies_of_redis(self) -> None:
         self.back.cuts += self.random.randint(1, 2 * len(self.deployment.children))
-
-    def _pause_redis(self) -> None:
-        self._stop_for(self.redis.child, self.pause)
-
-    def _stop_scorer(self) -> None:
-        self._stop_for(self._one(self.deployment.scorers), self.stop)
 
     def _slow_fsync(self) -> None:
         self.redis.slow_down(self.random.uniform(0.02, 0.2))
@@ -106,14 +91,14 @@ class Adversary:
 
 
 KINDS: dict[str, Callable[[Adversary], None]] = {
-    "kill api": Adversary._kill_api,
-    "kill scorer": Adversary._kill_scorer,
-    "kill redis": Adversary._kill_redis,
+    "kill api": lambda it: it._one(it.deployment.apis).kill(),
+    "kill scorer": lambda it: it._one(it.deployment.scorers).kill(),
+    "kill redis": lambda it: it.redis.child.kill(),
     "kill workers": Adversary._kill_workers,
     "cut replies to workers": Adversary._cut_replies_to_workers,
     "cut replies of redis": Adversary._cut_replies_of_redis,
-    "pause redis": Adversary._pause_redis,
-    "stop scorer": Adversary._stop_scorer,
+    "pause redis": lambda it: it._stop_for(it.redis.child, it.pause),
+    "stop scorer": lambda it: it._stop_for(it._one(it.deployment.scorers), it.stop),
     "slow fsync": Adversary._slow_fsync,
     "roll back": Adversary._roll_back,
 }

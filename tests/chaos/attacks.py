@@ -29,9 +29,8 @@ from rich.table import Table
 from rich.text import Text
 
 from . import misleading, starving
-from .figures import Outcome
 from .hostile import Scale
-from .usage import available
+from .tenants import Outcome, available
 
 NEEDED = 4 * 1024
 """MiB of free memory required at the start."""
@@ -39,105 +38,50 @@ NEEDED = 4 * 1024
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack: its description, the limit that should hold it, and the function that runs it."""
+    """An attack: the function that runs it, which describes it, and the limit that should hold it."""
 
-    name: str
-    description: str
-    limit: str
     run: Callable[[Scale], Outcome]
+    limit: str
+
+    @property
+    def name(self) -> str:
+        """As the command line has it."""
+        return self.run.__name__.replace("_", "-")
+
+    @property
+    def description(self) -> str:
+        """In a few words."""
+        return (self.run.__doc__ or "").partition("\n\n")[0].rstrip(".")
 
 
-ATTACKS = (
-    Attack(
-        "large-batches",
-        "batches of 64 MiB, told for a pick that does not exist; appended with a NaN",
-        "pick and shape are checked before decoding; memory for decoding is reserved from `MAX_MEMORY`",
-        starving.large_batches,
-    ),
-    Attack(
-        "slow-bodies",
-        "two bodies of 256 MiB that stop 8 bytes short, `MAX_MEMORY` of 512 MiB",
-        "share of `MAX_MEMORY` per key; minimum rate of a body; small bodies are exempt",
-        starving.slow_bodies,
-    ),
-    Attack(
-        "references",
-        "six references of d = 2048 uploaded at once, then SIGTERM during six more",
-        "one thread for references, one BLAS thread",
-        starving.references,
-    ),
-    Attack(
-        "open-picks",
-        "one tenant opens as many picks as it can and continues to ask; the other works without pause",
-        "open picks per worker, key and experiment",
-        starving.open_picks,
-    ),
-    Attack(
-        "lists",
-        "15 experiments with 20,000 prompts of 700 characters each, listed in a loop by four clients",
-        "lists have summaries, by pages",
-        starving.lists,
-    ),
-    Attack(
-        "imports",
-        "archives sent by three loops with one key: of 24 MiB, with 400,000 slices given back, without their end",
-        "one import at a time and key; every part of an archive is bounded before it is parsed",
-        starving.imports,
-    ),
-    Attack(
-        "feature-maps",
-        "1 GiB of feature maps in experiments with four rows, `WARM_BYTES` of 256 MiB",
-        "dimension × features; maps count towards `WARM_BYTES`",
-        starving.feature_maps,
-    ),
-    Attack(
-        "more-rows",
-        "60,000 rows told for a pick of 5, budget 100",
-        "a tell has at most the rows that were asked for",
-        misleading.more_rows_than_asked,
-    ),
-    Attack(
-        "absurd-rows",
-        "rows at 1e30 after 40 normal ones; one generator at 1e29",
-        "plausibility compared with reference, history and other generators",
-        misleading.absurd_rows,
-    ),
-    Attack(
-        "copies",
-        "a worker that tells the same rows each round",
-        "warnings about repeated batches",
-        misleading.copies,
-    ),
-    Attack(
-        "heads",
-        "request heads of 100 KiB and 1 MiB; malformed cookies",
-        "size of a request head, 64 KiB",
-        misleading.heads_and_cookies,
-    ),
-    Attack(
-        "revoked-key",
-        "a key is revoked while its request body is sent, which takes 8 s more",
-        "keys are checked again before a request takes effect",
-        misleading.revoked_key,
-    ),
-    Attack(
-        "json-asks",
-        "one worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be",
-        "size of an ask by the goal of its experiment, known before it is read; values of JSON counted before parsing",
-        starving.large_asks,
-    ),
-    Attack(
-        "watched",
-        "batches for four generators of an experiment with growth 0, which watches no metric, or 16",
-        "metrics that decide are scored first; of the rest each namespace has a share, in short turns",
-        starving.watched,
-    ),
-    Attack(
-        "everything",
-        "one tenant, all at once: eight slow bodies, asks for 250 picks, uploads of d = 2048, batches of 16 MiB",
-        "all of these; target: p99 at most 5 × quiet",
-        starving.everything,
-    ),
+ATTACKS = tuple(
+    Attack(run, limit)
+    for run, limit in (
+        (
+            starving.large_batches,
+            "pick and shape are checked before decoding; memory for decoding is reserved from `MAX_MEMORY`",
+        ),
+        (starving.slow_bodies, "share of `MAX_MEMORY` per key; minimum rate of a body; small bodies are exempt"),
+        (starving.references, "one thread for references, one BLAS thread"),
+        (starving.open_picks, "open picks per worker, key and experiment"),
+        (starving.lists, "lists have summaries, by pages"),
+        (starving.imports, "one import at a time and key; every part of an archive is bounded before it is parsed"),
+        (starving.feature_maps, "dimension × features; maps count towards `WARM_BYTES`"),
+        (misleading.more_rows, "a tell has at most the rows that were asked for"),
+        (misleading.absurd_rows, "plausibility compared with reference, history and other generators"),
+        (misleading.copies, "warnings about repeated batches"),
+        (misleading.heads, "size of a request head, 64 KiB"),
+        (misleading.revoked_key, "keys are checked again before a request takes effect"),
+        (
+            starving.large_asks,
+            "size of an ask by its experiment's goal, known before it is read; values of JSON counted before parsing",
+        ),
+        (
+            starving.watched,
+            "metrics that decide are scored first; of the rest each namespace has a share, in short turns",
+        ),
+        (starving.everything, "all of these; target: p99 at most 5 × quiet"),
+    )
 )
 
 

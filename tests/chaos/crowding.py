@@ -9,22 +9,19 @@ after every batch and none is made in less than seconds. `quiet` runs a small ex
 from __future__ import annotations
 
 import argparse
-import itertools
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
+import httpx
 import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from .hostile import WIDE, attacking
 from .tenants import Neighbour, Tenants, Waits, two_tenants
-
-WIDE = "wide"
-"""The name of the expensive experiment."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +51,6 @@ class Crowding:
     scored: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By generator of `noisy`: samples that its last estimate was made of, and samples that were told."""
     failures: list[str] = field(default_factory=list)
-
-    @property
-    def stale_share(self) -> float:
-        """Stale picks of all picks of `quiet`."""
-        return self.stale / self.picks
 
 
 def crowd(load: Load, seconds: float, patience: float, alone: float = 5.0) -> Crowding:
@@ -92,28 +84,15 @@ def prepare(tenants: Tenants, load: Load) -> None:
         client.create_experiment(WIDE, names, reference=reference, rescore_growth=0, stop=False)
 
 
-@contextmanager
-def hammering(tenants: Tenants, load: Load) -> Iterator[None]:
+def hammering(tenants: Tenants, load: Load) -> AbstractContextManager[object]:
     """Batches for every generator of the expensive experiment, for as long as the context."""
-    over = threading.Event()
 
-    def append(generator: int) -> None:
-        rng = np.random.default_rng(generator)
-        for _ in itertools.count():
-            if over.wait(load.pause):
-                return
-            rows = rng.standard_normal((load.rows, load.dimension), np.float32)
-            tenants.append(WIDE, f"g{generator}", rows)
+    def append(generator: int, client: httpx.Client) -> str:
+        time.sleep(load.pause)
+        rows = np.random.default_rng().standard_normal((load.rows, load.dimension), np.float32)
+        return str(tenants.append(WIDE, f"g{generator}", rows))
 
-    threads = [threading.Thread(target=append, args=[number], daemon=True) for number in range(load.generators)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
+    return attacking(tenants, [partial(append, number) for number in range(load.generators)])
 
 
 def standings(tenants: Tenants) -> dict[str, tuple[int, int]]:
@@ -127,7 +106,7 @@ def table_of(found: Crowding) -> Table:
     table = Table("what", "figure", box=box.MARKDOWN)
     table.add_row("asks of quiet, alone: p50 / p99 / longest", str(found.alone))
     table.add_row("asks of quiet, crowded: p50 / p99 / longest", str(found.crowded))
-    table.add_row("stale picks of quiet, crowded", f"{found.stale} of {found.picks} ({found.stale_share:.1%})")
+    table.add_row("stale picks of quiet, crowded", f"{found.stale} of {found.picks} ({found.stale / found.picks:.1%})")
     scored = ", ".join(f"{name} {n:,} of {told:,}" for name, (n, told) in found.scored.items())
     table.add_row(f"samples of noisy that are scored, after {found.seconds:.0f} s", scored)
     return table

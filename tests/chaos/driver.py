@@ -135,14 +135,8 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
     with tempfile.TemporaryDirectory(prefix="chaos-") as place:
         async with service(Path(place), plan.apis, plan.scorers) as (redis, deployment, front, back):
             client, ledger = Client(front.port), Ledger(redis.rollbacks)
-            await create_experiments(
-                client,
-                budget=plan.rounds * BATCH // len(QUESTIONS),
-                lease=plan.lease,
-                rescore_growth=plan.growth,
-                max_wait=0.5,
-                seed=seed,
-            )
+            given = {"lease": plan.lease, "rescore_growth": plan.growth, "max_wait": 0.5, "seed": seed}
+            await create_experiments(client, budget=plan.rounds * BATCH // len(QUESTIONS), **given)
             redis.remember()
             rng = random.Random(seed)
             crew = Crew(plan, front.port, ledger, rng)
@@ -162,17 +156,13 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                 ledger.violations.append(f"the run did not end within {plan.limit:g} s")
             finally:
                 crew.dismiss()
-                attack.cancel()
-                retracting.cancel()
-                telling.cancel()
+                for task in (attack, retracting, telling):
+                    task.cancel()
                 await asyncio.gather(attack, retracting, telling, return_exceptions=True)
                 await adversary.heal()
-            if not attack.cancelled():
-                attack.result()  # raises the error that ended the faults too early
-            if not retracting.cancelled():
-                retracting.result()
-            if not telling.cancelled():
-                telling.result()
+            for task in (attack, retracting, telling):
+                if not task.cancelled():
+                    task.result()  # raises the error that ended it too early
             await deployment.ready()
             outcome.doubtful = await checks.settle_doubts(client, QUESTIONS, ledger)
             reports = await checks.calm(client, QUESTIONS, plan.lease + 60.0)
@@ -193,9 +183,8 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                     *checks.check_keys(connection, QUESTIONS),
                     *await checks.check_deleting(client, connection, QUESTIONS),
                 ]
-            client.abort()
-            retractor.client.abort()
-            lost_picks.client.abort()
+            for one in (client, retractor.client, lost_picks.client):
+                one.abort()
             outcome.exits = [line for child in (*deployment.children, redis.child) for line in child.exits]
     outcome.seconds = time.monotonic() - began
     outcome.acknowledged, outcome.lost, outcome.dropped = len(ledger.acknowledged), survivors.lost, ledger.dropped

@@ -138,28 +138,20 @@ async def _ask(client: Client, experiment: str, request: str) -> Reply:
 async def measure(workers: int, apis: int, count: int) -> Table:
     """The table of a run."""
     table = Table(title=f"{workers} workers asking at once of {apis} replicas", box=box.MARKDOWN)
-    for column in (
-        "burst",
-        "attempts per ask",
-        "most",
-        "p50, s",
-        "p99, s",
-        "picks by generator",
-        "in sequence",
-        "same",
-    ):
+    attempts, picks = ("attempts per ask", "most", "p50, s", "p99, s"), ("picks by generator", "in sequence", "same")
+    for column in ("burst", *attempts, *picks):
         table.add_column(column, justify="right", no_wrap=True)
     began, number = time.monotonic(), 0
     async for burst in bursts(workers, apis, count):
         number += 1
         p50, p99 = np.quantile(burst.seconds, [0.5, 0.99])
-        attempts = f"{np.mean(burst.attempts):.2f}", str(max(burst.attempts))
+        tries = f"{np.mean(burst.attempts):.2f}", str(max(burst.attempts))
         spread = [
             ", ".join(f"{name} {list(picks.values()).count(name)}" for name in GENERATORS)
             for picks in (burst.picks, burst.serial)
         ]
         same = sum(burst.picks[pick] == name for pick, name in burst.serial.items())
-        table.add_row(str(number), *attempts, f"{p50:.3f}", f"{p99:.3f}", *spread, f"{same} of {workers}")
+        table.add_row(str(number), *tries, f"{p50:.3f}", f"{p99:.3f}", *spread, f"{same} of {workers}")
         Console(stderr=True).print(f"burst {number} of {count}, {time.monotonic() - began:.0f} s")
     return table
 

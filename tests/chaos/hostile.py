@@ -22,10 +22,10 @@ import numpy as np
 
 from optimist_client import tensors
 from optimist_client.models.picks import MOST_PICKS
+from tests.support.begun import begun
+from tests.support.edited import changed, setting, slices
 
 from .tenants import Tenants
-
-from tests.support.edited import changed, setting, slices  # isort: skip  (found by `tenants`)
 
 Loop = Callable[[httpx.Client], str]
 """One request of an attacker after the other: what is answered to the next one."""
@@ -80,24 +80,13 @@ def moments(dimension: int) -> bytes:
     return tensors.encode({"mean": np.zeros(dimension), "covariance": rows.T @ rows / len(rows)})
 
 
-def head(tenants: Tenants, line: str, length: int, *more: str) -> bytes:
-    """The head of a request, up to the empty line, for a safetensors body of `length` bytes."""
-    lines = [f"{line} HTTP/1.1", "host: 127.0.0.1", f"authorization: Bearer {tenants.noisy_key}", *more]
-    return "\r\n".join([*lines, f"content-type: {tensors.MEDIA_TYPE}", f"content-length: {length}", "", ""]).encode()
-
-
-def connect(tenants: Tenants) -> socket.socket:
-    """A connection to the API with a timeout of ten seconds."""
-    return socket.create_connection(("127.0.0.1", tenants.service.port), timeout=10.0)
-
-
 def stop_short(
-    tenants: Tenants, length: int, line: str = "POST /v1/experiments/noisy/generators/a/batches"
+    tenants: Tenants, length: int, path: str = "/v1/experiments/noisy/generators/a/batches"
 ) -> socket.socket:
     """Send a body of `length` bytes, such as a batch, except for the last 8, as far as the service reads it."""
-    connection = connect(tenants)
+    connection = begun(tenants.service, path, length, access=tenants.noisy_key, key=str(uuid.uuid4()))
+    connection.settimeout(10.0)
     with contextlib.suppress(OSError):  # the service refused it before its end
-        connection.sendall(head(tenants, line, length, f"idempotency-key: {uuid.uuid4()}"))
         for start in range(0, length - 8, PIECE):
             connection.sendall(bytes(min(PIECE, length - 8 - start)))
     return connection
@@ -181,7 +170,7 @@ def importing(archive: bytes) -> Loop:
 
 
 WIDE = "wide"
-"""The name of the experiment with many watched metrics."""
+"""The name of the experiment with many watched metrics, or many columns."""
 
 
 @contextmanager
@@ -199,10 +188,7 @@ def watching(tenants: Tenants, metrics: int) -> Iterator[Counter[str]]:
 
     def append(generator: str, client: httpx.Client) -> str:
         time.sleep(0.05)
-        headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": uuid.uuid4().hex}
-        path = f"/v1/experiments/{WIDE}/generators/{generator}/batches"
-        body = tensors.encode({"features": np.random.default_rng().permuted(rows)})
-        return f"append {client.post(path, content=body, headers=headers).status_code}"
+        return f"append {tenants.append(WIDE, generator, np.random.default_rng().permuted(rows))}"
 
     def report(client: httpx.Client) -> str:
         time.sleep(0.5)
@@ -248,12 +234,11 @@ def attacking(
 
 
 @contextmanager
-def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[str]]:
+def hammering(tenants: Tenants, scale: Scale) -> Iterator[Counter[str]]:
     """Tenant `noisy` does all of it at once during the context; counts the answers by kind of request.
 
     It sends slow bodies, which start first, as many asks for 250 picks as one connection can make, uploads of
-    references, and large batches of a pick that does not exist. `only`: some of "slow", "ask", "upload" and "tell", to
-    measure each alone.
+    references, and large batches of a pick that does not exist.
     """
     over, held, numbers, answers = threading.Event(), threading.Semaphore(0), itertools.count(), Counter[str]()
     tenants.noisy.post("/v1/experiments", json=NOISY)  # 409 where it exists
@@ -281,14 +266,11 @@ def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[st
         headers = {"content-type": tensors.MEDIA_TYPE}
         return f"tell {client.post(NEVER, content=batch, headers=headers).status_code}"
 
-    chosen = [loop for loop in (slow, ask, upload, tell) if not only or loop.__name__ in only]
-    others = [loop for loop in chosen if loop is not slow for _ in range(1 if loop is ask else 2)]
     with ExitStack() as stack:
-        slow_ones = [loop for loop in chosen if loop is slow for _ in range(scale.at_once)]
-        stack.enter_context(attacking(tenants, slow_ones, answers=answers))
+        stack.enter_context(attacking(tenants, [slow] * scale.at_once, answers=answers))
         deadline = time.monotonic() + 15.0
-        for _ in slow_ones:  # they get all the memory only while no other body is being received
+        for _ in range(scale.at_once):  # they get all the memory only while no other body is being received
             held.acquire(timeout=max(0.0, deadline - time.monotonic()))
-        stack.enter_context(attacking(tenants, others, answers=answers))
+        stack.enter_context(attacking(tenants, [ask, upload, upload, tell, tell], answers=answers))
         stack.callback(over.set)
         yield answers

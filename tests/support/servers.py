@@ -10,7 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,19 +56,24 @@ def free_port() -> int:
 class Server:
     """A redis-server that keeps its port, and its directory, when it is started again."""
 
-    def __init__(self, program: str, directory: Path, *options: str) -> None:
+    def __init__(
+        self, program: str, directory: Path, *options: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
         directory.mkdir(parents=True, exist_ok=True)
         self._log = directory / "redis.log"
         self._command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(directory), *options]
+        self._environment = {**os.environ, **(environment or {})}
         self._client = Redis(port=self.port, socket_timeout=10.0, retry=Retry(NoBackoff(), 0))
         self._client.response_callbacks.clear()
         self.start()
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
+            )
         until(self._answers)
 
     def call(self, *command: str | int) -> Any:

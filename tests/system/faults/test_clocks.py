@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,63 +13,41 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from redis import Redis
-from redis import exceptions as redis_errors
 
 from optimist.store import open_store
+from optimist.store.redis_program import find_program
 from optimist_client import Optimist
-from tests.chaos.processes import build_shim, find_redis
+from tests.chaos.processes import build_shim
 from tests.support.processes import Service, scored, serving, until
+from tests.support.servers import Server
 
 HOUR = 3600
 REFERENCE = np.zeros(4), np.eye(4)
 
 
-class Clocked:
+class Clocked(Server):
     """A redis-server whose clock can be set."""
 
     def __init__(self, directory: Path) -> None:
-        library = build_shim(directory, "set_clock")
-        if library is None:
-            pytest.skip("no C compiler here")
-        self.socket = directory / "redis.sock"
-        self.url = f"unix://{self.socket}"
+        library = build_shim(directory, "set_clock") or pytest.skip("no C compiler here")
         self._offset = directory / "offset"
         self._offset.write_bytes(bytes(8))
-        options = ["--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory), "--save", ""]
-        self.process = subprocess.Popen(
-            [find_redis(), *options, "--logfile", str(directory / "redis.log")],
-            env={**os.environ, "LD_PRELOAD": str(library), "SET_CLOCK": str(self._offset)},
-        )
-        until(self._answers)
-
-    def client(self) -> Redis:
-        return Redis(unix_socket_path=str(self.socket))
+        environment = {"LD_PRELOAD": str(library), "SET_CLOCK": str(self._offset)}
+        super().__init__(find_program().path, directory, "--save", "", environment=environment)
 
     def set(self, seconds: int) -> None:
         """Set the clock this many seconds later than the real time."""
-        with self.client() as redis, self._offset.open("r+b") as file:
-            before, _ = redis.time()
+        before, _ = self.call("TIME")
+        with self._offset.open("r+b") as file:
             file.write(seconds.to_bytes(8, sys.byteorder, signed=True))  # in place: the server has mapped the file
-            file.flush()
-            assert redis.time()[0] != before
-
-    def _answers(self) -> bool:
-        try:
-            with self.client() as redis:
-                return bool(redis.ping())
-        except redis_errors.ConnectionError:
-            return False
+        assert self.call("TIME")[0] != before
 
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clocked]:
     server = Clocked(tmp_path_factory.mktemp("redis"))
-    try:
-        yield server
-    finally:
-        server.process.terminate()
-        server.process.wait()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +81,9 @@ def test_turns_and_leases_end_though_the_clock_was_set_back(service: Service, re
         taken, kept = threading.Event(), threading.Event()
 
         def keep_the_turn() -> None:
-            with redis.client() as holder:
-                while not kept.wait(0.02):
-                    holder.set("optimist:{x}:opening_lock", "another", px=500)
-                    taken.set()
+            while not kept.wait(0.02):
+                redis.call("SET", "optimist:{x}:opening_lock", "another", "PX", 500)
+                taken.set()
 
         keeper = threading.Thread(target=keep_the_turn)
         keeper.start()

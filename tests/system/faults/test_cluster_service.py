@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,12 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimist.api.middleware.keys import make_key
-from optimist.store import open_store
 from optimist_client import Experiment, FixError, Optimist, StopError
-from optimist_client.models import Role
-from tests.support.keys import optimist_keys
-from tests.support.processes import Service, scored, scorer
+from tests.support.keys import new_key, optimist_keys
+from tests.support.processes import Service, scored, scorer, serving
 from tests.support.servers import Cluster, cluster, redis_6, redis_7
 
 pytestmark = pytest.mark.faults
@@ -31,28 +27,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield servers
 
 
-def new_key(servers: Cluster, role: Role, namespace: str, *experiments: str) -> str:
-    id_, key, record = make_key(role, namespace, experiments)
-
-    async def put() -> None:
-        async with open_store(servers.url) as store:
-            assert await store.access_keys.put(id_, record.model_dump_json())
-
-    asyncio.run(put())
-    return key
-
-
 @pytest.fixture(scope="module")
 def service(servers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     made = optimist_keys("create", f"--redis-url={servers.url}", "--role=admin")
     assert made.exit_code == 0, made.stderr
     limits = {"OPTIMIST_MAX_EXPERIMENTS": f"{MOST}"}
     options = "--no-scoring", "--require-keys", f"--redis-url={servers.url}"
-    service = Service(tmp_path_factory.mktemp("service"), *options, environment=limits).start()
-    try:
+    with serving(tmp_path_factory.mktemp("service"), *options, environment=limits) as service:
         yield service
-    finally:
-        service.stop()
 
 
 def rounds(experiment: Experiment, count: int) -> list[bool]:
@@ -72,8 +54,8 @@ def test_namespaces_share_a_cluster_and_see_nothing_of_each_other(servers: Clust
     with ExitStack() as stack:
         admins, sampled = {}, {}
         for number, namespace in enumerate(("default", "red")):
-            admin = Optimist(service.url, api_key=new_key(servers, "admin", namespace), patience=60)
-            worker = Optimist(service.url, api_key=new_key(servers, "worker", namespace, "x"), patience=60)
+            admin = Optimist(service.url, api_key=new_key(servers.url, "admin", namespace), patience=60)
+            worker = Optimist(service.url, api_key=new_key(servers.url, "worker", namespace, "x"), patience=60)
             admins[namespace] = stack.enter_context(admin)
             admin.create_reference("real", mean=np.full(2, float(number)), covariance=np.eye(2))
             admin.create_experiment("x", ["a", "b"], reference="real", max_wait=0.2, rescore_growth=0.0, stop=False)
@@ -103,7 +85,9 @@ def test_namespaces_share_a_cluster_and_see_nothing_of_each_other(servers: Clust
 
 
 def test_the_number_of_experiments_is_exact_in_each_namespace_of_a_cluster(servers: Cluster, service: Service):
-    admins = [Optimist(service.url, api_key=new_key(servers, "admin", name), patience=60) for name in ("one", "two")]
+    admins = [
+        Optimist(service.url, api_key=new_key(servers.url, "admin", name), patience=60) for name in ("one", "two")
+    ]
 
     def make(number: int) -> bool:
         try:

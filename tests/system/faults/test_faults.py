@@ -182,12 +182,8 @@ def test_a_directory_that_cannot_be_used_is_said_plainly():
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("option", "expected"), [("--redis-url=http://127.0.0.1", "expected a redis://"), ("--port=99999", "65,535")]
-)
-def test_options_that_cannot_be_right_are_said_plainly(option: str, expected: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPTIMIST_PORT", "0")
-    done = invoked("serve", option)
+def test_options_that_cannot_be_right_are_said_plainly():
+    done = invoked("serve", "--port=99999")
     assert done.exit_code in (1, 2)
-    assert expected in done.stderr
+    assert "65,535" in done.stderr
     assert isinstance(done.exception, SystemExit), "no traceback"

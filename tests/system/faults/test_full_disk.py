@@ -1,4 +1,4 @@
-"""The disk of the embedded Redis runs full: refused before redis-server dies of it, and healed by room alone."""
+"""The disk of the embedded Redis, or its memory, runs full: what has no room is refused whole, and room alone heals."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from optimist.store import running_url
 from optimist_client import BusyError, Optimist, Pick, tensors
-from tests.support.processes import TENSORS, Service, batch_path, until
+from tests.support.processes import TENSORS, Service, batch_path, scored, until
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 BODY = tensors.encode({"features": BATCH})
@@ -154,3 +155,41 @@ def test_redis_on_a_full_disk_is_started_until_there_is_room(disk: Path, referen
         assert service.redis_pid() != before
         report = experiment.report()
         assert (report.rounds, report.samples, report.open_picks) == (2, 10, 0)
+
+
+def test_a_full_redis_refuses_batches_whole_and_recovers(service: Service, client: Optimist, name: str, reference):
+    batch = np.random.default_rng(0).standard_normal((5, 4))
+    url = running_url(service.directory)
+    assert url is not None
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, seed=1)
+    first, second = experiment.ask(worker="1"), experiment.ask(worker="2")
+
+    def tell(pick: Pick) -> httpx.Response:
+        body = tensors.encode({"features": batch})
+        return httpx.post(service.url + batch_path(pick), content=body, headers=TENSORS, timeout=30)
+
+    assert tell(first).status_code == 200
+    before = experiment.report()
+    with Redis.from_url(url) as redis:
+        redis.config_set("maxmemory", 1)
+        keys = {key: redis.dump(key) for key in redis.keys(f"*{{{name}}}:log*")}
+        for _ in range(2):
+            refused = tell(second)
+            assert refused.status_code == 503
+            assert int(refused.headers["retry-after"]) >= 1
+            assert refused.headers["content-type"] == "application/problem+json"
+        again = tell(first)
+        assert (again.status_code, again.json()["duplicate"]) == (200, True), "an answer takes no room"
+        during = experiment.report()
+        assert {key: redis.dump(key) for key in redis.keys(f"*{{{name}}}:log*")} == keys
+        redis.config_set("maxmemory", 0)
+    assert (during.samples, during.rounds, during.open_picks) == (5, 1, 1)
+    assert (before.samples, before.rounds, before.open_picks) == (5, 1, 1)
+    told = tell(second)
+    assert (told.status_code, told.json()["duplicate"]) == (200, False)
+    # From here on as if nothing had been: the SDK asks and tells, and the scorer scores.
+    for k in range(4):
+        pick = experiment.ask()
+        pick.tell(batch + k)
+    after = scored(experiment)
+    assert (after.samples, after.rounds, after.open_picks) == (30, 6, 0)
