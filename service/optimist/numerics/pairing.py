@@ -81,7 +81,7 @@ INTERVALS = 64
 """Intervals of indices that are kept; W batches on their way leave about W + 1."""
 
 JACKKNIFE_GROUPS = 10
-"""Groups of the delete-a-group jackknife: sample i is in group i mod 10."""
+"""Groups of the delete-a-group jackknife: the sample of index i is in group i mod 10."""
 HISTORY_NUMBERS = 5
 """Numbers of an earlier estimate, in `history_array`."""
 JACKKNIFE_HISTORY = 8
@@ -98,9 +98,10 @@ def most_common(columns: int) -> int:
 
 @lru_cache(maxsize=4096)
 def jackknife_rows(samples: int) -> int:
-    """The number of first samples that a jackknife takes: all up to 100, then in steps of a fifth, 300 at most.
+    """The number of samples that a jackknife takes: all up to 100, then in steps of a fifth, 300 at most.
 
-    Two jackknives can be compared where this is the same. In steps, one of them serves many estimates.
+    Two jackknives without missing indices can be compared where this is the same. In steps, one of them serves many
+    estimates.
     """
     rows = JACKKNIFE_ROWS
     while rows > max(samples, 100):
@@ -209,8 +210,8 @@ class Pairing:
     history: History = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
     jackknife: tuple[float, ...] = ()
-    """Deviations of the estimates without each of the 10 groups of the first `jackknife_rows` samples from their mean,
-    by group; empty from fewer than 10 samples, where the metric makes none, and where all are 0."""
+    """Deviations of the estimates without each of 10 groups of indices, of the `jackknife_rows` least ones, from their
+    mean, by group; empty from fewer than 10 samples, where the metric makes none, and where all are 0."""
     skewness: float | None = None
     """`Analysis.skewness`; None: rare rows widen no difference."""
     missing: float = 1.0

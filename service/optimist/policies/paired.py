@@ -105,7 +105,6 @@ class Columns:
         self.jackknife_rows = np.array([jackknife_rows(n) for n in self.counts])
         jackknives = [p.jackknife for p in self.pairings]
         self.jackknives = _weighed(jackknives, self.counts) if any(jackknives) else None
-        self.jackknife_weights = _jackknife_weights(self.counts)
         self.means = moments_of(estimates, sign, self.stopping.sampled)
         is_skewed = [p.skewness is not None for p in self.pairings]
         self.is_skewed = np.array(is_skewed) if self.means is None else np.ones(len(is_skewed), bool)
@@ -365,7 +364,7 @@ class _Differences:
             at = moved.at
             is_same[at] = True  # u takes out what only one of them has
             of_a, of_b = self.influences.moved_without_groups(columns.jackknife_rows, base, at)
-            weights = columns.jackknife_weights
+            weights = _jackknife_weights(columns.counts)
             deviations[at] += (moved.of_each * weights[at])[:, None] * of_a
             deviations[at] -= (moved.of_base * weights[base])[:, None] * of_b
         counted = np.minimum(np.square(deviations).sum(axis=1), self.parts[1].own + self.parts[1].each)
