@@ -148,7 +148,7 @@ def test_prior_variances_are_those_of_the_normal_law_of_all_scores(linear: int):
                 kept = np.where(form == 1.0, form, 0.0)
                 matrix = covariance(left, kept / ridge, kept / of_all)
                 quadratic = values @ np.linalg.solve(matrix, values)
-                logs.append(-0.5 * (np.linalg.slogdet(matrix)[1] + len(values) * np.log(quadratic)))
+                logs.append(-0.5 * (np.linalg.slogdet(matrix)[1] + len(values) * np.log(quadratic) - np.log(ridge)))
                 owns.append(form / ridge)
                 shareds.append(form / of_all)
     weights = np.exp(np.array(logs) - max(logs))

@@ -115,9 +115,9 @@ class Frontier:
 RouteName = Literal["optimistic", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
 FLOOR = 0.02
 """Probability that `optimistic` shares among all generators, so that every probability is known and above 0."""
-BONUS = 0.8
+BONUS = 0.2
 """Widths that `optimistic` adds to each value: a generator gets the prompts on which it may be the best one."""
-BLUR = 0.15
+BLUR = 0.1
 """Widths that remain as a standard deviation about it, so that those nearly as good have probabilities, too."""
 DELTA = 0.05
 """δ of the published widths."""
