@@ -121,8 +121,8 @@ class Located:
 
 RIDGES: Floats = np.geomspace(0.004, 16.0, 6)
 """Ridges κ of θ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt
-beyond its mean and what all share. The smallest ones are for scores with little noise, such as those of few prompts that
-come again and again. Ones above 16 are left out: few samples like them best, which ends all learning."""
+beyond its mean and what all share. The smallest ones are for scores with little noise, such as those of few prompts
+that come again and again. Ones above 16 are left out: few samples like them best, which ends all learning."""
 SHARED_RIDGES: Floats = np.array([0.1, 1.3, 17.0, 230.0, 3000.0])
 """Ridges of u, which all generators share."""
 MEAN_RIDGES: Floats = np.geomspace(0.01, 1000.0, 6)
