@@ -59,7 +59,7 @@ for room in sys.argv[1:]:
 """
 
 
-@pytest.mark.parametrize("may", [set(), {TORCH}, {REDIS}], ids=" ".join)
+@pytest.mark.parametrize("may", [set(), {TORCH}, {REDIS}], ids=["neither", TORCH, REDIS])
 def test_a_room_loads_only_what_it_may(may: set[str]):
     rooms = [room for room, loaded in MAY_LOAD.items() if loaded == may]
     # One after the other in one process: importing torch takes seconds.

@@ -120,9 +120,9 @@ class Located:
 
 
 RIDGES: Floats = np.geomspace(0.004, 16.0, 6)
-"""Ridges κ of θ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt
-beyond its mean and what all share. The smallest ones are for scores with little noise, such as those of few prompts
-that come again and again. Ones above 16 are left out: few samples like them best, which ends all learning."""
+"""Ridges κ of θ, weighed by their likelihood and the prior √κ. σ²/κ is the prior variance of what a generator scores on
+a prompt beyond its mean and what all share. The smallest ones are for scores with little noise, such as those of few
+prompts that come again and again. Ones above 16 are left out: few samples like them best, which ends all learning."""
 SHARED_RIDGES: Floats = np.array([0.1, 1.3, 17.0, 230.0, 3000.0])
 """Ridges of u, which all generators share."""
 MEAN_RIDGES: Floats = np.geomspace(0.01, 1000.0, 6)
@@ -301,8 +301,8 @@ def prior_variances(
     parts: Sequence[tuple[Floats, Floats, float]], counts: Floats, linear: int = 0
 ) -> tuple[Floats, Floats]:
     """The prior variances of θ and of u by column, (r,) each, in units of the noise: means over all `RIDGES`,
-    `SHARED_RIDGES`, and with and without components, each as likely as its likelihood times √κ says. With a flat prior
-    of log κ, the smallest κ would make up the mean of 1/κ while few samples say little, and scores seem free of noise.
+    `SHARED_RIDGES`, and with and without components, each weighed by its likelihood times √κ. With a flat prior of
+    log κ, the smallest κ would decide the mean of 1/κ while there are few samples: scores would seem to have no noise.
 
     parts: `Sums.centred` of each generator; counts: samples of each (G,). The likelihood of y_g = X_g(u + θ_g) +
     noise, whose scale is the likeliest one, with θ_g and u integrated out:
