@@ -36,6 +36,14 @@ settings.register_profile("full", max_examples=150, deadline=None)
 settings.load_profile("default")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m long`, leave out files without such a test: each worker takes many seconds to import all of them."""
+    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    if config.option.markexpr == "long" and is_test and "pytest.mark.long" not in collection_path.read_text():
+        return True
+    return None
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
     """The server of `redis`; tests/store has others, too."""

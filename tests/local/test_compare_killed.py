@@ -45,12 +45,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command(place: Path, *more: str) -> list[str]:
     generators = [f"{place / f'noise-{noise}'}" for noise in NOISE]
     asked = ["--reference", f"{place / 'real'}", "--embed", "efficientnet", "--watch", "kid", "--device", "cpu"]
-    run = [sys.executable, "-m", "optimist.cli", "compare"]
-    return [*run, *generators, *asked, "--cache", f"{place / 'cache'}", *more]
+    return ["compare", *generators, *asked, "--cache", f"{place / 'cache'}", *more]
 
 
 def ran(argv: Sequence[str]) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=600).stdout
+    return invoked(*argv, code=0).stdout
 
 
 def cached(place: Path) -> int:
@@ -66,7 +65,9 @@ def cached(place: Path) -> int:
 
 @pytest.mark.filterwarnings("ignore:.* an embedding has 1,280 numbers")
 def test_it_goes_on_after_a_kill_and_embeds_nothing_twice(folders: Path):
-    begun = subprocess.Popen(command(folders, "--batch", "5"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = [sys.executable, "-m", "optimist.cli"]
+    argv = [*process, *command(folders, "--batch", "5")]
+    begun = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 300
     while cached(folders) < REAL + 20:
         assert begun.poll() is None
@@ -76,7 +77,8 @@ def test_it_goes_on_after_a_kill_and_embeds_nothing_twice(folders: Path):
     assert begun.wait() == -signal.SIGKILL
     before = cached(folders)
     picture = folders / "standings.png"
-    found = json.loads(ran(command(folders, "--batch", "5", "--json", "--plot", f"{picture}")))
+    argv = [*process, *command(folders, "--batch", "5", "--json", "--plot", f"{picture}")]
+    found = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=600).stdout)
     assert found["report"]["decision"]["decided"]
     assert (found["real"], found["made"] + before) == (REAL, cached(folders))
     assert found["used"] + found["never_embedded"] == IMAGES * len(NOISE)
@@ -111,8 +113,7 @@ def test_the_exit_code_says_that_an_answer_rests_on_another_scale(folders: Path,
     assert best in lawful
     worst = [image for image in (folders / f"noise-{NOISE[-1]}").iterdir() if scale_batch_of(image, tmp_path, 1.0)]
     assert scale_batch_of(worst[0], tmp_path, 255.0) == 10
-    ended = subprocess.run(command(folders, *how), capture_output=True, text=True, timeout=600)
-    assert ended.returncode == 3, ended.stderr
+    ended = invoked(*command(folders, *how), code=3)
     assert best in ended.stdout
     said = rf", unless batch \d of noise-{NOISE[-1]} is wrong: leave it out, or accept it\.$"
     assert re.search(said, ended.stdout, re.MULTILINE), ended.stdout
@@ -128,6 +129,5 @@ def test_what_is_wrong_is_one_line(folders: Path):
         (["--tolerance", "much"], "tolerance"),
         ([f"{folders / 'nowhere'}"], "no such file or folder"),
     ):
-        _, _, _, *asked = command(folders, *more)
-        ended = invoked(*asked, code=1)
+        ended = invoked(*command(folders, *more), code=1)
         assert said in ended.stderr

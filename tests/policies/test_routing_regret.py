@@ -10,7 +10,7 @@ from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routing import RoutingProblem, play
 
 pytestmark = pytest.mark.long
-PLAYS = 5
+PLAYS = 3
 
 
 def successes(name: str, contexts: np.ndarray, expected: np.ndarray, rng: np.random.Generator) -> RoutingProblem:

@@ -226,9 +226,9 @@ def test_a_file_that_is_none_and_a_price_without_costs(tmp_path: Path):
 
 @pytest.mark.long
 def test_policies_are_played_on_a_file(tmp_path: Path):
-    contexts, _, scores = tasks(8, 400)
+    contexts, _, scores = tasks(8, 300)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"])
-    command = [*PLAYED, file, "--trials", "2", "--json"]
+    command = [*PLAYED, file, "--trials", "1", "--json"]
     shown = invoked(*command, code=0)
     answer = json.loads(shown.stdout)
     rows, answer = {row["policy"]: row for row in answer}, answer[0]

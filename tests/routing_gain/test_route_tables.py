@@ -230,7 +230,7 @@ def test_a_generator_that_was_not_drawn_is_known_on_few_prompts_only():
 @pytest.mark.long
 def test_the_error_is_right_on_logs_that_the_default_wrote():
     z = []
-    for seed in range(24):
+    for seed in range(14):
         rng = np.random.default_rng(seed)
         contexts = rng.standard_normal((600, 6))
         expected = contexts[:, :3] * 0.5 + [0.3, 0.0, 0.0]
@@ -244,5 +244,5 @@ def test_the_error_is_right_on_logs_that_the_default_wrote():
         there = expected[run.order]
         rows = np.arange(600)
         z.append((found.gain - (there[rows, found.routed] - there[:, found.single]).mean()) / found.error)
-    assert len(z) > 16
+    assert len(z) > 9
     assert 0.5 < np.sqrt(np.square(z).mean()) < 1.5

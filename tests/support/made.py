@@ -163,11 +163,12 @@ async def scoring_at(server: EmbeddedRedis, warm_bytes: int | None = None) -> As
 
 
 async def until(condition: Callable[[], Awaitable[Any]], seconds: float = 120.0) -> Any:
-    """What a condition comes to, once that counts as true."""
-    deadline = time.monotonic() + seconds
+    """What a condition comes to, once that counts as true. It is looked at more and more seldom."""
+    begun, pause = time.monotonic(), 0.01
     while not (found := await condition()):
-        assert time.monotonic() < deadline, "waited too long"
-        await asyncio.sleep(0.02)
+        assert time.monotonic() - begun < seconds, "waited too long"
+        await asyncio.sleep(pause)
+        pause = min(1.3 * pause, 0.1)
     return found
 
 

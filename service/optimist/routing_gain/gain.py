@@ -12,8 +12,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.vq import kmeans2
-from scipy.spatial.distance import cdist
 
 from optimist.numerics.routing.features import ContextMap, ContextSettings, Floats, median_distance
 from optimist.numerics.routing.ridge import Regressions, Sums
@@ -271,6 +269,10 @@ def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[NDA
     largest one is often what all prompts have in common. k is the largest up to `most` at which clusters are nearly as
     distinct as they can be, by their silhouette (Rousseeuw 1987).
     """
+    # Only tables need it, and importing it is a tenth of what a scorer does before it is ready.
+    from scipy.cluster.vq import kmeans2
+    from scipy.spatial.distance import cdist
+
     phi = ContextMap.drawn(contexts.shape[1], WIDEST, sigma, seed)(contexts)
     _, vectors = np.linalg.eigh(phi.T @ phi)
     modes = phi @ vectors[:, ::-1][:, :most]
