@@ -12,9 +12,17 @@ from torch import Tensor
 from optimist.metrics.base import Analysis, linear_share
 from optimist.metrics.fid.reference import UNKNOWN, Reference, by_covariance
 from optimist.metrics.fid.statistic import GaussianStatistic, KeptGram
-from optimist.metrics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
+from optimist.metrics.spectra.eigen import (
+    centre,
+    double_centre,
+    eigen_basis,
+    eigen_coordinates,
+    pair_sum,
+    root_trace,
+    square_norms,
+)
 from optimist.metrics.spectra.leave_one_out import debiased_root_trace
-from optimist.metrics.spectra.symmetric import congruence, gram_square_sum, times_lower
+from optimist.metrics.spectra.symmetric import congruence, symmetric_product, times_lower
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, LARGEST_INDEX, jackknife_rows
 from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
@@ -49,38 +57,38 @@ def terms_of(
     *,
     method: Method | None = None,
     spectrum: Tensor | None = None,
-    centred: tuple[Tensor, Tensor] | None = None,
+    moments: tuple[Tensor, float] | None = None,
 ) -> FrechetTerms:
     """The distance's terms from 1 sample or more, by the method that suits n unless another is given.
 
     `spectrum` saves the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
-    `rank`, or those of the Gram matrix; `centred`, the mean of all rows and the rows minus it, saves that pass over
-    them. Raises FixError on the Gram method without rows.
+    `rank`, or those of the Gram matrix; `moments`, the statistic's `mean_and_trace`, saves these. Raises FixError on
+    the Gram method without rows.
     """
     rows = statistic.rows
+    if rows is None and method == "gram":
+        raise FixError(f"the Gram method needs all rows, which are kept up to {statistic.keep} samples")
     # The caller's spectrum lacks the eigenvalues between rank and support.
     spectrum = spectrum if reference.rank == reference.support else None
-    if rows is not None:
-        mean, apart = centred or centre(rows)
-        trace = float(apart.square().sum())
-    elif method != "gram":
-        mean, apart, trace = statistic.mean, None, statistic.scatter_trace
-    else:
-        raise FixError(f"the Gram method needs all rows, which are kept up to {statistic.keep} samples")
-    if apart is not None and method != "covariance":
-        root = _gram_root(apart, reference.whole_factor, spectrum)
+    if rows is not None and method != "covariance":
+        root = _gram_root(rows, reference.whole_factor, spectrum)
     else:
         root = _covariance_root(statistic.scatter, reference.whole_factor, spectrum)
+    mean, trace = moments or statistic.mean_and_trace()
     return FrechetTerms(float((mean - reference.mean).square().sum()), trace, root, reference.trace)
 
 
-def _gram_root(centred: Tensor, factor: Tensor, spectrum: Tensor | None) -> float:
-    """Tr √(ZᵀZ), Z = centred · Rᵀ, from centred rows (n, d) by the Gram matrix of Z; R is the factor (k, d)."""
+def _gram_root(rows: Tensor, factor: Tensor, spectrum: Tensor | None) -> float:
+    """Tr √(ZᵀZ) by the Gram matrix of Z: rows (n, d) minus their mean, times Rᵀ, R the factor (k, d)."""
+
+    def whitened() -> Tensor:
+        return times_lower(centre(rows)[1], factor)
+
     if spectrum is not None:
-        return root_trace(spectrum, lambda: times_lower(centred, factor))
-    whitened = times_lower(centred, factor)
+        return root_trace(spectrum, whitened)
+    made = whitened()
     # Centred rows are linearly dependent: the smallest eigenvalue is zero plus noise, which a root would magnify.
-    return root_trace(torch.linalg.eigvalsh(whitened @ whitened.T)[1:], lambda: whitened)
+    return root_trace(torch.linalg.eigvalsh(made @ made.T)[1:], lambda: made)
 
 
 def _covariance_root(scatter: Tensor, factor: Tensor, spectrum: Tensor | None) -> float:
@@ -109,7 +117,6 @@ VANISHING = 1e-200
 class _Geometry:
     """The quantities that both cases, n ≤ rank and n > rank, compute; M = S Σ S with the 1/(n − 1) covariance."""
 
-    mean: Tensor
     spread: float
     """Tr Σ² without bias."""
     eigenvalues: Tensor
@@ -124,8 +131,6 @@ class _Geometry:
     """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
     real: Tensor | None = None
     """vᵀ T v of the rows of the `FiniteReference`, where there is one."""
-    rows: Tensor | None = None
-    """All rows minus the mean (n, d), where they are held."""
 
 
 class FrechetInfluence:
@@ -144,10 +149,9 @@ class FrechetInfluence:
         indices of the first samples in log order, −1 of one that has none; None: 0, 1, ….
         """
         n, reference = statistic.samples, self._reference
-        rows = statistic.rows
-        geometry = self._many(statistic, kept, *common) if rows is None else self._few(kept, rows, *common)
-        centred = None if geometry.rows is None else (geometry.mean, geometry.rows)
-        terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1), centred=centred)
+        mean, squares = statistic.mean_and_trace()
+        geometry = (self._few if statistic.holds_rows else self._many)(statistic, kept, mean, *common)
+        terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1), moments=(mean, squares))
         plug_in, trace = terms.distance(n - 1), terms.trace / (n - 1)
         if geometry.eigenvalues.sum() > VANISHING:
             root = debiased_root_trace(geometry.eigenvalues, geometry.shares, n - 1, reference.eigenvalues)
@@ -156,9 +160,9 @@ class FrechetInfluence:
         else:
             estimate, extrapolated = plug_in, 0.0
 
-        shift = geometry.mean - reference.mean
+        shift = mean - reference.mean
         influence, *of_common = (
-            2.0 * (each @ shift) + each.square().sum(-1) - quadratic
+            2.0 * (each @ shift) + square_norms(each) - quadratic
             for each, quadratic in zip(geometry.centred, geometry.quadratic, strict=True)
         )
         influence_variance = float(influence.var())
@@ -200,36 +204,35 @@ class FrechetInfluence:
             warnings=_warnings(reference, n) if common else (),
         )
 
-    def _few(self, kept: dict[str, Any], rows: Tensor, *common: Tensor) -> _Geometry:
+    def _few(self, statistic: GaussianStatistic, kept: dict[str, Any], mean: Tensor, *common: Tensor) -> _Geometry:
         """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
+        rows = statistic.rows
+        assert rows is not None
         reference, m = self._reference, len(rows) - 1
-        finite = reference.finite
-        mean, centred = centre(rows)
+        finite, last = reference.finite, rows[-LAST:] - mean
         whitened, gram = kept.setdefault("gram", KeptGram(reference.factor)).take(rows)
         eigenvalues, eigenvectors = _gram_basis(gram, m)
         scale = float(eigenvalues.sum()) / reference.square_trace
-        buffers = [centred[-BUFFER:], *(each - mean for each in common)]
+        buffers = [last[-BUFFER:], *(each - mean for each in common)]
         quadratic = [reference.square_norms(each) for each in buffers]
         return _Geometry(
-            mean=mean,
-            spread=_spread(centred[-LAST:]),
+            spread=_spread(last),
             eigenvalues=eigenvalues,
             shares=eigenvectors.square(),
             centred=buffers,
             quadratic=[each / math.sqrt(scale) if scale > 0.0 else each * 0.0 for each in quadratic],
             pairs=scale * reference.pair_sum,
             real=finite.by_gram(whitened, eigenvalues, eigenvectors) if finite is not None else None,
-            rows=centred,
         )
 
-    def _many(self, statistic: GaussianStatistic, cache: dict[str, Any], *common: Tensor) -> _Geometry:
+    def _many(self, statistic: GaussianStatistic, cache: dict[str, Any], mean: Tensor, *common: Tensor) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
         cache.pop("gram", None)
         reference, n, m = self._reference, statistic.samples, statistic.samples - 1
         finite = reference.finite
         scatter = statistic.scatter
         moment = congruence(reference.factor, scatter) / m
-        rows = [statistic.last_rows - statistic.mean, *(each - statistic.mean for each in common)]
+        rows = [statistic.last_rows - mean, *(each - mean for each in common)]
         whitened = [times_lower(each, reference.factor) for each in rows]
         buffers = [whitened[0][-BUFFER:], *whitened[1:]]
         trace = float(moment.trace())
@@ -246,7 +249,6 @@ class FrechetInfluence:
         else:
             roots, quadratic = moment.new_zeros(0), [each.new_zeros(len(each)) for each in buffers]
         return _Geometry(
-            mean=statistic.mean,
             spread=float(scatter.square().sum()) / m**2 - (statistic.scatter_trace / m) ** 2 / n,
             eigenvalues=eigenvalues,
             shares=shares,
@@ -331,11 +333,11 @@ def _gram_basis(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
 
 
 def _spread(rows: Tensor) -> float:
-    """Tr Σ² without bias, from rows (b, d), b ≥ 1."""
-    centred = centre(rows)[1]
+    """Tr Σ² without bias, from rows (b, d), 1 ≤ b ≤ d."""
+    gram = double_centre(symmetric_product(rows, rows.T))
     degrees = max(len(rows) - 1, 1)
-    trace = float(centred.square().sum()) / degrees
-    return gram_square_sum(centred) / degrees**2 - trace**2 / len(rows)
+    trace = float(gram.trace()) / degrees
+    return float(gram.square().sum()) / degrees**2 - trace**2 / len(rows)
 
 
 def _covariance_shares(moment: Tensor, whitened: Tensor, degrees: int, *others: Tensor) -> tuple[Tensor, ...]:

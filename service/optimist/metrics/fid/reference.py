@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.metrics.spectra.eigen import eigen_basis, eigenvalues_of, pair_sum
+from optimist.metrics.spectra.eigen import eigen_basis, eigenvalues_of, pair_sum, square_norms
 from optimist.metrics.spectra.symmetric import symmetric_product
 from optimist.numerics.real_data import Reference as RealReference
 from optimist.numerics.real_data import check_lowest, check_moments
@@ -200,7 +200,7 @@ class Reference(RealReference):
     def square_norms(self, rows: Tensor) -> Tensor:
         """‖Bᵀx‖² (k) of rows x (k, d), B = `basis`."""
         inside = rows if self.rank == self.dimension else rows @ self.basis()
-        return inside.square().sum(-1)
+        return square_norms(inside)
 
     @cached_property
     def projector(self) -> Tensor:

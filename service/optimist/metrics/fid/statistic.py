@@ -66,7 +66,7 @@ class EvenHalf(Stateful):
         return RowMoments(self.count, self.mean, self.scatter.dense())
 
 
-GRAM_BLOCK = 64
+GRAM_BLOCK = 32
 """Rows that are whitened, and multiplied by all before them, at once. They are at fixed places, so that the bits of an
 estimate do not depend on which estimates were made before it."""
 BLOCK = 4096
@@ -128,6 +128,16 @@ class GaussianStatistic(Statistic):
     def scatter_trace(self) -> float:
         """Tr of the scatter: Σ ‖x − μ‖²."""
         return float(self._trace)
+
+    def mean_and_trace(self) -> tuple[Tensor, float]:
+        """Mean (d,), and Σ ‖x − μ‖²; while all rows are held, by these, so that batches change no bit."""
+        rows = self.rows
+        if rows is None or not len(rows):
+            return self.mean, self.scatter_trace
+        # By parts that fit into a core's cache. Identical rows have a trace of exactly zero.
+        parts = rows.split(GRAM_BLOCK)
+        mean = rows[0] + sum(((part - rows[0]).sum(0) for part in parts), self._zeros(self.dimension)) / len(rows)
+        return mean, float(sum(((part - mean).square().sum() for part in parts), self._zeros()))
 
     @property
     def rows(self) -> Tensor | None:
@@ -252,8 +262,8 @@ class KeptGram:
     def __init__(self, factor: Tensor) -> None:
         self._factor = factor
         self._count = 0
+        # Buffers that grow by a quarter, of which the first `count` rows, and columns, are kept.
         self._whitened = factor.new_empty(0, len(factor))
-        """A buffer that grows by a quarter; its first `count` rows are kept."""
         self._gram = factor.new_empty(0, 0)
 
     @property
@@ -267,25 +277,24 @@ class KeptGram:
         Z is valid until the next call.
         """
         n, whole = len(rows), len(rows) - len(rows) % GRAM_BLOCK
-        known = min(self._count, whole)
-        gram, whitened = rows.new_empty(n, n), self._room(n)
-        gram[:known, :known] = self._gram[:known, :known]
-        for start in range(known, n, GRAM_BLOCK):
+        whitened, gram = self._room(n)
+        for start in range(min(self._count, whole), n, GRAM_BLOCK):
             stop = min(start + GRAM_BLOCK, n)
             whitened[start:stop] = times_lower(rows[start:stop] - rows[0], self._factor)
-            block = whitened[start:stop] @ whitened[:stop].T
-            gram[start:stop, :stop] = block
+            block = torch.mm(whitened[start:stop], whitened[:stop].T, out=gram[start:stop, :stop])
             gram[:start, start:stop] = block[:, :start].T
-        if whole > self._count:
-            self._count, self._gram = whole, gram[:whole, :whole].clone()
+        self._count = max(self._count, whole)
         return whitened, double_centre(gram)
 
-    def _room(self, n: int) -> Tensor:
-        """Rows (n, k) that begin with those that are kept, in memory that may be written to behind these."""
-        if n < self._count:
-            return self._whitened[:n].clone()
+    def _room(self, n: int) -> tuple[Tensor, Tensor]:
+        """Rows (n, k) and products (n, n) that begin with those that are kept, in memory that may be written to behind
+        these."""
+        known = self._count
+        if n < known:
+            return self._whitened[:n].clone(), self._gram[:n, :n].clone()
         if n > len(self._whitened):
-            grown = self._factor.new_empty(max(n, min(n + n // 4, len(self._factor))), len(self._factor))
-            grown[: self._count] = self._whitened[: self._count]
-            self._whitened = grown
-        return self._whitened[:n]
+            size = max(n, min(n + n // 4, len(self._factor)))
+            grown, products = self._factor.new_empty(size, len(self._factor)), self._factor.new_empty(size, size)
+            grown[:known], products[:known, :known] = self._whitened[:known], self._gram[:known, :known]
+            self._whitened, self._gram = grown, products
+        return self._whitened[:n], self._gram[:n, :n]

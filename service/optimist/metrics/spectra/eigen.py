@@ -131,7 +131,15 @@ def centre(rows: Tensor) -> tuple[Tensor, Tensor]:
 def double_centre(gram: Tensor) -> Tensor:
     """The Gram matrix (…, n, n) of the same vectors minus their mean."""
     column = gram.mean(-2, keepdim=True)
-    return gram - column - column.mT + column.mean(-1, keepdim=True)
+    found = gram - column
+    found -= column.mT
+    found += column.mean(-1, keepdim=True)
+    return found
+
+
+def square_norms(rows: Tensor) -> Tensor:
+    """‖x‖² (n) of rows x (n, d), whose squares are not stored."""
+    return torch.einsum("nd,nd->n", rows, rows)
 
 
 def pair_sum(values: Tensor) -> float:

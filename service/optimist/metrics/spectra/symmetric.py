@@ -128,8 +128,8 @@ def increments(count: int, mean: Tensor, rows: Tensor) -> Tensor:
 def symmetric_product(left: Tensor, right: Tensor) -> Tensor:
     """left (m, k) times right (k, m) where that is a symmetric matrix (m, m)."""
     found = left.new_empty(len(left), len(left))
-    for start, stop, panel in _panels(left, right):
-        found[start:stop, :stop] = panel
+    for start, stop in edges(len(left)):
+        panel = torch.mm(left[start:stop], right[:, :stop], out=found[start:stop, :stop])
         found[:start, start:stop] = panel[:, :start].T
         # Only on some machines is the product of BLAS symmetric to the last bit.
         square = panel[:, start:]
@@ -172,20 +172,6 @@ def times_lower(rows: Tensor, factor: Tensor) -> Tensor:
     for start in range(0, len(factor), PANEL):
         found[:, start : start + PANEL] = rows[:, start:] @ factor[start : start + PANEL, start:].T
     return found
-
-
-def gram_square_sum(rows: Tensor) -> float:
-    """‖XXᵀ‖_F² of rows X (n, d), by the smaller of XXᵀ and XᵀX."""
-    left = rows if len(rows) <= rows.shape[1] else rows.T
-    sums = [2.0 * panel.square().sum() - panel[:, start:].square().sum() for start, _, panel in _panels(left, left.T)]
-    return float(torch.stack(sums).sum()) if sums else 0.0
-
-
-def _panels(left: Tensor, right: Tensor) -> Iterator[tuple[int, int, Tensor]]:
-    """First row and end of each panel of the product, and its columns up to that end."""
-    for start in range(0, len(left), PANEL):
-        stop = min(start + PANEL, len(left))
-        yield start, stop, left[start:stop] @ right[:, :stop]
 
 
 STEPS = 60
