@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 from redis.asyncio import Redis
 
+from optimist.estimation.artefacts import model_of
 from optimist.estimation.stored import routed_prompt_of
 from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
@@ -101,6 +104,21 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
         gone = () if ordinal else (5,) if what == "position" else range(1, 6)
         rows = [one for one in log if not one.is_retraction and one.seq <= part.seq and one.seq not in gone]
         assert sums.samples == len(rows) == part.samples
+
+
+async def test_it_is_made_at_the_usual_priority(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
+    """At a low one, a scorer beside three busy processes on two cores made no model in half a minute."""
+    made, priorities = await make(generators=2, **ROUTES), list[int]()
+
+    def noted(*arguments: Any) -> RouteModel:
+        priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return model_of(*arguments)
+
+    monkeypatch.setattr(route_job, "model_of", noted)
+    async with scoring_at(server):
+        await tell(made, 40, 0)
+        await has_model(made)
+    assert set(priorities) == {os.getpriority(os.PRIO_PROCESS, os.getpid())}
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import math
 import signal
@@ -198,7 +199,9 @@ class Scorer:
             self._running[task] = asyncio.create_task(self._run_task(task))
 
     async def _run_task(self, task: ScoringTask[Any]) -> None:
-        again, work = False, Work(task.decides)
+        # Nobody waits for the model of a router. But without one it does not learn, and threads of low priority would
+        # make none for minutes while the machine is busy.
+        again, work = False, Work(task.decides or isinstance(task, RouteTask))
         try:
             with self._in_thread.working(work):
                 await self._work(task)
@@ -323,6 +326,8 @@ def score_for_ever(
     # Eigenproblems leave some 400 MiB of freed blocks at d = 2048.
     give_back_from(LARGE)
     answer_soon()
+    # What has been made by now stays: the collector need not go through it, and torch, again and again.
+    gc.freeze()
     asyncio.run(run())
 
 

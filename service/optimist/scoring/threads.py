@@ -30,8 +30,8 @@ class InThread(Protocol):
 class Work:
     """The work of one quantum."""
 
-    decides: bool
-    """Whether asks wait for it."""
+    is_ahead: bool
+    """Whether asks wait for it, or are answered by what it makes: its threads have the usual priority."""
     seconds: float = 0.0
     """Processor time so far."""
 
@@ -44,7 +44,8 @@ class Threads:
 
     def __init__(self, deciding: int, behind: int) -> None:
         self.pools = {
-            True: ThreadPoolExecutor(deciding, "scorer", limit_threads, (1,)),
+            # Room for routes, too, which count among the others.
+            True: ThreadPoolExecutor(deciding + behind, "scorer", limit_threads, (1,)),
             False: ThreadPoolExecutor(behind, "behind", _begin_behind),
         }
         self._work: ContextVar[Work] = ContextVar("work")
@@ -62,7 +63,7 @@ class Threads:
         """Run a function in a thread of the quantum that the calling asyncio task works at."""
         work = self._work.get()
         return asyncio.get_running_loop().run_in_executor(
-            self.pools[work.decides], _returned, work, function, *arguments
+            self.pools[work.is_ahead], _returned, work, function, *arguments
         )
 
     def end(self) -> None:
