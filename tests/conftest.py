@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import os
 import sys
@@ -42,6 +43,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr == "long" and is_test and "pytest.mark.long" not in collection_path.read_text():
         return True
     return None
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector all modules and tests: going through these again and again takes a fifth of the time."""
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.fixture(scope="session")

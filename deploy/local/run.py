@@ -41,10 +41,12 @@ class Tell:
 class Load:
     """Workers that ask and tell until `stop` is called."""
 
-    def __init__(self, deployment: Deployment, workers: int) -> None:
+    def __init__(self, deployment: Deployment, workers: int, seconds: float) -> None:
+        """seconds: what a worker takes for a batch."""
         self.tells: list[Tell] = []
         self.failures: list[str] = []
         self._deployment = deployment
+        self._seconds = seconds
         self._stopping = threading.Event()
         self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(workers)]
         for thread in self._threads:
@@ -76,6 +78,7 @@ class Load:
             return
         rng = np.random.default_rng(pick.seed)
         rows = rng.normal(SHIFTS[pick.generator], 1.0, (pick.size, DIMENSION))
+        time.sleep(self._seconds)
         began = time.monotonic()
         reply = pick.tell(rows)
         now = time.monotonic()
@@ -110,7 +113,7 @@ def lost(experiment: Experiment, tells: list[Tell]) -> list[str]:
     return wrong
 
 
-def main(workers: int, rounds: int) -> int:
+def main(workers: int, rounds: int, seconds: float) -> int:
     """Start a deployment, restart all its processes `rounds` times under load, and print the results.
 
     Returns the exit status: 0 if nothing failed and nothing was lost, else 1.
@@ -123,7 +126,7 @@ def main(workers: int, rounds: int) -> int:
         Optimist(deployment.url, api_key=deployment.admin) as client,
     ):
         experiment = client.create_experiment(EXPERIMENT, list(SHIFTS), reference=reference, stop=False)
-        load = Load(deployment, workers)
+        load = Load(deployment, workers, seconds)
         try:
             load.wait_for_tells(50)
             for _ in range(rounds):
@@ -148,5 +151,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=8, help="number of loops that ask and tell")
     parser.add_argument("--rounds", type=int, default=1, help="number of times that every process is restarted")
+    parser.add_argument("--seconds", type=float, default=0.0, help="what a worker takes for a batch")
     given = parser.parse_args()
-    sys.exit(main(given.workers, given.rounds))
+    sys.exit(main(given.workers, given.rounds, given.seconds))

@@ -163,8 +163,8 @@ def is_alive(pid: int) -> bool:
 
 
 def until(condition: Callable[[], object], seconds: float = 120.0, says: Callable[[], str] = str) -> None:
-    """Wait for a condition. It is looked at more and more seldom, up to four times a second: whoever is waited for needs
-    the processors. `says` adds to the error."""
+    """Wait for a condition, and look at it more and more seldom, down to four times a second: whoever is waited for
+    needs the processors. `says` adds to the error."""
     begun, pause = time.monotonic(), 0.01
     while not condition():
         assert time.monotonic() - begun < seconds, f"waited too long {says()}"
