@@ -1,4 +1,4 @@
-"""The threads that a scorer computes in: those of what asks wait for, and others of low priority for the rest."""
+"""The threads that a scorer computes in: those of what asks wait for or are answered by, and others of low priority."""
 
 from __future__ import annotations
 
