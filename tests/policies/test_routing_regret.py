@@ -47,7 +47,7 @@ def linear(seed: int) -> RoutingProblem:
 
 
 def test_generators_alike_on_average_are_told_apart_by_prompt_and_none_is_locked_out():
-    """With a flat prior of each mean the share is 0.62 here: generators whose first scores are bad get next to none."""
+    """With a flat prior of each mean five plays have a share of 0.62: generators with bad first scores get few."""
     shares = [
         play(alike_on_average(seed), RoutePolicy(), trial=seed, features=64).share_of_ideal for seed in range(PLAYS)
     ]
@@ -55,6 +55,7 @@ def test_generators_alike_on_average_are_told_apart_by_prompt_and_none_is_locked
 
 
 def test_scores_linear_in_the_context_are_learned_at_once():
+    # The limit is meant for five plays: one of the first three is far below it.
     shares = [play(linear(seed), RoutePolicy(), trial=seed, features=64).share_of_ideal for seed in range(5)]
     assert np.mean(shares) > 0.85
 

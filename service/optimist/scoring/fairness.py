@@ -129,12 +129,12 @@ class FairQueue:
     """Generators, mixtures, and models of contexts, that wait for one of `threads`, or of `behind` other ones.
 
     Those that asks wait for have the `threads`. Watched metrics, models of contexts, and mixtures that somebody only
-    asks for, have the others, and begin only while no short one of the first is at work, and none may begin; or once in
-    `PATIENCE`. Within both, namespaces have equal shares of the time (`Shares`); within one its experiments take turns;
-    within an experiment the task that has waited longest is next. One thread is kept free for short quanta of the
-    first while any waits, and for `REMEMBERED` seconds after one, and at most one long quantum of them runs at a time.
-    A quantum's length is
-    `Record.expected_seconds`; an unknown one counts as short.
+    asks for, have the others (models as many of the usual priority), and begin only while no short one of the first is
+    at work, and none may begin; or once in `PATIENCE`. Within both, namespaces have equal shares of the time
+    (`Shares`); within one its experiments take turns; within an experiment the task that has waited longest is next.
+    One thread is kept free for short quanta of the first while any waits, and for `REMEMBERED` seconds after one, and
+    at most one long quantum of them runs at a time. A quantum's length is `ScoringTask.expected_seconds`; an unknown
+    one counts as short.
     """
 
     def __init__(self, threads: int, behind: int = 1) -> None:

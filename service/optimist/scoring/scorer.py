@@ -199,9 +199,7 @@ class Scorer:
             self._running[task] = asyncio.create_task(self._run_task(task))
 
     async def _run_task(self, task: ScoringTask[Any]) -> None:
-        # Nobody waits for the model of a router. But without one it does not learn, and threads of low priority would
-        # make none for minutes while the machine is busy.
-        again, work = False, Work(task.decides or isinstance(task, RouteTask))
+        again, work = False, Work(task.is_ahead)
         try:
             with self._in_thread.working(work):
                 await self._work(task)

@@ -91,6 +91,11 @@ class ScoringTask(Generic[At]):
         return self.seconds or 0.0
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether its threads have the usual priority."""
+        return self.decides
+
+    @property
     def is_held(self) -> bool:
         return bool(self.token)
 
@@ -192,6 +197,12 @@ class RouteTask(CombinedTask[Literal["routes"]]):
         """Seconds of the model, and of the table if it is wanted."""
         seconds = self.seconds or 0.0
         return seconds + (self.table_seconds or TABLE_TIMES * seconds if self.is_wanted else 0.0)
+
+    @property
+    def is_ahead(self) -> bool:
+        """True: without a model a router does not learn, and while the machine is busy threads of low priority may make
+        none for minutes."""
+        return True
 
     @property
     def may_publish(self) -> bool:
