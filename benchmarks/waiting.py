@@ -1,7 +1,7 @@
 """What the service costs whoever generates: the share of a worker's time that it spends waiting for the next pick.
 
     python benchmarks/waiting.py [CASE …] [--against CHECKOUT] [--seconds 50] [--ms 50] [--workers 4] [--turns 1]
-        [--decide] [--fixed-size]
+        [--decide | --samples N] [--fixed-size]
 
 A real service, and workers by the SDK's own loop (`Experiment.run`), whose generators take `--ms` for each sample. A
 worker waits from the end of generating a pick until it begins with the next one. With `--against` the services and
@@ -9,7 +9,8 @@ SDKs of both checkouts take turns. "first pick" is the time from the answer to t
 generator is called; "stale" the share of picks that were made from older estimates than those due; "scorer", "API" and
 "Redis" are milliseconds of processor time per round. With `--decide` the experiments run until they are decided:
 "÷ ideal" is the time that this took, divided by the time in which the workers would have generated the same samples.
-With `--fixed-size` every pick has the size of a batch, in versions whose picks grow, too.
+With `--samples` they end when so many have been told, so that versions score equally many: later ones cost more. With
+`--fixed-size` every pick has the size of a batch, in versions whose picks grow, too.
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ def play(port: int, name: str, options: argparse.Namespace) -> Played:
     case = CASES[name]
     names = [f"g{place}" for place in range(case.generators)]
     config: dict[str, Any] = {"max_wait": options.max_wait, "stop": options.decide, "seed": options.seed}
+    if options.samples:
+        config["budget"] = options.samples
     if options.fixed_size and "grow" in ExperimentConfig.model_fields:
         config["grow"] = False
     waits, own = list[float](), threading.local()
@@ -145,7 +148,7 @@ def play(port: int, name: str, options: argparse.Namespace) -> Played:
         experiment = optimist.create_experiment(f"e{options.seed}", names, metric=metric, **config)
         created = time.perf_counter()
         functions = {each: generator(place) for place, each in enumerate(names)}
-        timeout = None if options.decide else options.seconds
+        timeout = None if options.decide or options.samples else options.seconds
         report = experiment.run(functions, workers=options.workers, timeout=timeout, progress=False)
         seconds = time.perf_counter() - created
     best = report.decision.best if report.decision.decided else None
@@ -172,13 +175,14 @@ def measure(checkout: Path, name: str, options: argparse.Namespace) -> dict[str,
         fresh, stale = _picks(port)
     waits = np.array(played.waits) * 1e3
     ideal = played.generating / options.workers
-    decided = {"decided": f"{played.best}", "s": f"{played.seconds:.1f}", "÷ ideal": f"{played.seconds / ideal:.2f}"}
+    decided = {"decided": f"{played.best}", "÷ ideal": f"{played.seconds / ideal:.2f}"}
     return {
         "case": name,
         "checkout": checkout.name,
         "load": f"{os.getloadavg()[0]:.1f}",
         "listens, s": f"{listening:.1f}",
         "first pick, s": f"{played.first:.2f}",
+        "s": f"{played.seconds:.1f}",
         "rounds": f"{played.rounds}",
         "samples": f"{played.samples}",
         "waiting": f"{played.waiting:.1%}",
@@ -221,6 +225,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first turn; the next one has the next")
     parser.add_argument("--max-wait", type=float, default=2.0)
     parser.add_argument("--decide", action="store_true", help="run until the experiment is decided")
+    parser.add_argument("--samples", type=int, help="run until so many are told, instead of for some seconds")
     parser.add_argument("--fixed-size", action="store_true", help="picks do not grow")
     parser.add_argument("--play", help=argparse.SUPPRESS)
     options = parser.parse_args()

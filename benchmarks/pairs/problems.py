@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -20,6 +22,7 @@ from optimist.metrics.bound import Bound
 from optimist.places import cache_directory
 from optimist.simulation.digits.generators import Generator, Recipe, TruncatedVAE
 from optimist.simulation.digits.world import Digits, load
+from optimist.simulation.sources import Draw, SourceSet
 
 ROWS = 30_000
 """Samples in a pool of most problems. The pool is the population: streams are drawn from it with replacement."""
@@ -28,7 +31,12 @@ EPOCHS = (20, 40, 80, 120)
 LEAST = {4: 0.9, 8: 0.6, 20: 0.5, 50: 0.5}
 MOST = {4: 1.2, 8: 1.3, 20: 1.3, 50: 1.3}
 """The truncations, by how many there are: unpaired, the four need thousands of samples."""
+PAPERS = Path(__file__).parents[1] / "papers"
 KINDS = ("vae-1.0", "gmm-40", "kde-0.2", "pca-gaussian")
+OF_PAPERS = (
+    *("truncation-fid", "truncation-is", "truncation-rke", "truncation-vendi", "kinds-fid", "kinds-is"),
+    *("mixtures-rke", "mixtures-vendi", "gaussian-variance", "gaussian-spectra", "gaussian-rotations"),
+)
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 128}
 DIMENSION = 64
 METRICS = ("fid", "kid", "mmd", "cmmd", "rke", "vendi", "is", "mean")
@@ -192,6 +200,16 @@ def texts(metric: str, file: Path, horizon: int) -> Problem:
     return Problem(pools, Question(declared_of(metric, **settings)), horizon)
 
 
+def of_papers(name: str, horizon: int) -> Problem:
+    """A comparison of the papers (`benchmarks/papers/problems.py`), whose generators have no seeds in common."""
+    sys.path.append(str(PAPERS))
+    made = runpy.run_path(str(PAPERS / "problems.py"))["COMPARISONS"][name]
+    found: SourceSet = made.make(ROWS)
+    pools = {each: source.stream(Draw(SEED, None, each)).take(ROWS) for each, source in found.sources.items()}
+    question = Question(declared_of(made.metric, **found.settings))
+    return Problem({each: pool for each, pool in pools.items() if pool is not None}, question, horizon, unlike=True)
+
+
 def _at_half_median(rows: NDArray[np.float64]) -> dict[str, Any]:
     return KERNEL | {"sigma": 0.5 * float(torch.pdist(torch.from_numpy(rows)).median())}
 
@@ -226,6 +244,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     },
     "Gaussian (5): fid": lambda: gaussian(False, 2_000),
     "Gaussian, rotated (5): fid": lambda: gaussian(True, 2_000),
+    **{f"papers' {name}": partial(of_papers, name, 2_000) for name in OF_PAPERS},
     **{f"{name}: {metric}": partial(altered_rows, metric, name, 1_000) for name in altered.MADE for metric in METRICS},
     **{f"{law} sizes (3): {metric}": partial(tailed, metric, law, 1_000) for law in tails.LAWS for metric in METRICS},
 }

@@ -77,7 +77,7 @@ def test_a_thread_that_was_kept_works_once_there_was_nothing_short_for_a_while(m
     assert queue.next() is large[1]
 
 
-def test_one_long_turn_at_a_time_and_others_go_by():
+def test_one_long_turn_at_a_time_beside_others_that_go_by():
     large, middle = waiting("noisy/x", LONG, 2), waiting("noisy/y", 2 * SHORT)
     queue = queue_of(2, *large, *middle)
     assert [queue.next(), queue.next(), queue.next()] == [large[0], middle[0], None]
@@ -85,6 +85,20 @@ def test_one_long_turn_at_a_time_and_others_go_by():
     assert queue.next() is None
     queue.end(large[0])
     assert queue.next() is large[1]
+
+
+def test_long_turns_go_side_by_side_where_no_other_experiment_is_expected(monkeypatch: pytest.MonkeyPatch):
+    large, middle = waiting("noisy/x", LONG, 5), waiting("noisy/y", 2 * SHORT)
+    queue = queue_of(2, *large)
+    assert [queue.next(), queue.next(), queue.next()] == [large[0], large[1], None]
+    queue.add(middle[0])
+    for ended, begins in ((large[0], large[2]), (large[1], middle[0]), (large[2], large[3])):
+        queue.end(ended)
+        assert [queue.next(), queue.next()] == [begins, None]
+    queue.end(middle[0])
+    assert queue.next() is None, "the next one of y is expected"
+    monkeypatch.setattr(fairness, "EXPECTED", 0.0)
+    assert queue.next() is large[4]
 
 
 def test_a_single_thread_is_for_everybody():
@@ -105,8 +119,11 @@ def test_watched_metrics_go_behind_all_that_decide(threads: int, seconds: float 
 
 def test_watched_metrics_have_threads_of_their_own():
     """Turns that cannot begin, and those that go on, keep them waiting no longer; and they keep nobody waiting."""
-    large, watched = waiting("x", LONG, 2), waiting("x", LONG, 3, "rke")
-    queue = queue_of(2, *large, *watched)
+    large, watched, middle = waiting("x", LONG, 2), waiting("x", LONG, 3, "rke"), waiting("y", 2 * SHORT)
+    queue = queue_of(2, *middle)
+    queue.end(middle[0]) if queue.next() is middle[0] else pytest.fail("it was alone")
+    for task in (*large, *watched):
+        queue.add(task)
     assert [queue.next(), queue.next(), queue.next()] == [large[0], watched[0], None]
     queue.end(large[0])
     assert [queue.next(), queue.next()] == [large[1], None]

@@ -24,6 +24,7 @@ from optimist.experiments.anomalies import NOTHING, Anomalous
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.decision import anomalous_among, arrays_with_levels, latched_text
 from optimist.experiments.goals import MANY, AskedContexts
+from optimist.experiments.goals.base import Pending
 from optimist.experiments.goals.route import ForRouting
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
@@ -72,6 +73,8 @@ class Dispatcher:
         """Until when asks that a budget, or a limit on open picks, refuses by the kept state are refused by it."""
         self._wanted: tuple[str | None, float] = None, 0.0
         """The mixture that the scorers were last told to make again, by its name, and when."""
+        self._deciding: tuple[Pending] | None = None
+        """What was due when the stopping rule was first satisfied, as long as it is."""
 
     def wake(self) -> None:
         """Read the state again, because something was announced."""
@@ -204,13 +207,26 @@ class Dispatcher:
             self._models.watch(state)
         # Called for every ask, because it notes what the ask waits for.
         are_pending = [ask.is_pending(state) for ask in asks]
-        if not all(are_pending):
+        if self._may_decide(state) or not all(are_pending):
             # Not if every ask lacks an estimate: outdated estimates may lead to picks, but never to a decision.
             state = self._state = await with_decision_latched(self._store, state)
             if state.stored.instance != self.info.instance:
                 raise NotFound(f"experiment {self._config.name!r} was made again since")
         ready = [ask for ask in asks if ask.may_go(state)]
         return planned(state, ready, self._most_open, exactly=False) if ready else None
+
+    def _may_decide(self, state: PolicyState) -> bool:
+        """Whether all that was due when the stopping rule was first satisfied has been made, and it still is.
+
+        What is due since then does not put the decision off. An estimate may take longer than `max_wait`, after which
+        workers sample on: then there is always one that is due.
+        """
+        if not state.would_stop:
+            self._deciding = None
+            return False
+        if self._deciding is None:
+            self._deciding = (state.goal.pending(state.stored),)
+        return not state.goal.is_pending(state.stored, *self._deciding)
 
     async def _step(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: PlannedAnswers | None) -> bool:
         """Settle the tells and open the planned picks, or else read the state; answer what is settled or opened.

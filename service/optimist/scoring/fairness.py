@@ -32,9 +32,11 @@ AnyTask = ScoringTask[Any]
 SHORT = 0.1
 """Seconds up to which a quantum counts as short."""
 LONG = 2.0
-"""Seconds from which a quantum counts as long, such as the decomposition of a large matrix; one runs at a time."""
+"""Seconds from which a quantum counts as long, such as the decomposition of a large matrix."""
 REMEMBERED = 1.0
 """Seconds after a short quantum for which a thread is kept free for the next one."""
+EXPECTED = 15.0
+"""Seconds after a quantum that is not long for which the next one of its experiment is expected."""
 QUANTUM = 0.25
 """Seconds after which the quantum of a task that asks wait for is over."""
 BACKGROUND_QUANTUM = 0.1
@@ -132,9 +134,9 @@ class FairQueue:
     asks for, have the others (models as many of the usual priority), and begin only while no short one of the first is
     at work, and none may begin; or once in `PATIENCE`. Within both, namespaces have equal shares of the time
     (`Shares`); within one its experiments take turns; within an experiment the task that has waited longest is next.
-    One thread is kept free for short quanta of the first while any waits, and for `REMEMBERED` seconds after one, and
-    at most one long quantum of them runs at a time. A quantum's length is `ScoringTask.expected_seconds`; an unknown
-    one counts as short.
+    One thread is kept free for short quanta of the first while any waits, and for `REMEMBERED` seconds after one. A
+    long one begins beside another long one only if no other experiment has had one that is not long for `EXPECTED`
+    seconds. A quantum's length is `ScoringTask.expected_seconds`; an unknown one counts as short.
     """
 
     def __init__(self, threads: int, behind: int = 1) -> None:
@@ -142,6 +144,8 @@ class FairQueue:
         self._others = _Lane(behind)
         self._running: dict[AnyTask, _Running] = {}
         self._last_short = -math.inf
+        self._not_long: dict[str, float] = {}
+        """When an experiment last had a quantum that was not long, the latest one last."""
         self._last_behind = time.monotonic()
 
     def add(self, task: AnyTask) -> None:
@@ -161,6 +165,8 @@ class FairQueue:
                     self._last_behind = now
                 elif 0.0 < task.expected_seconds < SHORT:
                     self._last_short = now
+                if lane is self._deciding and task.expected_seconds < LONG:
+                    self._note_not_long(task.name, now)
                 return task
         return None
 
@@ -200,14 +206,29 @@ class FairQueue:
         others = [seconds for seconds in running if seconds >= SHORT]
         task = None
         if len(others) < lane.threads - (self._kept_free() if lane is self._deciding else 0):
-            limit = LONG if max(others, default=0.0) >= LONG else math.inf
-            task = lane.other.pop(lambda waiting: waiting.expected_seconds < limit)
+            has_long = max(others, default=0.0) >= LONG
+
+            def may_begin(waiting: AnyTask) -> bool:
+                return not (has_long and waiting.expected_seconds >= LONG and self._expects_another(waiting.name))
+
+            task = lane.other.pop(may_begin)
         return lane.short.pop() if task is None else task
 
     def _kept_free(self) -> int:
         """The number of threads that are kept free for short tasks."""
         is_wanted = bool(self._deciding.short) or time.monotonic() - self._last_short < REMEMBERED
         return 1 if is_wanted and self._deciding.threads > 1 else 0
+
+    def _note_not_long(self, name: str, now: float) -> None:
+        self._not_long.pop(name, None)
+        self._not_long[name] = now
+        while now - next(iter(self._not_long.values())) > EXPECTED:
+            del self._not_long[next(iter(self._not_long))]
+
+    def _expects_another(self, name: str) -> bool:
+        """Whether a quantum that is not long is expected of another experiment."""
+        others = (at for other, at in reversed(self._not_long.items()) if other != name)
+        return time.monotonic() - next(others, -math.inf) <= EXPECTED
 
 
 class _Lane:
