@@ -83,16 +83,43 @@ async def test_what_others_change_is_seen(store: Store):
     assert (reply.picks, reply.ended) == ([], True)
 
 
+async def put_estimate(store: Store, generator: int, position: int, value: float, samples: int) -> None:
+    estimate = (
+        f'{{"value": {value}, "plug_in": {value}, "samples": {samples}, "lower": 0, "upper": 2, "optimistic": 2, '
+    )
+    estimate += (
+        '"standard_error": 0.1, "stopping_error": 0.1, "scale": "log", "lower_is_better": false, "warnings": []}'
+    )
+    claim = await claimed(store, "x", generator, "scorer", 60, "is")
+    assert await store.put_estimate("x", generator, position, estimate, claim, label="is")
+
+
 async def test_an_estimate_that_was_put_meanwhile_is_used(store: Store):
     dispatcher = await make_dispatcher(store, rescore_growth=0.0)
     pick = await round_(dispatcher, await first(dispatcher))
-    claim = await claimed(store, "x", 0, "scorer", 60, "is")
-    estimate = (
-        '{"value": 1, "plug_in": 1, "samples": 4, "lower": 0, "upper": 2, "optimistic": 2, "standard_error": 0.1, '
-    )
-    estimate += '"stopping_error": 0.1, "scale": "log", "lower_is_better": false, "warnings": []}'
-    assert await store.put_estimate("x", 0, 1, estimate, claim, label="is")
+    await put_estimate(store, 0, 1, 1.0, samples=4)
     assert (await round_(dispatcher, pick)).positions == [1, 0, 0]
+
+
+async def test_what_is_due_since_the_rule_was_satisfied_puts_no_decision_off(store: Store):
+    """An estimate may take longer than `max_wait`. Workers then sample on, so that there is always one that is due."""
+    dispatcher = await make_dispatcher(store, generators=["a", "b"])
+
+    async def reply(told: int, scored: int, gap: float) -> AskReply:
+        """The reply after so many batches of 20 of each, when the estimates of so many have this difference."""
+        for generator in (0, 1):
+            await store.append("x", generator, f"key {told}", Contents(f"{generator} {told}", 20, b"body"))
+            if scored:
+                await put_estimate(store, generator, scored, 1.0 + gap * generator, 20 * scored)
+        dispatcher.wake()
+        return await dispatcher.ask(AskRequest())
+
+    assert (await reply(1, 0, 0.0)).picks
+    assert (await reply(2, 1, 5.0)).picks, "the second estimates are due"
+    assert (await reply(3, 2, 0.1)).picks, "the rule is not satisfied any more"
+    assert (await reply(4, 3, 5.0)).picks, "the fourth estimates are due"
+    decided = await reply(5, 4, 5.0)
+    assert (decided.picks, decided.ended, decided.decision.best) == ([], True, "b")
 
 
 async def test_a_lease_that_ran_out_is_seen(store: Store, redis: Redis):

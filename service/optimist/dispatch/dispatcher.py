@@ -205,10 +205,9 @@ class Dispatcher:
         state = self._state
         if self._models is not None:
             self._models.watch(state)
-        # Called for every ask, because it notes what the ask waits for.
-        are_pending = [ask.is_pending(state) for ask in asks]
-        if self._may_decide(state) or not all(are_pending):
-            # Not if every ask lacks an estimate: outdated estimates may lead to picks, but never to a decision.
+        for ask in asks:
+            ask.is_pending(state)  # it notes what it waits for
+        if self._may_decide(state):
             state = self._state = await with_decision_latched(self._store, state)
             if state.stored.instance != self.info.instance:
                 raise NotFound(f"experiment {self._config.name!r} was made again since")
@@ -218,8 +217,8 @@ class Dispatcher:
     def _may_decide(self, state: PolicyState) -> bool:
         """Whether all that was due when the stopping rule was first satisfied has been made, and it still is.
 
-        What is due since then does not put the decision off. An estimate may take longer than `max_wait`, after which
-        workers sample on: then there is always one that is due.
+        Outdated estimates may lead to picks, but never to a decision. What is due since then does not put it off: an
+        estimate may take longer than `max_wait`, after which workers sample on, so that there is always one due.
         """
         if not state.would_stop:
             self._deciding = None
