@@ -205,8 +205,6 @@ class Dispatcher:
         state = self._state
         if self._models is not None:
             self._models.watch(state)
-        for ask in asks:
-            ask.is_pending(state)  # it notes what it waits for
         if self._may_decide(state):
             state = self._state = await with_decision_latched(self._store, state)
             if state.stored.instance != self.info.instance:
@@ -220,7 +218,7 @@ class Dispatcher:
         Outdated estimates may lead to picks, but never to a decision. What is due since then does not put it off: an
         estimate may take longer than `max_wait`, after which workers sample on, so that there is always one due.
         """
-        if not state.would_stop:
+        if not state.would_stop or state.is_decided:
             self._deciding = None
             return False
         if self._deciding is None:
