@@ -5,14 +5,14 @@
 
 The tables are `errors`, `races` and `ties`; all by default. Batches of 5 take times of an exponential law, 0.25 s on
 average, and are told when they are done: what is on its way leaves gaps in the indices. In memory, scored as in
-`Evaluation`, δ = 0.05. No time is measured: what a batch and an estimate take is said by these laws.
+`Evaluation`, δ = 0.05. Time is simulated, so the speed of the machine plays no part.
 
 - errors: two neighbours among the best generators, W batches of each on their way until `--samples` of each are told:
   the root-mean-square error of their difference, the error stated, the root-mean-square z, and ρ_L. The first
   `--hanging` batches of one of the two are never told.
-- races: W workers ask `top-two` until it decides. Two threads make the estimates, each in `--scoring` milliseconds for
-  every sample told, from `--rank` samples on in three times as much as with so many, as by FID; asks wait, as in a
-  service, for estimates that lack more than `--late` of the samples, at most 2 s.
+- races: W workers ask `top-two` until it decides. Two threads make the estimates. An estimate takes `--scoring`
+  milliseconds for each of its samples; beyond `--rank` samples every one takes three times as long as at the rank, as
+  FID's do. Asks wait, as in a service, for estimates that lack more than `--late` of the samples, at most 2 s.
   A row for each share `--late`: the geometric means of the samples told and of the seconds until the decision, each
   divided by those of the first share on the same streams, with the standard error of this ratio; the share of the
   workers' time spent waiting; wrong answers, and runs without a decision when a generator had no samples left. With
@@ -69,10 +69,8 @@ def races(problem: Problem, truths: Mapping[str, float], workers: int, options: 
         found = _played(problem, truths, workers, late, problem.horizon, paired, options)
         first = first or found
         waited = sum(each.waited for each in found) / (workers * sum(each.seconds for each in found))
-        wrong, undecided = (
-            sum(each.best not in (best, None) for each in found),
-            sum(each.best is None for each in found),
-        )
+        undecided = sum(each.best is None for each in found)
+        wrong = sum(each.best != best for each in found) - undecided
         compared = [_compared(found, first, what) for what in ("samples", "seconds")]
         rows.append([f"{late:g}", *compared, f"{waited:.1%}", f"{wrong}", f"{undecided}"])
     return rows

@@ -83,21 +83,21 @@ async def test_what_others_change_is_seen(store: Store):
     assert (reply.picks, reply.ended) == ([], True)
 
 
-async def put_estimate(store: Store, generator: int, position: int, value: float, samples: int) -> None:
-    estimate = (
-        f'{{"value": {value}, "plug_in": {value}, "samples": {samples}, "lower": 0, "upper": 2, "optimistic": 2, '
-    )
-    estimate += (
-        '"standard_error": 0.1, "stopping_error": 0.1, "scale": "log", "lower_is_better": false, "warnings": []}'
-    )
-    claim = await claimed(store, "x", generator, "scorer", 60, "is")
-    assert await store.put_estimate("x", generator, position, estimate, claim, label="is")
+async def put_estimate(
+    store: Store, ordinal: int, position: int, value: float, samples: int, *, error: float = 0.1, label: str = "is"
+) -> bool:
+    """Publish an estimate as a scorer does; whether it was taken."""
+    errors = {"standard_error": error, "stopping_error": error, "scale": "log", "lower_is_better": False}
+    ends = {"lower": value - 1.0, "upper": value + 1.0, "optimistic": value + 1.0, "warnings": []}
+    text = json.dumps({"value": value, "plug_in": value, "samples": samples, **errors, **ends})
+    claim = await claimed(store, "x", ordinal, "scorer", 60, label)
+    return await store.put_estimate("x", ordinal, position, text, claim, label=label)
 
 
 async def test_an_estimate_that_was_put_meanwhile_is_used(store: Store):
     dispatcher = await make_dispatcher(store, rescore_growth=0.0)
     pick = await round_(dispatcher, await first(dispatcher))
-    await put_estimate(store, 0, 1, 1.0, samples=4)
+    assert await put_estimate(store, 0, 1, 1.0, samples=4)
     assert (await round_(dispatcher, pick)).positions == [1, 0, 0]
 
 
@@ -110,7 +110,7 @@ async def test_what_is_due_since_the_rule_was_satisfied_puts_no_decision_off(sto
         for generator in (0, 1):
             await store.append("x", generator, f"key {told}", Contents(f"{generator} {told}", 20, b"body"))
             if scored:
-                await put_estimate(store, generator, scored, 1.0 + gap * generator, 20 * scored)
+                assert await put_estimate(store, generator, scored, 1.0 + gap * generator, 20 * scored)
         dispatcher.wake()
         return await dispatcher.ask(AskRequest())
 
@@ -371,11 +371,7 @@ class World:
     async def estimate(self, ordinal: int, value: float) -> None:
         generator = (await self.store.state("x")).generators[ordinal]
         label = self.config.metric.shown_label
-        claim = await claimed(self.store, "x", ordinal, "scorer", 60, label)
-        errors = {"standard_error": 0.5, "stopping_error": 0.5, "scale": "log", "lower_is_better": False}
-        ends = {"lower": value - 1.0, "upper": value + 1.0, "optimistic": value + 1.0, "warnings": []}
-        text = json.dumps({"value": value, "plug_in": value, "samples": generator.samples, **errors, **ends})
-        await self.store.put_estimate("x", ordinal, generator.seq, text, claim, label=self.config.metric.shown_label)
+        await put_estimate(self.store, ordinal, generator.seq, value, generator.samples, error=0.5, label=label)
 
 
 @example(

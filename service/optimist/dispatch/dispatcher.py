@@ -73,8 +73,8 @@ class Dispatcher:
         """Until when asks that a budget, or a limit on open picks, refuses by the kept state are refused by it."""
         self._wanted: tuple[str | None, float] = None, 0.0
         """The mixture that the scorers were last told to make again, by its name, and when."""
-        self._deciding: tuple[Pending] | None = None
-        """What was due when the stopping rule was first satisfied, as long as it is."""
+        self._deciding: Pending = None
+        """While the stopping rule is satisfied: what was due when it became so; None: nothing."""
 
     def wake(self) -> None:
         """Read the state again, because something was announced."""
@@ -213,17 +213,17 @@ class Dispatcher:
         return planned(state, ready, self._most_open, exactly=False) if ready else None
 
     def _may_decide(self, state: PolicyState) -> bool:
-        """Whether all that was due when the stopping rule was first satisfied has been made, and it still is.
+        """Whether the stopping rule is satisfied, and everything has been made that was due when it became so.
 
-        Outdated estimates may lead to picks, but never to a decision. What is due since then does not put it off: an
+        Outdated estimates may lead to picks, but never to a decision. What came due later does not delay it: an
         estimate may take longer than `max_wait`, after which workers sample on, so that there is always one due.
         """
         if not state.would_stop or state.is_decided:
             self._deciding = None
             return False
         if self._deciding is None:
-            self._deciding = (state.goal.pending(state.stored),)
-        return not state.goal.is_pending(state.stored, *self._deciding)
+            self._deciding = state.goal.pending(state.stored)
+        return not state.goal.is_pending(state.stored, self._deciding)
 
     async def _step(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: PlannedAnswers | None) -> bool:
         """Settle the tells and open the planned picks, or else read the state; answer what is settled or opened.

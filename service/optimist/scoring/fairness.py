@@ -163,10 +163,8 @@ class FairQueue:
                 lane.shares.charge(namespace_of(task.name), BESIDE + task.expected_seconds)
                 if lane is self._others:
                     self._last_behind = now
-                elif 0.0 < task.expected_seconds < SHORT:
-                    self._last_short = now
-                if lane is self._deciding and task.expected_seconds < LONG:
-                    self._note_not_long(task.name, now)
+                elif task.expected_seconds < LONG:
+                    self._note_not_long(task, now)
                 return task
         return None
 
@@ -219,9 +217,11 @@ class FairQueue:
         is_wanted = bool(self._deciding.short) or time.monotonic() - self._last_short < REMEMBERED
         return 1 if is_wanted and self._deciding.threads > 1 else 0
 
-    def _note_not_long(self, name: str, now: float) -> None:
-        self._not_long.pop(name, None)
-        self._not_long[name] = now
+    def _note_not_long(self, task: AnyTask, now: float) -> None:
+        if 0.0 < task.expected_seconds < SHORT:
+            self._last_short = now
+        self._not_long.pop(task.name, None)
+        self._not_long[task.name] = now
         while now - next(iter(self._not_long.values())) > EXPECTED:
             del self._not_long[next(iter(self._not_long))]
 
