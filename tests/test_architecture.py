@@ -188,3 +188,11 @@ def test_every_file_that_the_architecture_page_names_exists():
     named = set(re.findall(r"(?<![\w/>])[\w/]+\.(?:py|lua)\b", page))
     missing = [name for name in named if not any(file.endswith(f"/{name}") for file in names)]
     assert not missing
+
+
+def test_every_program_that_a_document_names_exists():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    program = r"(?<![\w/.-])(?:benchmarks|clients|deploy|docker|examples|service|tests)/[\w/]+\.py\b"
+    named = {name for page in pages for name in re.findall(program, page.read_text())}
+    assert "benchmarks/rounds.py" in named
+    assert not [name for name in named if not (ROOT / name).exists()]
