@@ -32,7 +32,7 @@ def fitted_before(digits_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 def test_the_conditional_demo_names_the_most_diverse_that_follows_its_prompts():
     """By 20,000 samples: class-kde-0.1 14.2, class-kde-0.05 12.2, the one that ignores its prompts 10.5."""
-    command = [*DEMO, "--metric", "conditional-vendi", "--seed", "0", *([] if FULL else ["--budget", "600"])]
+    command = [*DEMO, "--metric", "conditional-vendi", "--seed", "0", *([] if FULL else ["--budget", "300"])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

@@ -338,17 +338,18 @@ def _likelihoods(parts: Sequence[tuple[Floats, Floats, float]], counts: Floats) 
     degrees = float(counts.sum()) - len(parts)
     if degrees < 1.0:
         return np.zeros((len(RIDGES), len(SHARED_RIDGES)))
-    width, ridges = len(parts[0][1]), RIDGES[:, None, None]
-    # All κ at once, in stacks of matrices.
+    width, ridges = len(parts[0][1]), RIDGES[:, None]
+    # All κ at once, in the eigenbasis of each A.
     precision, pull = np.zeros((len(RIDGES), width, width)), np.zeros((len(RIDGES), width))
     left, growth = np.full(len(RIDGES), total), np.zeros(len(RIDGES))
     for gram, cross, _ in parts:
-        half = _inverse_factor(gram, ridges)
-        taken = half @ cross
-        precision += ridges * (np.eye(width) - ridges * (half.mT @ half))
-        pull += RIDGES[:, None] * np.einsum("kji,kj->ki", half, taken)
-        left -= np.square(taken).sum(-1)
-        growth -= 2.0 * np.log(np.sqrt(RIDGES)[:, None] * np.diagonal(half, axis1=-2, axis2=-1)).sum(-1)
+        levels, vectors = np.linalg.eigh(gram)
+        levels, turned = np.maximum(levels, 0.0), cross @ vectors
+        shares = ridges / (levels + ridges)
+        precision += (vectors * (levels * shares)[:, None, :]) @ vectors.T
+        pull += (turned * shares) @ vectors.T
+        left -= (np.square(turned) / (levels + ridges)).sum(-1)
+        growth += np.log1p(levels / ridges).sum(-1)
     found = np.empty((len(RIDGES), len(SHARED_RIDGES)))
     for row in range(len(RIDGES)):
         logarithms, explained = _logarithms_and_squares(precision[row], SHARED_RIDGES, pull[row])
@@ -371,8 +372,8 @@ def _logarithms_and_squares(matrix: Floats, ridges: Floats, vector: Floats) -> t
     return logarithms, np.square(lower[:, size, :size]).sum(-1)
 
 
-def _inverse_factor(gram: Floats, ridge: float | Floats) -> Floats:
-    """L⁻¹ of the Cholesky factor L of A + κI, so that (A + κI)⁻¹ = L⁻ᵀL⁻¹; a stack of them for ridges (K, 1, 1)."""
+def _inverse_factor(gram: Floats, ridge: float) -> Floats:
+    """L⁻¹ of the Cholesky factor L of A + κI, so that (A + κI)⁻¹ = L⁻ᵀL⁻¹."""
     lower = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
     return _inverse_of_lower(np.asarray(lower, dtype=np.float64))
 
