@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
+from pydantic_core import SchemaValidator, core_schema
 
 from optimist.server.api import ending_in_order
 from optimist.server.supervised import SupervisedProcess
@@ -64,4 +65,15 @@ def test_a_signal_whose_exception_is_lost_is_remembered(monkeypatch: pytest.Monk
 def test_a_signal_ends_the_process_at_once():
     with pytest.raises(SystemExit) as ended, ending_in_order():
         signal.raise_signal(signal.SIGTERM)
+    assert ended.value.code == 0
+
+
+def test_a_signal_in_the_middle_of_making_a_class_ends_the_process_in_order():
+    class Told:
+        def __repr__(self) -> str:
+            signal.raise_signal(signal.SIGTERM)
+            return "told"
+
+    with pytest.raises(SystemExit) as ended, ending_in_order():
+        SchemaValidator(core_schema.literal_schema([Told()]))
     assert ended.value.code == 0

@@ -19,6 +19,7 @@ from typing import Any
 
 import uvicorn
 from pydantic.warnings import UnsupportedFieldAttributeWarning
+from pydantic_core import SchemaError
 from threadpoolctl import threadpool_limits
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -207,8 +208,8 @@ class Server(uvicorn.Server):
 def ending_in_order() -> Generator[threading.Event]:
     """End the process with exit code 0 on SIGINT and SIGTERM; further signals do not interrupt its end.
 
-    The event is set then. Where the signal meets a callback of compiled code, such as pydantic's as classes are made,
-    the exception is lost: whoever begins to wait looks at the event before.
+    The event is set then. Where the signal meets a callback of compiled code, the exception may be lost: whoever begins
+    to wait looks at the event before. While classes are made, pydantic raises another one in its place.
     """
     told = threading.Event()
 
@@ -221,6 +222,10 @@ def ending_in_order() -> Generator[threading.Event]:
     earlier = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield told
+    except SchemaError:
+        if not told.is_set():
+            raise
+        raise SystemExit(0) from None
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
