@@ -209,7 +209,7 @@ def ending_in_order() -> Generator[threading.Event]:
     """End the process with exit code 0 on SIGINT and SIGTERM; further signals do not interrupt its end.
 
     The event is set then. Where the signal meets a callback of compiled code, the exception may be lost: whoever begins
-    to wait looks at the event before. While classes are made, pydantic raises another one in its place.
+    to wait looks at the event before. While pydantic makes a class, it raises a SchemaError instead.
     """
     told = threading.Event()
 

@@ -61,7 +61,7 @@ async def check(made: Made, published: Published, ledger: Ledger) -> None:
         return state.model is not None and state.model.made in published
 
     await until(seen)
-    for parts, model in list(published.values())[-3:]:
+    for parts, model in list(published.values())[-6:]:
         assert model_of(await estimators_of(made, parts), made.config.policy).pack() == model
     state = await made.store.state(made.name)
     assert state.model is not None

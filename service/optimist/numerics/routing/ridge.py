@@ -343,13 +343,13 @@ def _likelihoods(parts: Sequence[tuple[Floats, Floats, float]], counts: Floats) 
     precision, pull = np.zeros((len(RIDGES), width, width)), np.zeros((len(RIDGES), width))
     left, growth = np.full(len(RIDGES), total), np.zeros(len(RIDGES))
     for gram, cross, _ in parts:
-        levels, vectors = np.linalg.eigh(gram)
-        levels, turned = np.maximum(levels, 0.0), cross @ vectors
-        shares = ridges / (levels + ridges)
-        precision += (vectors * (levels * shares)[:, None, :]) @ vectors.T
-        pull += (turned * shares) @ vectors.T
-        left -= (np.square(turned) / (levels + ridges)).sum(-1)
-        growth += np.log1p(levels / ridges).sum(-1)
+        eigenvalues, vectors = np.linalg.eigh(gram)
+        eigenvalues, turned = np.maximum(eigenvalues, 0.0), cross @ vectors
+        shrinkage = ridges / (eigenvalues + ridges)
+        precision += (vectors * (eigenvalues * shrinkage)[:, None, :]) @ vectors.T
+        pull += (turned * shrinkage) @ vectors.T
+        left -= (np.square(turned) / (eigenvalues + ridges)).sum(-1)
+        growth += np.log1p(eigenvalues / ridges).sum(-1)
     found = np.empty((len(RIDGES), len(SHARED_RIDGES)))
     for row in range(len(RIDGES)):
         logarithms, explained = _logarithms_and_squares(precision[row], SHARED_RIDGES, pull[row])
@@ -379,15 +379,15 @@ def _inverse_factor(gram: Floats, ridge: float) -> Floats:
 
 
 def _inverse_of_lower(lower: Floats) -> Floats:
-    """The inverse of lower triangular matrices (…, r, r), by blocks: several times as fast as that of any matrix."""
-    size = lower.shape[-1]
+    """The inverse of a lower triangular matrix (r, r), by blocks: several times as fast as that of any matrix."""
+    size = len(lower)
     if size <= SMALLEST_BLOCK:
         return np.asarray(np.linalg.inv(lower), dtype=np.float64)
     half = size // 2
     found = np.zeros_like(lower)
-    first, last = _inverse_of_lower(lower[..., :half, :half]), _inverse_of_lower(lower[..., half:, half:])
-    found[..., :half, :half], found[..., half:, half:] = first, last
-    found[..., half:, :half] = -last @ (lower[..., half:, :half] @ first)
+    first, last = _inverse_of_lower(lower[:half, :half]), _inverse_of_lower(lower[half:, half:])
+    found[:half, :half], found[half:, half:] = first, last
+    found[half:, :half] = -last @ (lower[half:, :half] @ first)
     return found
 
 
