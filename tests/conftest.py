@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import hashlib
 import os
@@ -20,6 +19,7 @@ from hypothesis import settings
 from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
+from tests.support.once import made_once, place_of_all_workers
 from tests.support.places import DATA
 from tests.support.processes import Service, serving
 
@@ -107,10 +107,5 @@ def digits_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathF
 
     code = b"".join(file.read_bytes() for file in sorted(Path(world.__file__).parent.glob("*.py")))
     cache = getattr(pytestconfig, "cache", None)  # absent with -p no:cacheprovider
-    place = tmp_path_factory.getbasetemp() if cache is None else cache.mkdir("digits")
-    kept = place / hashlib.sha256(code).hexdigest()[:16]
-    kept.mkdir(exist_ok=True)
-    with (kept / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        world.load(kept, progress=False)
-    return kept
+    place = place_of_all_workers(tmp_path_factory) if cache is None else cache.mkdir("digits")
+    return made_once(place / hashlib.sha256(code).hexdigest()[:16], lambda folder: world.load(folder, progress=False))

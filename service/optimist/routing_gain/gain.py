@@ -91,13 +91,16 @@ def route_gain(
     """
     if len(known.contexts) < FOLDS:
         raise FixError(f"expected at least {FOLDS} prompts, got {len(known.contexts)}")
+    check_pace("greedy", ceiling, at_least, price)
+    costs = None if ceiling is None and at_least is None else known.costs_of_budget(ceiling, at_least)
     if contexts is None:
         some = np.sort(np.random.default_rng(seed).permutation(len(known.contexts))[:MOST_FITTED])
         contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
     made = contexts.made()
     columns = made(known.contexts)
     predicted = _cross_fitted(known, columns, made.linear, _parts(known, seed))
-    price = _price(known, predicted, price, ceiling, at_least)
+    if costs is not None:
+        price = _price(costs, predicted, price, ceiling, at_least)
     charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
     worth = predicted - charged
     single, routed = int(worth.mean(0).argmax()), worth.argmax(1)
@@ -134,14 +137,8 @@ def route_gain(
     )
 
 
-def _price(
-    known: ScoredPrompts, predicted: Floats, price: float, ceiling: float | None, at_least: float | None
-) -> float:
-    """The price by which the prompts, given to generators as is predicted (m, G), keep the budget."""
-    check_pace("greedy", ceiling, at_least, price)
-    if ceiling is None and at_least is None:
-        return price
-    costs = known.costs_of_budget(ceiling, at_least)
+def _price(costs: Floats, predicted: Floats, price: float, ceiling: float | None, at_least: float | None) -> float:
+    """The price by which the prompts, given to generators of these costs (G,) as is predicted (m, G), keep the budget."""
     frontier = Frontier.from_values(predicted, predicted, np.broadcast_to(costs, predicted.shape))
     if ceiling is None:
         return frontier.price_of_score((at_least or 0.0) * frontier.single)

@@ -17,6 +17,7 @@ from optimist.commands import app as commands
 from optimist.settings import Settings
 from optimist.store.keys import EXPERIMENT_PARTS
 from optimist_client import metrics
+from tests.support.once import made_once, place_of_all_workers
 from tests.support.places import ROOT
 
 DOCS = ROOT / "docs"
@@ -25,14 +26,16 @@ LINKING = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 RESULTS = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "benchmarks" / "results").rglob("*.md"))
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All pages as the site has them, written by a process of its own, which knows no metrics of other tests."""
-    folder = tmp_path_factory.mktemp("site") / "pages"
+def write_pages(folder: Path) -> None:
     command = [sys.executable, str(DOCS / "generate"), "--pages", str(folder)]
     written = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert written.returncode == 0, written.stdout + written.stderr
-    return folder
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All pages as the site has them, written by a process of its own, which knows no metrics of other tests."""
+    return made_once(place_of_all_workers(tmp_path_factory) / "pages", write_pages)
 
 
 def test_every_export_of_the_metrics_is_in_the_reference_with_its_settings(pages: Path):
