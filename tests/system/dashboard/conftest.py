@@ -1,4 +1,4 @@
-"""One service, on a Redis that the tests can write to as well, and one Chromium."""
+"""The Redis of the service, which the tests can write to as well, and one Chromium."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from optimist.store import EmbeddedRedis, start_embedded
+from optimist.store import running_url
 from tests.support.pages import WAIT, OpenPage
 from tests.support.places import ROOT
 from tests.support.processes import Service, serving
@@ -22,15 +22,11 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    with start_embedded(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def service(redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("service"), f"--redis-url={redis_server.url}") as running:
-        yield running
+def redis_url(shared: Service) -> str:
+    """The Redis of `service`."""
+    url = running_url(shared.directory)
+    assert url is not None
+    return url
 
 
 @pytest.fixture(scope="session")
@@ -41,15 +37,15 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
-def million(redis_server: EmbeddedRedis) -> str:
+def million(redis_url: str) -> str:
     """The name of an experiment of a million rounds."""
     with ThreadPoolExecutor(1) as pool:  # the browser's event loop may run in this thread
-        pool.submit(asyncio.run, write_long_experiment(redis_server.url, "million", 1_000_000, 8)).result()
+        pool.submit(asyncio.run, write_long_experiment(redis_url, "million", 1_000_000, 8)).result()
     return "million"
 
 
-# Not of the session: while Playwright runs, its event loop does, and other modules' tests have their own.
-@pytest.fixture(scope="module")
+# Not of the session: while Playwright runs, its event loop does, and other packages' tests have their own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:

@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from redis import Redis
 
-from optimist.store import EmbeddedRedis
 from optimist.store.keys import experiment_key
 from optimist_client import Experiment, Optimist
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
@@ -219,12 +218,10 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
     expect(page.locator(".standings tbody tr", has_text="newcomer").locator(".cost")).to_have_text("0 at 0.25")
 
 
-def test_damage_is_seen_in_the_list_and_on_the_page(
-    open_page: OpenPage, experiment: Experiment, redis_server: EmbeddedRedis
-):
+def test_damage_is_seen_in_the_list_and_on_the_page(open_page: OpenPage, experiment: Experiment, redis_url: str):
     work(experiment, 30)
     scored(experiment)  # a new estimate would remove the error
-    with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
+    with Redis.from_url(redis_url) as redis:
         redis.hset(
             experiment_key(experiment.name, "units"),
             f"1:{experiment.info.config.metric.shown_label}:error",

@@ -10,7 +10,6 @@ import pytest
 from playwright.sync_api import expect
 from redis import Redis
 
-from optimist.store import EmbeddedRedis
 from optimist.store.keys import experiment_key
 from optimist_client import Optimist
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
@@ -20,9 +19,9 @@ NAME = "several"
 
 
 @pytest.fixture(scope="module")
-def several(redis_server: EmbeddedRedis) -> str:
+def several(redis_url: str) -> str:
     with ThreadPoolExecutor(1) as pool:  # the browser's event loop may run in this thread
-        pool.submit(asyncio.run, write_watched_experiment(redis_server.url, NAME, 5)).result()
+        pool.submit(asyncio.run, write_watched_experiment(redis_url, NAME, 5)).result()
     return NAME
 
 
@@ -82,10 +81,10 @@ def test_two_metrics_are_drawn_with_their_pareto_front_and_the_estimates_of_each
     expect(page.locator("#modes-by option")).to_have_text(["RKE", "RKE (spread)"])
 
 
-def test_damage_of_a_watched_metric_is_shown_where_it_is(open_page: OpenPage, redis_server: EmbeddedRedis):
+def test_damage_of_a_watched_metric_is_shown_where_it_is(open_page: OpenPage, redis_url: str):
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, write_watched_experiment(redis_server.url, "harmed", 3)).result()
-    with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
+        pool.submit(asyncio.run, write_watched_experiment(redis_url, "harmed", 3)).result()
+    with Redis.from_url(redis_url) as redis:
         redis.hset(experiment_key("harmed", "units"), "1:rke:error", "CorruptData: <b>torn</b>")
     page = open_page("/#/e/harmed")
     card = page.get_by_role("region", name="Metrics", exact=True)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from optimist.store import EmbeddedRedis
 from optimist_client import Optimist
 from tests.support.pages import OpenPage, serious_violations_of_both_schemes
 from tests.support.processes import Service, answered_by, serving
@@ -118,10 +117,10 @@ def test_images_are_fetched_when_somebody_says_so(open_page: OpenPage, images: I
 
 
 def test_those_of_trusted_hosts_come_by_themselves(
-    open_page: OpenPage, images: Images, pictured: str, redis_server: EmbeddedRedis, tmp_path: Path
+    open_page: OpenPage, images: Images, pictured: str, redis_url: str, tmp_path: Path
 ):
     trusted = {"OPTIMIST_IMAGE_HOSTS": f"images.example.org, {images.url.removeprefix('http://')}"}
-    with serving(tmp_path, f"--redis-url={redis_server.url}", "--no-scoring", environment=trusted) as service:
+    with serving(tmp_path, f"--redis-url={redis_url}", "--no-scoring", environment=trusted) as service:
         mode = first_mode(open_page(f"{service.url}/#/e/{pictured}"))
         until_loaded(mode, 3)
         assert sorted(images.asked) == ["/first.png", "/second.png?size=large"]
