@@ -15,7 +15,7 @@ import pytest
 from optimist_client import Optimist, tensors
 from tests.support.begun import begun, held
 from tests.support.keys import bearer, guarded, new_key
-from tests.support.processes import Service, serving, until
+from tests.support.processes import Service, is_alive, serving, until
 
 CONFIG = {"generators": ["a"], "metric": {"name": "is", "dimension": 3}}
 CONNECTIONS = 16
@@ -37,7 +37,7 @@ def ready(service: Service) -> set[int]:
 
 @pytest.mark.long
 @pytest.mark.faults
-def test_none_is_ready_without_the_scorer(tmp_path: Path):
+def test_none_is_ready_without_the_scorer_and_all_end_when_the_service_is_killed(tmp_path: Path):
     with serving(tmp_path, "--workers=2") as service:
         all_up(service)
         assert ready(service) == {200}
@@ -51,6 +51,10 @@ def test_none_is_ready_without_the_scorer(tmp_path: Path):
         finally:
             service.process.send_signal(signal.SIGCONT)
         until(lambda: ready(service) == {200})
+        children = [*service.api_pids(), service.scorer_pid(), service.redis_pid()]
+        assert len(children) == 4
+        service.kill()
+        until(lambda: not any(is_alive(pid) for pid in children if pid is not None))
 
 
 @pytest.mark.long

@@ -104,16 +104,6 @@ def test_new_connections_are_answered_while_a_process_is_stopped_dead_or_startin
 
 
 @pytest.mark.long
-@pytest.mark.faults
-def test_they_end_when_the_service_is_killed(tmp_path: Path):
-    service = Service(tmp_path, "--workers=2").start()
-    children = [*service.api_pids(), service.scorer_pid(), service.redis_pid()]
-    assert len(children) == 4
-    service.kill()
-    until(lambda: not any(is_alive(pid) for pid in children if pid is not None))
-
-
-@pytest.mark.long
 def test_a_second_service_cannot_share_the_port(tmp_path: Path, not_scoring: Service):
     for host in ("127.0.0.1", "localhost"):
         refused = Service(tmp_path, "--workers=2", f"--host={host}", port=not_scoring.port).start(wait=False)
