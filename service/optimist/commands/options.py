@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -84,6 +85,7 @@ def _value(value: Any, field: FieldInfo) -> Any:
         return value
 
 
+@cache  # reading the source takes tens of milliseconds, at each start of any command
 def field_notes(kind: type) -> dict[str, str]:
     """For each field of a class of this project, and of its base classes, the docstring below it, on one line."""
     found: dict[str, str] = {}
