@@ -14,7 +14,13 @@ from torch import Tensor
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.mixtures.objective import Common, Half
 from optimist.metrics.spectra.eigen import differences
-from optimist.metrics.vendi.mixture_spectrum import Covariances, spectral_model
+from optimist.metrics.vendi.mixture_spectrum import (
+    Covariances,
+    GeneratorFeatures,
+    MixtureSpectrum,
+    Spectral,
+    spectral_model,
+)
 from optimist.metrics.vendi.score import VendiScore
 from optimist.numerics.programme import Floats, Quadratic, minimise
 from tests.support.streams import fed
@@ -55,6 +61,36 @@ class OfMatrices:
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         return spectral_model(1.0, Covariances.from_moments(self.matrices, len(self.matrices[0])), weights)
+
+
+@pytest.mark.parametrize("order", [0.5, 1.0, 1.5, 3.0, 7.0])
+def test_the_rate_is_how_fast_the_loss_falls_with_the_score(order: float):
+    loss, step = Spectral(order), 1e-5
+    for value in (0.2, 1.0, 3.0):
+        fall = (loss.of_score(value - step) - loss.of_score(value + step)) / (2 * step)
+        assert loss.rate(value) == pytest.approx(fall, rel=1e-8)
+        assert loss.in_log(loss.of_score(value)) == pytest.approx(-value)
+
+
+@pytest.mark.parametrize("width", [12, 40])
+def test_traces_are_the_same_from_all_rows_and_from_moments(width: int):
+    """tr C_i f(C) by eigenvectors of C or of the Gram matrix, for f(λ) = √(λ + 0.1)."""
+    rng = np.random.default_rng(5)
+    rows = [torch.from_numpy(rng.standard_normal((count, width))) for count in (9, 14, 11)]
+    rows = [each / each.norm(dim=-1, keepdim=True) for each in rows]
+    moments = [each.T @ each / len(each) for each in rows]
+    # The last one has no weight: not all of its rows are in the span of the others'.
+    weights = np.array([0.3, 0.7, 0.0])
+    values, vectors = torch.linalg.eigh(0.3 * moments[0] + 0.7 * moments[1])
+    function = (vectors * (values.clamp_min(0.0) + 0.1).sqrt()) @ vectors.T
+    expected = [float((moment * function).sum()) for moment in moments]
+    held = [GeneratorFeatures(each[-5:], each, len(each)) for each in rows]
+    summed = [GeneratorFeatures(each[-5:], None, len(each), lambda each=each: each.T @ each) for each in rows]
+    for parts in (held, summed, [held[0], *summed[1:]]):
+        spectrum = MixtureSpectrum(parts, weights)
+        assert spectrum.by_rows == (parts is held and width > len(rows[0]) + len(rows[1]))
+        found = spectrum.means([0, 1, 2], (spectrum.raw + 0.1).sqrt(), math.sqrt(0.1))
+        np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("power", [0.0, -0.5, 0.5, 1.0, 2.0])

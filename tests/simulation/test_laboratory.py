@@ -318,6 +318,9 @@ def test_every_figure_is_drawn_in_both_formats(tmp_path: Path, draw_only: Callab
     for file in files:
         start = file.read_bytes()[:200]
         assert start.startswith(b"\x89PNG") if file.suffix == ".png" else b"<?xml" in start
+    for stem in stems:  # the text of each label is in a comment
+        text = (tmp_path / "figures" / f"{stem}.svg").read_text()
+        assert all(f"<!-- {policy} -->" in text for policy in ("ucb", "uniform"))
     drawn = (tmp_path / "figures" / "total_regret.svg").read_bytes()
     draw_only("total_regret")
     result.plot(tmp_path / "figures")

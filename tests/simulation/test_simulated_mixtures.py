@@ -7,13 +7,14 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import optimist
-from optimist.simulation.judges.mixture import MixtureJudge, TrueMixtures, marks_of
+from optimist.simulation.judges.mixture import MixtureJudge, Named, TrueMixtures, marks_of
 from optimist.simulation.plan import Plan
 from optimist.simulation.result import Result
 from optimist.simulation.run import Play, Run
@@ -97,6 +98,25 @@ def test_the_numbers_by_hand():
     stopped = judged([0, 1], decided=True)
     np.testing.assert_array_equal(stopped["drawn_excess"], [[1.0, 1.0, 1.0]])
     assert stopped.summary("x")["stop_samples"] == 10.0
+
+
+def test_a_stop_is_wrong_if_the_mixture_named_last_is_worse_than_is_tolerated():
+    """The least loss is 2, that of weights (w, 1 − w) 4 − 2w."""
+    truth = TrueMixtures(lambda weights: float(weights @ [2.0, 4.0]), np.array([1.0, 0.0]))
+    judge = MixtureJudge(("a", "b"), Plan(rounds=4, tolerance=0.5), cast("Any", None), FID(), truth)
+
+    def trial(*weights: float, decided: bool = True) -> Play:
+        named = tuple(
+            Named(played, cast("Any", SimpleNamespace(weights=(a, 1.0 - a), gain=0.0, gain_error=1.0)))
+            for played, a in enumerate(weights, start=1)
+        )
+        return Play(np.array([0, 1, 0, 1][: len(weights)], np.int32), named, decided)
+
+    run = judge.run([trial(0.0, 0.8), trial(0.9, 0.7), trial(0.9, 0.7, 0.6, 0.7, decided=False)])
+    assert run.wrong.tolist() == [False, True, True]
+    np.testing.assert_allclose(run["named_excess"][:, -1], [0.4, 0.6, 0.6])
+    summary = run.summary("x")
+    assert (summary["decided"], summary["wrong_stops"]) == (2, 1)
 
 
 def test_marks_are_within_the_rounds():
