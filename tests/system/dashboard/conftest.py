@@ -44,7 +44,7 @@ def million(redis_url: str) -> str:
     return "million"
 
 
-# Not of the session: while Playwright runs, its event loop does, and other packages' tests have their own.
+# Not of the session: while Playwright runs, its event loop does, in which other packages' tests cannot run theirs.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
