@@ -45,6 +45,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests that use the shared service first: then it and its browser are not started by each worker."""
+    items.sort(key=lambda item: "shared" not in getattr(item, "fixturenames", ()))
+
+
 def pytest_collection_finish() -> None:
     """Spare the collector all modules and tests: going through these again and again takes a fifth of the time."""
     gc.freeze()

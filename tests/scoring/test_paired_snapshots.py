@@ -68,7 +68,7 @@ def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(name: str,
         assert found.items() <= made.items()
         assert newest in found or not wanted
         assert other.freeze() == whole.freeze()
-    for position in (1, 7, 25, 36):
+    for position in (1, 7, 25):
         begun = CachedStatistic(kind.make(), 0.1, paired=paired)
         applied(begun, log[:position], 4, 8)
         body = begun.freeze()
@@ -77,7 +77,7 @@ def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(name: str,
         assert resumed.freeze() == body
         later = applied(resumed, log[position:], 3, 1)
         assert later.items() <= made.items()
-        assert newest in later or position == 36
+        assert newest in later
         assert bits_of(resumed.estimator) == bits_of(whole.estimator)
 
 

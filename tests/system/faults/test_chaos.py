@@ -112,7 +112,16 @@ async def test_whatever_breaks_every_acknowledged_batch_counts_once():
 @pytest.mark.faults
 async def test_batches_that_outlast_their_leases_count_each_index_once():
     """16 workers, late and repeated batches: the numbers are those of a serial replay, bit for bit."""
-    plan = replace(SHORT, rounds=SHORT.rounds // 2, workers=16, faults=4, kinds=("cut replies to workers",), lease=1.0, slow=0.3, retractions=20)
+    plan = replace(
+        SHORT,
+        rounds=SHORT.rounds // 2,
+        workers=16,
+        faults=4,
+        kinds=("cut replies to workers",),
+        lease=1.0,
+        slow=0.3,
+        retractions=20,
+    )
     outcome = await run(1, plan)
     assert outcome.violations == []
     assert outcome.uncounted > 0
