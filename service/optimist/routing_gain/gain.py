@@ -138,7 +138,7 @@ def route_gain(
 
 
 def _price(costs: Floats, predicted: Floats, price: float, ceiling: float | None, at_least: float | None) -> float:
-    """The price by which the prompts, given to generators of these costs (G,) as is predicted (m, G), keep the budget."""
+    """The price at which prompts keep the budget if they go by the predictions (m, G) and costs (G,)."""
     frontier = Frontier.from_values(predicted, predicted, np.broadcast_to(costs, predicted.shape))
     if ceiling is None:
         return frontier.price_of_score((at_least or 0.0) * frontier.single)
