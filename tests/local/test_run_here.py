@@ -97,7 +97,6 @@ def test_callbacks_see_the_reports_and_a_timeout_ends_the_run():
     assert seen[-1] == report.samples
 
 
-@pytest.mark.long
 def test_threads_share_one_evaluation():
     busy, most = threading.Semaphore(0), 4
     together = threading.Barrier(most, timeout=30)

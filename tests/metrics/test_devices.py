@@ -226,7 +226,7 @@ def mixture_on(device: torch.device | str, declared: Metric, count: int) -> Mixt
     return cross_fitted(metric, statistics, ("a", "b", "c"), [{"features": each} for each in rows])
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [12, 60])
 @pytest.mark.parametrize("name", METRICS)
 def test_a_mixture_is_that_on_the_cpu(device: torch.device, name: str, count: int):
     found, expected = (mixture_on(place, METRICS[name], count) for place in (device, "cpu"))

@@ -195,7 +195,6 @@ def test_the_correction_takes_back_weight_from_what_only_looks_new():
     assert np.mean(corrected) < 0.5 * np.mean(published)
 
 
-@pytest.mark.long
 def test_errors_of_mixtures_are_right():
     """Root-mean-square z of the loss, of the gain and of the slacks, over repeats."""
     metric, weights, repeats, count = score(1.0, 48), WEIGHTS, 24, 60

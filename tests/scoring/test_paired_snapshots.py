@@ -46,7 +46,7 @@ def pairing(stored: str) -> Pairing:
     return found
 
 
-EVERY = [(name, False) for name in KINDS] + [pytest.param(name, True, marks=pytest.mark.long) for name in PAIRED]
+EVERY = [*((name, False) for name in KINDS), *((name, True) for name in PAIRED)]
 
 
 @pytest.mark.parametrize(("name", "paired"), EVERY)

@@ -31,7 +31,6 @@ def anomalous(service: Service) -> str:
     return NAME
 
 
-@pytest.mark.long
 def test_anomalous_batches_are_listed_with_what_is_odd(open_page: OpenPage, client: Optimist, anomalous: str):
     page = open_page(f"/#/e/{anomalous}?how=open", viewport={"width": 390, "height": 844})
     table = page.get_by_role("region", name="Anomalous batches table")

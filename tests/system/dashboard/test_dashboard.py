@@ -90,7 +90,6 @@ def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, c
     expect(page.locator("#estimates-of")).to_have_count(0)
 
 
-@pytest.mark.long
 def test_fifty_generators_fit(open_page: OpenPage, client: Optimist):
     names = [f"checkpoint-{n:02d}" for n in range(50)]
     work(create(client, "fifty", names, stop=False), 500, {name: 0.05 * n for n, name in enumerate(names)})
@@ -166,7 +165,6 @@ def test_names_are_text_and_nothing_else(open_page: OpenPage, client: Optimist):
     assert page.evaluate("() => window.pwned") is None
 
 
-@pytest.mark.long
 def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: Experiment):
     work(experiment, 60)
     page = open_page(f"/#/e/{experiment.name}", expected=REFUSED)
@@ -203,9 +201,9 @@ def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: E
 
 def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: Optimist):
     costs = {"good": 0.5, "bad": 3.0}
-    experiment = create(client, "priced", list(costs), policy="uniform", stop=False, costs=costs, max_cost=35.0)
+    experiment = create(client, "priced-drawn", list(costs), policy="uniform", stop=False, costs=costs, max_cost=35.0)
     work(experiment, None)
-    page = open_page("/#/e/priced")
+    page = open_page("/#/e/priced-drawn")
     expect(page.locator(".answer")).to_contain_text("Not decided within the budget of 35 in cost: good leads after")
     expect(page.locator(".standings tbody tr", has_text="bad").locator(".cost")).to_have_text("30 at 3")
     expect(page.locator(".facts")).to_contain_text("35 of 35")
@@ -235,7 +233,6 @@ def test_damage_is_seen_in_the_list_and_on_the_page(open_page: OpenPage, experim
     expect(page.locator(".title .badge.incomplete")).to_be_visible()
 
 
-@pytest.mark.long
 def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Service):
     with Optimist(mortal.url) as client:
         experiment = create(client, "mortal", ["good", "bad"], stop=False, max_wait=0.0)
@@ -273,7 +270,6 @@ def tab_to(page: Page, target: Locator) -> None:
     raise AssertionError(f"Tab does not lead to {target}")
 
 
-@pytest.mark.long
 def test_it_works_by_keyboard_alone(open_page: OpenPage, experiment: Experiment):
     work(experiment, 60)
     page = open_page("/")
@@ -335,7 +331,6 @@ def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experim
         assert serious_violations_of_both_schemes(page, axe) == []
 
 
-@pytest.mark.long
 def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, experiment: Experiment, axe: str):
     work(experiment, 300)
     report = scored(experiment)
@@ -372,7 +367,6 @@ def test_an_interval_beyond_the_axis_has_an_arrow_and_the_axis_has_values(open_p
     assert page.locator(".own .axis .value").count() == far.locator(".own .tick").count()
 
 
-@pytest.mark.long
 def test_no_curve_of_estimates_is_cut_and_shares_are_steps(open_page: OpenPage, client: Optimist):
     work(create(client, "curves", list(SHIFTS), stop=False), 200)
     page = open_page("/#/e/curves?how=open")

@@ -65,7 +65,6 @@ def until_loaded(page: Page, where: str) -> None:
         assert found.evaluate("image => image.naturalWidth") == 64
 
 
-@pytest.mark.long
 def test_the_latest_random_ones_and_side_by_side(open_page: OpenPage, client: Optimist, pictured: str):
     page = open_page(f"/#/e/{pictured}?samples=latest")
     lines = page.locator(".gallery-line")
@@ -95,7 +94,6 @@ def test_the_latest_random_ones_and_side_by_side(open_page: OpenPage, client: Op
     until_loaded(page, ".gallery")
 
 
-@pytest.mark.long
 def test_by_mode_near_ones_are_folded_and_opened_together(open_page: OpenPage, client: Optimist, axe: str):
     config = {"policy": "uniform", "batch_size": 4, "previews": 16, "stop": False}
     experiment = client.create_experiment("by-mode", ["whole", "half"], reference=(np.zeros(2), np.eye(2)), **config)
@@ -171,7 +169,9 @@ def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, writte
 
 
 def test_the_record_of_a_sample_is_shown_and_nothing_of_it_runs(open_page: OpenPage, client: Optimist, axe: str):
-    experiment = client.create_experiment("judged", ["short"], metric="mean", batch_size=2, previews=8, keep_log=True)
+    experiment = client.create_experiment(
+        "judged-drawn", ["short"], metric="mean", batch_size=2, previews=8, keep_log=True
+    )
     reason = "Too short.\n<img src=x onerror=\"document.title = 'run'\">"
     for answers in (["Yes", "No"], ["Never", "Perhaps"]):
         records = [{"prompt": "<b>Is it?</b>", "answer": answers[0], "reason": reason, "marks": [1, None]}, None]
@@ -180,7 +180,7 @@ def test_the_record_of_a_sample_is_shown_and_nothing_of_it_runs(open_page: OpenP
         pick = experiment.ask()
         assert pick is not None
         pick.tell([0.25, 0.5], previews=answers, records=records)
-    page = open_page("/#/e/judged?samples=latest", bypass_csp=True)
+    page = open_page("/#/e/judged-drawn?samples=latest", bypass_csp=True)
     page.locator(".tile", has_text="Never").click()
     dialog = page.get_by_role("dialog")
     terms, texts = dialog.locator(".record dt"), dialog.locator(".record dd")

@@ -83,7 +83,6 @@ def test_the_mixture_is_the_answer_of_its_goal(open_page: OpenPage, client: Opti
         assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
-@pytest.mark.long
 def test_weights_and_scores_are_drawn_over_time(open_page: OpenPage, service: Service, goal: Experiment):
     report = httpx.get(f"{service.url}/v1/experiments/{goal.name}/report?after=0").raise_for_status().json()
     curve = MixtureCurve.model_validate(report["progress"]["mixture"])
@@ -103,7 +102,6 @@ def test_weights_and_scores_are_drawn_over_time(open_page: OpenPage, service: Se
     expect(named).to_have_attribute("aria-label", re.compile(rf"Now: left {100 * curve.weights['left'][-1]:.1f}.%, "))
 
 
-@pytest.mark.long
 def test_new_mixtures_come_as_samples_do(open_page: OpenPage, client: Optimist):
     experiment = create(client, "blend-live", goal="mixture", stop=False)
     page = open_page("/#/e/blend-live?how=open")

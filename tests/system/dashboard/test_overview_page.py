@@ -35,7 +35,6 @@ def names(page: Page) -> list[str]:
     return [name for name in page.locator(".line th").all_text_contents() if name.startswith("list-")]
 
 
-@pytest.mark.long
 def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three: None, axe: str):
     page = open_page("/", bypass_csp=True)
     expect(page.get_by_role("link", name="list-costly")).to_be_visible()

@@ -54,7 +54,7 @@ def table(experiment: Experiment, samples: int) -> Routes:
 @pytest.fixture(scope="module")
 def router(service: Service) -> Experiment:
     with Optimist(service.url) as client:
-        experiment = create(client, "router", costs={"large": 3.0, "small": 1.0}, price=0.01, ceiling=3.0)
+        experiment = create(client, "router-drawn", costs={"large": 3.0, "small": 1.0}, price=0.01, ceiling=3.0)
         for told in (100, 200):
             work(experiment, 100)
             table(experiment, told)
@@ -141,7 +141,6 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
     assert drawn == [curve.best_scores, curve.scores]
 
 
-@pytest.mark.long
 def test_tables_come_as_prompts_do(open_page: OpenPage, client: Optimist):
     experiment = create(client, "router-live", policy="greedy")
     page = open_page("/#/e/router-live")

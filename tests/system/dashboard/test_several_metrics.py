@@ -15,7 +15,7 @@ from optimist_client import Optimist
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
 from tests.support.written import generators, write_watched_experiment
 
-NAME = "several"
+NAME = "several-drawn"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.pages import WAIT, OpenPage, serious_violations
@@ -23,7 +22,6 @@ def bands(page: Page) -> int:
     return page.evaluate("() => document.getElementById('plot-estimates').data.filter(({ fill }) => fill).length")
 
 
-@pytest.mark.long
 def test_the_theme_is_chosen_and_remembered(open_page: OpenPage, million: str, axe: str):
     page = open_page(f"/#/e/{million}", bypass_csp=True, color_scheme="light")
     page.wait_for_selector("#plot-estimates svg")
@@ -44,7 +42,6 @@ def test_the_theme_is_chosen_and_remembered(open_page: OpenPage, million: str, a
     assert page.evaluate(BACKGROUND) == DARK
 
 
-@pytest.mark.long
 def test_a_link_keeps_what_a_chart_shows(open_page: OpenPage, million: str):
     page = open_page(f"/#/e/{million}")
     page.wait_for_selector("#plot-estimates svg")
@@ -93,7 +90,6 @@ def test_samples_and_time_that_are_expected_are_said(open_page: OpenPage):
     assert words(steady, decision={"hardest": {"more_samples": None}}) is None
 
 
-@pytest.mark.long
 def test_the_api_page_works_without_the_internet(open_page: OpenPage, service: Service):
     page = open_page("/docs")
     hosts: set[str] = set()

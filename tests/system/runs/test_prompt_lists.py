@@ -47,7 +47,6 @@ def in_memory(config: dict) -> Evaluation:
 
 
 @pytest.mark.parametrize("config", [RKE, PAIRS], ids=["rke", "conditional-vendi"])
-@pytest.mark.long
 def test_the_service_scores_as_in_memory_and_after_an_import(
     service: Service, client: Optimist, name: str, tmp_path: Path, config: dict
 ):
