@@ -109,6 +109,12 @@ def test_tell_takes_batches_nobody_asked_for_and_refuses_bad_ones():
     assert evaluation.told == 1
 
 
+@pytest.mark.parametrize("pair", [("a", "c"), ("c", "a")])
+def test_a_contrast_with_a_generator_that_is_not_there_is_refused(pair: tuple[str, str]):
+    with pytest.raises(NotFoundError, match="expected one of a, b"):
+        Evaluation(["a", "b"], reference=REFERENCE).contrast(*pair)
+
+
 def test_the_caller_may_write_over_its_array():
     evaluation, buffer = Evaluation(["a"], reference=REFERENCE, rescore_growth=0.0), np.empty((5, 6))
     for step in range(4):
