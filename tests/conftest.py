@@ -46,7 +46,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that use the shared service first: then it and its browser are not started by each worker."""
+    """Put the tests that use the shared service first, so that few workers start one, and a browser."""
     items.sort(key=lambda item: "shared" not in getattr(item, "fixturenames", ()))
 
 
