@@ -6,7 +6,7 @@ import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
 import { session } from "./session.js";
-import { showSignIn } from "./sign-in.js";
+import { replaces, showSignIn } from "./sign-in.js";
 import { themeChoice } from "./theme.js";
 import { keep, seen } from "./view.js";
 
@@ -42,8 +42,14 @@ async function route() {
   if (key) {
     keep("key", "");
     try {
-      await signIn(key);
-      await session(true);
+      const caller = await session().catch((error) => {
+        if (error.status !== 401) throw error;
+        return null; // nobody is signed in
+      });
+      if (caller === null || (caller.key !== key.split("_")[1] && await replaces(main, caller))) {
+        await signIn(key);
+        await session(true);
+      }
     } catch (error) {
       failed(error);
       return;

@@ -36,3 +36,17 @@ export function showSignIn(main, done) {
   fill(main, h("div", { class: "empty" }, form));
   key.focus();
 }
+
+// Whether the key of a shared link is to take the place of the one that somebody has signed in with.
+export function replaces(main, { role, namespace, key }) {
+  return new Promise((resolve) => {
+    const stay = h("button", { onclick: () => resolve(false) }, key ? "Stay signed in" : "Go on without the link's key");
+    const who = key ? `signed in as ${role}, ${namespace}` : "not signed in, and this service requires no key";
+    fill(main, h("div", { class: "empty" }, [
+      h("h1", {}, "A shared link"),
+      h("p", {}, `The link has a key that shows one experiment alone. You are ${who}.`),
+      h("div", { class: "field" }, [stay, h("button", { onclick: () => resolve(true) }, "Use the link's key")]),
+    ]));
+    stay.focus();
+  });
+}

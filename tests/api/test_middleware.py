@@ -21,7 +21,8 @@ from optimist.api.bodies.asks import read_parameters
 from optimist.api.bodies.objects import LARGE, parsed, run_in_thread
 from optimist.api.middleware.access import Access
 from optimist.api.middleware.limits import Limits, SharedCounters
-from optimist.api.middleware.service import Service, Straight
+from optimist.api.middleware.permissions import PUBLIC, GuardedRoute, permits
+from optimist.api.middleware.service import RawRoute, Service
 from optimist.api.problems import invalid
 from optimist.json_sizes import MOST_FIELDS, MOST_VALUES
 from optimist.records import Conflict
@@ -36,6 +37,7 @@ ERRORS = {
 }
 
 
+@permits(PUBLIC)
 async def fail(request: Request) -> Response:
     await request.scope["body"].whole()
     raise ERRORS[f"/{request.path_params['which']}"]
@@ -45,10 +47,8 @@ async def answers(path: str) -> tuple[httpx.Response, httpx.Response]:
     """The answers to one request, by the middleware and by FastAPI."""
     access = Access(keys=False, local=False, rate=None)
     found = []
-    for straight in ([Straight("/{which}", fail)], []):
-        app = Service(access, LIMITS, straight)
-        app.state.key_ring = None
-        app.add_route("/{which}", fail, methods=["POST"])
+    for route in (RawRoute("/{which}", fail), GuardedRoute("/{which}", fail, methods=["POST"])):
+        app = Service(access, LIMITS, [route])
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             found.append(await http.post(path, content=b"{}", headers={"x-request-id": "mine"}))
@@ -76,14 +76,14 @@ def test_errors_have_one_answer(path: str):
 def test_a_request_is_freed_when_it_is_answered():
     bodies: list[weakref.ref[object]] = []
 
+    @permits(PUBLIC)
     async def answer(request: Request) -> Response:
         await request.scope["body"].whole()
         bodies.append(weakref.ref(request.scope["body"]))
         return Response()
 
     async def ask() -> None:
-        app = Service(Access(keys=False, local=False, rate=None), LIMITS, [Straight("/here", answer)])
-        app.state.key_ring = None
+        app = Service(Access(keys=False, local=False, rate=None), LIMITS, [RawRoute("/here", answer)])
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
             await http.post("/here", content=b"{}")
 

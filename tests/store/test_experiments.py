@@ -93,6 +93,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.blend("one", {0: 1.0}, 5, "request")
     instance = (await store.state("one")).instance
     await store.put_previews("one", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=instance)
+    await store.put_share("one", instance, "0", "{}", 60.0, 100)
     await store.set_state("one", 1, "paused")
     await store.control("one", {"stopped": "yes"})
     await store.latch_decision("one", "{}")

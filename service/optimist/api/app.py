@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from itertools import chain
 
 from fastapi import FastAPI
 
@@ -55,7 +55,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
             app.state.completions = references.Locks()
             app.state.importing = set[str]()
             app.state.trials = asyncio.Lock()
-            app.state.key_ring = KeyRing(store.access_keys)
+            app.state.key_ring = KeyRing(store)
             app.state.readiness = health.Readiness(store, at_work)
             app.state.liveness = health.Liveness(redis_health, settings)
             async with context.listening(), redis_health.monitoring():
@@ -66,22 +66,8 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
         model.model_rebuild()
     access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
     limits = Limits(settings, archives.IMPORT, counters or SharedCounters())
-    # The page /docs is one of the dashboard's: FastAPI's pages load their scripts from another host.
-    fixed: dict[str, Any] = {"title": "Optimist", "version": version("optimist"), "docs_url": None, "redoc_url": None}
-    app = Service(access, limits, picks.straight, lifespan=lifespan, **fixed)
-    for routes in (
-        picks,
-        references,
-        experiments,
-        archives,
-        made,
-        previews,
-        records,
-        sharing,
-        corrections,
-        generators,
-        health,
-    ):
-        app.include_router(routes.router)
-    dashboard.install(app)
-    return app
+    rooms = picks, references, experiments, archives, made, previews, records, sharing, corrections, generators, health
+    # Flat, as FastAPI would nest the routers that it includes: the route that a request is checked for must be the one
+    # that answers it.
+    routes = [*picks.raw, *chain.from_iterable(room.router.routes for room in rooms), *dashboard.routes()]
+    return Service(access, limits, routes, title="Optimist", version=version("optimist"), lifespan=lifespan)

@@ -40,7 +40,7 @@ class Body:
 
 def respond(body: Body, if_none_match: str | None) -> Response:
     """The response with this body, or 304 where the client has it already."""
-    headers = {"etag": body.etag, "cache-control": "no-cache"}
+    headers = {"etag": body.etag, "cache-control": "private, no-cache"}
     known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
     if body.etag in known or "*" in known:
         return Response(status_code=304, headers=headers)

@@ -58,13 +58,13 @@ def create(
 
         lasts = None if expires is None else seconds_of(expires)
         known = typer.get_text_stream("stdin").read().strip() if given else None
-        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, known=known)
+        key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, known=known)
 
         async def put(keys: AccessKeys) -> None:
-            await keys.put(id_, record.model_dump_json())
+            await keys.put(key.id, record.model_dump_json())
 
         _with_keys(put, data_dir, redis_url)
-    typer.echo(key)
+    typer.echo(str(key))
 
 
 @app.command("list")
@@ -110,7 +110,7 @@ def revoke(
         from optimist.store.store import AccessKeys
 
         parts = split_key(id_)
-        wanted = id_ if parts is None else parts[0]
+        wanted = id_ if parts is None else parts.id
 
         async def remove(keys: AccessKeys) -> bool:
             return await keys.remove(wanted)

@@ -61,6 +61,7 @@ EXPERIMENT_PARTS = (
     "blended",  # hash: ordinal → samples that the mixture still owes to it, and the newest answers, see blend.lua
     "claims",  # hash: unit → token, see claim.lua
     "claimed_until",  # sorted set: the same units by the time at which their claims run out
+    "share_keys",  # hash: id of a share → its record as the API wrote it; expires with the last one
     "retractions",  # stream: every retraction, its fields as texts, see retracted.lua
     "acceptances",  # stream: the same of batches that were accepted on another scale, see accept_batch.lua
     "quarantined",  # hash: "<g>:<seq>" → why this entry of the log cannot be read

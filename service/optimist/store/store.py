@@ -26,6 +26,7 @@ from optimist.store.restoration import Restorations
 from optimist.store.retractions import Retractions, StoredLevels
 from optimist.store.scores import Scores
 from optimist.store.scripts import Commands
+from optimist.store.shares import Shares
 
 FORMAT = 1
 """The format that this service writes, and the only one that it reads.
@@ -109,7 +110,19 @@ COPIES = "~"
 """The end of the name of a namespace for copies of experiments, which nobody can name."""
 
 
-class Store(Experiments, Picks, Logs, Scores, Artefacts, Snapshots, Previews, StoredLevels, Retractions, Restorations):
+class Store(
+    Experiments,
+    Picks,
+    Logs,
+    Scores,
+    Artefacts,
+    Snapshots,
+    Previews,
+    StoredLevels,
+    Retractions,
+    Restorations,
+    Shares,
+):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
+from random import Random
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import numpy as np
@@ -18,6 +21,7 @@ from fastapi.routing import iter_route_contexts
 from redis import Redis
 
 from optimist.api.app import create_app
+from optimist.api.middleware.service import Service as Application
 from optimist.settings import Settings
 from optimist.store import running_url
 from optimist_client import FixError, Optimist, tensors
@@ -178,6 +182,12 @@ def usual(pattern: str) -> str:
     return pattern.format(name=name, digest="1" * 64, piece=0, number=1, generator="a")
 
 
+def path_of(admin: httpx.Client, place: tuple[str, str]) -> str:
+    """The path of a route of the table that an admin asks for."""
+    path = TABLE[place].path
+    return path(admin) if callable(path) else path or usual(place[1].replace(":path", ""))
+
+
 def expected(route: Route, path: str | Callable[[httpx.Client], str], caller: str) -> int:
     """The status that a caller gets."""
     if route.role is None:
@@ -220,6 +230,109 @@ def test_every_role_on_every_route(callers: dict[str, httpx.Client], method: str
     # Those who may come last: what they do is done, and what it is done to may have to be made again.
     found |= {caller: ask(caller, path()) for caller in callers if caller not in refused}
     assert found == statuses
+
+
+INSERTED = ("%0a", "%0d", "%00", "%7f", "%c2%85", "/", "//", "%2f", ";x", ";%0a", ".", "/.", "/..", "%2e", "%20")
+INSERTED += ("%250a", "%252f", "%5c")
+
+
+def spellings(path: str) -> Iterator[str]:
+    """Other texts of a path: with something at its end, at its start, and around each slash; and in other cases."""
+    place = [0, len(path), *(at + i for at, letter in enumerate(path) if letter == "/" for i in (0, 1))]
+    for inserted in INSERTED:
+        yield from (path[:at] + inserted + path[at:] for at in {*place})
+    yield from {path.upper(), path.title(), path.swapcase()} - {path}
+
+
+@dataclass
+class Direct:
+    """The application in this process, asked without a server: a path comes to it as uvicorn would decode it."""
+
+    app: Application
+    key: str
+
+    async def status(self, request: httpx.Request, path: str) -> int:
+        answer: list[int] = []
+        headers = [(name.lower(), value) for name, value in request.headers.raw]
+        headers += [(b"authorization", f"Bearer {self.key}".encode())] if self.key else []
+        scope = {"type": "http", "method": request.method, "path": unquote(path), "raw_path": path.encode()}
+        scope |= {"headers": headers, "query_string": request.url.query, "scheme": "http", "root_path": ""}
+
+        messages = iter([{"type": "http.request", "body": request.content}])
+
+        async def receive() -> dict[str, Any]:
+            return next(messages, None) or await asyncio.Future()  # the client stays
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            answer.extend([message["status"]] if "status" in message else [])
+
+        await self.app(scope, receive, send)
+        return answer[0]
+
+
+async def openings(url: str, keys: Mapping[str, str], paths: Mapping[tuple[str, str], str], share: float) -> list[str]:
+    """The requests by which a caller gets an answer under another spelling of a path that is refused to it.
+
+    share: of the spellings, drawn at random, beside a newline at the end.
+    """
+    chance, opened, tried = Random(0), list[str](), 0
+    app = create_app(Settings.model_validate({"require_keys": True}), url)
+    async with app.router.lifespan_context(app):
+        for caller, key in keys.items():
+            direct = Direct(app, key)
+            for (method, pattern), path in paths.items():
+                request = httpx.Request(method, f"http://localhost{path}", **TABLE[method, pattern].request)
+                path = request.url.path
+                if await direct.status(request, path) not in (401, 403, 404):
+                    continue
+                for other in [f"{path}%0a", *(other for other in spellings(path) if chance.random() < share)]:
+                    tried += 1
+                    if (status := await direct.status(request, other)) < 400:
+                        opened.append(f"{caller}: {method} {other} {status}")
+    assert tried > (20_000 if share == 1.0 else 500)
+    return opened
+
+
+# FastAPI makes the schemas of bodies when the first one comes, and pydantic then warns of what FastAPI wrote.
+@pytest.mark.filterwarnings("ignore:The 'alias' attribute")
+@pytest.mark.parametrize("share", [0.05, pytest.param(1.0, marks=pytest.mark.long)])
+def test_no_spelling_of_a_path_opens_what_is_refused(asking: Service, directory: Path, share: float):
+    """For every route of the API and every kind of caller."""
+    with client_of(asking, new_key(directory, "admin", "red")) as admin:
+        admin.post("/v1/experiments", json={"name": "shared", **CONFIG}).raise_for_status()
+        admin.post("/v1/references?name=real", **MOMENTS).raise_for_status()
+        guest = admin.post(f"{INSIDE}/shares", json={}).json()["key"]
+        paths = {
+            (method, pattern): route.path(admin)
+            if callable(route.path)
+            else route.path or usual(pattern.replace(":path", ""))
+            for (method, pattern), route in TABLE.items()
+        }
+    keys = {role: new_key(directory, role, "red") for role in ("viewer", "worker")}
+    keys |= {"nobody": "", "share": guest, "bound elsewhere": new_key(directory, "admin", "red", "another")}
+    keys |= {"other namespace": new_key(directory, "admin", "blue")}
+    assert asyncio.run(openings(running_url(directory), keys, paths, share)) == []
+
+
+@pytest.mark.parametrize("letter", ["%0a", "%0d", "%00", "%1f", "%7f", "%c2%85"])
+def test_a_control_character_in_a_path_is_refused(callers: dict[str, httpx.Client], letter: str):
+    """To everybody, and before anything else is looked at."""
+    paths = "/healthz", "/metrics", f"{INSIDE}/export", f"{INSIDE}/generators/a{letter}b/records"
+    answers = [callers[who].get(path + letter) for who in ("nobody", "red viewer", "red admin") for path in paths]
+    assert {answer.status_code for answer in answers} == {400}
+    assert "control characters" in answers[0].json()["detail"]
+
+
+def test_an_answer_that_holds_data_is_kept_by_nobody(callers: dict[str, httpx.Client]):
+    """Or by the browser alone, which asks whether it is still so by the fingerprint."""
+    admin = callers["red admin"]
+    admin.post("/v1/experiments", json={"name": "shared", **CONFIG}).raise_for_status()
+    for method, pattern in TABLE:
+        if method == "GET" and TABLE[method, pattern].role:
+            answer = admin.get(TABLE[method, pattern].path or usual(pattern.replace(":path", "")))
+            kept = "private, no-cache" if "etag" in answer.headers else "private, no-store"
+            assert (pattern, answer.headers["cache-control"]) == (pattern, kept)
+            assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_lists_show_no_more_than_a_key_is_good_for(callers: dict[str, httpx.Client]):
@@ -327,11 +440,12 @@ def test_a_browser_signs_in_with_a_cookie_that_scripts_do_not_see(asking: Servic
 
 
 @pytest.mark.parametrize(
-    "shown", ["", "Bearer", "Bearer x", "Basic eDp5", "Bearer optimist_000000000000_" + 43 * "A", "é"]
+    "shown", ["", "Bearer", "Bearer x", "Token eDp5", "Bearer optimist_000000000000_" + 43 * "A", "é"]
 )
 def test_what_is_no_key_is_refused(asking: Service, shown: str):
     reply = httpx.get(f"{asking.url}/v1/experiments", headers={"authorization": shown.encode()})
     assert reply.status_code == 401
+    assert ("got another scheme" in reply.json()["detail"]) == (shown.partition(" ")[0] != "Bearer")
     assert reply.headers["www-authenticate"] == "Bearer"
     assert reply.json()["type"] == "urn:optimist:problem:unauthorized"
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from redis import Redis
 
+from optimist.store import running_url
 from tests.support.keys import bearer, client_of, new_key, optimist_keys
 from tests.support.processes import Service, until
 
@@ -31,7 +34,7 @@ def status(asking: Service, key: str, path: str) -> int:
 
 
 def gone(asking: Service, key: str) -> None:
-    """Wait until a key is refused: API processes read keys every five seconds."""
+    """Wait until a share is refused: at most five seconds where the key that made it has ended."""
     until(lambda: status(asking, key, "/shared/report") == 401, 15.0)
 
 
@@ -73,6 +76,38 @@ def test_shares_are_listed_without_their_keys_and_end(asking: Service, admin: ht
         gone(asking, ended["key"])
     assert brief["id"] not in {one["id"] for one in admin.get(path).json()["shares"]}
     assert admin.post(path, json={"seconds": 0}).status_code == 422
+
+
+def test_a_share_ends_with_its_experiment_and_opens_none_of_the_same_name(asking: Service, admin: httpx.Client):
+    body = {"name": "short-lived", **CONFIG}
+    path = "/v1/experiments/short-lived"
+    admin.post("/v1/experiments", json=body).raise_for_status()
+    key = admin.post(f"{path}/shares", json={}).json()["key"]
+    assert status(asking, key, "/short-lived/report") == 200
+    admin.delete(path).raise_for_status()
+    assert status(asking, key, "/short-lived/report") == 401
+    admin.post("/v1/experiments", json=body).raise_for_status()
+    assert status(asking, key, "/short-lived/report") == 401
+    assert admin.get(f"{path}/shares").json()["shares"] == []
+
+
+def test_a_share_of_another_experiment_cannot_be_claimed(asking: Service, admin: httpx.Client):
+    key, _, _ = made(admin)["key"].rpartition(":")
+    assert status(asking, f"{key}:private", "/private/report") == 401
+    assert status(asking, key.replace(f":{SPACE}", ""), "/shared/report") == 401
+
+
+def test_an_experiment_has_at_most_100_live_shares(asking: Service, admin: httpx.Client, directory: Path):
+    admin.post("/v1/experiments", json={"name": "popular", **CONFIG}).raise_for_status()
+    path = "/v1/experiments/popular/shares"
+    codes = [admin.post(path, json={"seconds": 1 if i else 3600}).status_code for i in range(101)]
+    assert codes == [200] * 100 + [422]
+    ended = max(share["expires"] for share in admin.get(path).json()["shares"][:99])
+    until(lambda: time.time() > ended, 5.0)
+    assert admin.post(path, json={}).status_code == 200
+    with Redis.from_url(running_url(directory)) as redis:
+        assert redis.hlen(f"optimist:{{{SPACE}/popular}}:share_keys") == 2
+        assert 3600 < redis.ttl(f"optimist:{{{SPACE}/popular}}:share_keys") <= 604_800
 
 
 def test_keys_expire_when_they_are_told_to(asking: Service, admin: httpx.Client, directory: Path):

@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 
 from optimist.api.middleware.limits import Body
+from optimist.api.middleware.permissions import GuardedRoute
 from optimist.json_sizes import MOST_VALUES, check_size
 
 Result = TypeVar("Result")
@@ -72,7 +72,7 @@ class _Parsed(Request):
         return await run_in_thread(JSON_WORK * len(body), parsed, body)
 
 
-class ModelRoute(APIRoute):
+class ModelRoute(GuardedRoute):
     """A route whose body FastAPI reads as a model, of at most `most` bytes."""
 
     most: ClassVar[int] = LARGE

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -18,14 +19,15 @@ from fastapi import Depends, Request
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 from starlette.types import Scope
 
-from optimist.api.middleware.keys import PUBLIC, SAFE, Caller, KeyRecord, caller_of, check_permission, split_key
+from optimist.api.middleware.keys import SAFE, Caller, KeyRecord, ShareRecord, split_key
+from optimist.api.middleware.permissions import PUBLIC, match
 from optimist.api.problems import ApiError, problem_of
 from optimist.records import StoreError
 from optimist.settings import is_loopback
-from optimist.store import DEFAULT_NAMESPACE
-from optimist.store.store import AccessKeys
+from optimist.store import DEFAULT_NAMESPACE, Store
 
 BURST_SECONDS = 2.0
 """Size of the largest burst, in seconds of the permitted rate."""
@@ -35,6 +37,8 @@ FRESH = 5.0
 """Seconds for which the keys read from Redis are cached. A revoked key works for no longer than that."""
 SINGLE = (b"authorization", b"host", b"origin")
 """Headers that may occur only once: if one is repeated, a proxy and this service might each use a different value."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Characters that no name of a path has. Two parsers may disagree about them: `$` also matches before a newline."""
 ANYBODY = Caller("", DEFAULT_NAMESPACE, "admin")
 """The caller of a service that needs no access keys."""
 
@@ -77,12 +81,14 @@ class Rates:
 class KeyRing:
     """A cache of the access keys in Redis. It reads all keys again every few seconds, and unknown keys immediately.
 
-    Most requests are thus checked without a call to Redis, and a new key works immediately.
+    Most requests are thus checked without a call to Redis, and a new key works immediately. Shares are not kept: one
+    must not open another experiment that has taken the name of its own.
     """
 
-    def __init__(self, keys: AccessKeys) -> None:
-        self._keys = keys
-        self._records: dict[str, KeyRecord] = {}
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._records: dict[str, str] = {}
+        """The texts of the records by id, each of which is parsed when it is used."""
         self._read_at = -FRESH
         self._reading = asyncio.Lock()
 
@@ -91,41 +97,42 @@ class KeyRing:
         parts = split_key(key)
         if parts is None:
             return None
-        id_, secret = parts
         if self._are_old:
             async with self._reading:
                 if self._are_old:
                     begun = time.monotonic()
-                    self._records = _parsed(await self._keys.all())
+                    self._records = await self._store.access_keys.all()
                     self._read_at = begun
-        record = await self._record(id_)
-        if record is None:
+        if parts.experiment is None:
+            record = await self._record(parts.id)
+            return None if record is None else record.caller(parts)
+        text = await self._store.in_namespace(parts.namespace).share(parts.experiment, parts.id)
+        if text is None:
             return None
-        if record.maker:
-            maker = await self._record(record.maker)
-            if maker is None or maker.has_expired:
-                return None
-        return caller_of(id_, secret, record)
+        share = ShareRecord.model_validate_json(text)
+        if share.maker and ((maker := await self._record(share.maker)) is None or maker.has_expired):
+            return None
+        return share.caller(parts)
 
     async def _record(self, id_: str) -> KeyRecord | None:
         """The record of a key, perhaps of one that was made since all were read."""
-        if id_ not in self._records and (text := await self._keys.get(id_)) is not None:
-            self._records |= _parsed({id_: text})
-        return self._records.get(id_)
+        if id_ not in self._records and (text := await self._store.access_keys.get(id_)) is not None:
+            self._records[id_] = text
+        text = self._records.get(id_)
+        return None if text is None else _parsed(id_, text)
 
     @property
     def _are_old(self) -> bool:
         return time.monotonic() - self._read_at >= FRESH
 
 
-def _parsed(texts: Mapping[str, str]) -> dict[str, KeyRecord]:
-    records = {}
-    for id_, text in texts.items():
-        try:
-            records[id_] = KeyRecord.model_validate_json(text)
-        except ValidationError:
-            logger.error("the stored record of access key %s is invalid; the key is refused", id_)
-    return records
+@lru_cache(1024)
+def _parsed(id_: str, text: str) -> KeyRecord | None:
+    try:
+        return KeyRecord.model_validate_json(text)
+    except ValidationError:
+        logger.error("the stored record of access key %s is invalid; the key is refused", id_)
+        return None
 
 
 class Access:
@@ -141,17 +148,20 @@ class Access:
         self._local = local
         self._rates = None if rate is None else Rates(rate)
 
-    async def admit(self, scope: Scope) -> None:
-        """Put the caller into the request's scope, unless its path is public.
+    async def admit(self, scope: Scope, routes: Iterable[BaseRoute]) -> None:
+        """Put the route into the request's scope, and the caller, unless the route is public.
 
         Raises `ApiError` 400, 401, 403, 404 or 429, and `StoreError` if the keys cannot be read.
         """
         _refuse_doubled(scope)
-        if PUBLIC.fullmatch(scope["path"]) is None:
+        if CONTROL.search(scope["path"]):
+            raise ApiError(400, "bad-request", "Bad request", "expected a path without control characters")
+        permission, experiment = match(routes, scope)
+        if permission is not PUBLIC:
             caller = scope["caller"] = await self._caller(scope)
             if self._rates is not None:
                 self._rates.take(caller.key)
-            check_permission(caller, scope["method"], scope["path"])
+            permission.check(caller, experiment)
 
     async def admit_again(self, scope: Scope) -> None:
         """Raise HTTPException if the caller's key was revoked while the body of the request came."""
@@ -169,7 +179,9 @@ class Access:
         shown = header(scope, b"authorization")
         if shown is not None:
             scheme, _, key = shown.partition(" ")
-            return _known(await ring.caller(key.strip()) if scheme.lower() == "bearer" else None)
+            if scheme.lower() != "bearer":
+                raise _unknown("expected the header Authorization: Bearer optimist_…, got another scheme")
+            return _known(await ring.caller(key.strip()))
         _refuse_other_pages(scope)
         if header(scope, b"cookie") is not None and (key := _cookie(scope)) is not None:
             caller = await ring.caller(key)

@@ -1,6 +1,7 @@
-"""Access keys, their roles and their callers; and which role a route requires: admin, where it is not listed here.
+"""Access keys and shares, and their callers.
 
-A key is `optimist_<id>_<secret>`. The secret has 256 random bits, and only its SHA-256 is stored. A fast hash is safe
+A key is `optimist_<id>_<secret>`. A share is `optimist_<id>_<secret>:<namespace>:<experiment>`: its record stands with
+the experiment, and ends with it. The secret has 256 random bits, and only its SHA-256 is stored. A fast hash is safe
 here because, unlike a password, the secret cannot be guessed, and it keeps the check of every request cheap.
 """
 
@@ -12,97 +13,19 @@ import re
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Annotated, get_args
+from typing import Annotated, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from optimist.api.problems import ApiError
-from optimist.store import DEFAULT_NAMESPACE
 from optimist_client.errors import FixError
 from optimist_client.models import Role
 from optimist_client.wire import Identifier
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
-SESSION = "/v1/session"
-METRICS = "/metrics"
-LIST = "/v1/experiments"
-"""The list that a key restricted to some experiments may also read: it shows only those experiments."""
-
-PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+/[^/]+")
-"""Paths that need no access key: health, the dashboard's files and the API description hold no user data."""
-_EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
-_SAMPLES = re.compile(r"/previews(/.*)?|/generators/.+/(modes|records)", re.DOTALL)
-"""The parts of an experiment that show samples."""
-_WORK = {
-    "POST": re.compile(r"/picks(/.*)?|/blend|/generators/.+/batches", re.DOTALL),
-    "PUT": re.compile(r"/picks/[^/]+/previews"),
-    "DELETE": re.compile(r"/picks/[^/]+"),
-}
-"""What workers may change, by method: they tell batches and bring previews of them, give up picks, and are shared out
-what the mixture consists of; they cannot retract anything."""
 ROLES: tuple[Role, ...] = get_args(Role)
 """In ascending order: each role includes the permissions of those before it."""
-_KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-
-
-def check_permission(caller: Caller, method: str, path: str) -> None:
-    """Raise `ApiError` 403 if the caller lacks permission, 404 for an experiment that its key has no access to."""
-    if path == SESSION:
-        return
-    found = _EXPERIMENT.fullmatch(path)
-    experiment, part = (found[1], found[2] or "") if found else (None, "")
-    role = _role(method, part)
-    if not caller.may(role):
-        raise _forbidden(f"expected a key with role {role} or higher, this key has role {caller.role}")
-    if path == METRICS and (caller.namespace != DEFAULT_NAMESPACE or caller.experiments):
-        raise _forbidden(f"expected a key of namespace {DEFAULT_NAMESPACE!r} that is not restricted to experiments")
-    if experiment is None:
-        if caller.experiments and not (method == "GET" and path == LIST):
-            raise _forbidden("this key is restricted to some experiments and gives no access to anything else")
-    elif not caller.sees(experiment):
-        # The same answer as for a missing experiment, so that the caller cannot find out whether it exists.
-        raise ApiError(404, "not-found", "Not found", f"no experiment is called {experiment!r}")
-    elif _SAMPLES.fullmatch(part) and not caller.previews:
-        raise _forbidden("this key gives access to no samples")
-
-
-def _role(method: str, part: str) -> Role:
-    """The lowest role that may use a method on this part of an experiment, or on a path outside of experiments."""
-    if method in SAFE:
-        # An export contains every sample in full, and shares are keys.
-        return "admin" if part in ("/export", "/shares") else "viewer"
-    return "worker" if method in _WORK and _WORK[method].fullmatch(part) else "admin"
-
-
-def _forbidden(detail: str) -> ApiError:
-    return ApiError(403, "forbidden", "Not permitted", detail)
-
-
-class KeyRecord(BaseModel):
-    """The stored record of a key: its owner and permissions, but not the key itself."""
-
-    model_config = ConfigDict(frozen=True)
-
-    digest: str
-    """SHA-256 of the secret, in hex."""
-    role: Role
-    namespace: Identifier
-    experiments: tuple[Identifier, ...] = ()
-    """The experiments that the key gives access to; empty for all experiments of the namespace."""
-    note: Annotated[str, StringConstraints(max_length=200)] = ""
-    created: float
-    expires: float | None = None
-    """When it ends, in Unix time; None: when it is revoked."""
-    previews: bool = True
-    """Whether it may look at samples."""
-    maker: str | None = None
-    """The id of the key that made it, with which it ends; "" if the maker needed none; None: `optimist keys`."""
-
-    @property
-    def has_expired(self) -> bool:
-        """Whether it has ended by itself."""
-        return self.expires is not None and time.time() >= self.expires
+_KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})(?::([A-Za-z0-9._-]{1,64}):([A-Za-z0-9._-]{1,64}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +47,68 @@ class Caller:
         return not self.experiments or experiment in self.experiments
 
 
+class KeyText(NamedTuple):
+    """The parts of a key, as its text has them."""
+
+    id: str
+    secret: str
+    namespace: str = ""
+    experiment: str | None = None
+    """Of a share, with its namespace; None for a key that `optimist keys` made."""
+
+    def __str__(self) -> str:
+        key = f"optimist_{self.id}_{self.secret}"
+        return key if self.experiment is None else f"{key}:{self.namespace}:{self.experiment}"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    digest: str
+    """SHA-256 of the secret, in hex."""
+    note: Annotated[str, StringConstraints(max_length=200)] = ""
+    created: float
+    expires: float | None = None
+    """When it ends, in Unix time; None: when it is revoked. A share always has an end."""
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it has ended by itself."""
+        return self.expires is not None and time.time() >= self.expires
+
+    def fits(self, key: KeyText) -> bool:
+        """Whether this is the record of a key that has not expired. A wrong secret takes the same time."""
+        return hmac.compare_digest(_digest(key.secret), self.digest) and not self.has_expired
+
+
+class KeyRecord(_Record):
+    """The stored record of a key: its owner and permissions, but not the key itself."""
+
+    role: Role
+    namespace: Identifier
+    experiments: tuple[Identifier, ...] = ()
+    """The experiments that the key gives access to; empty for all experiments of the namespace."""
+
+    def caller(self, key: KeyText) -> Caller | None:
+        """The caller with this key; None if the secret is wrong, or the key has expired."""
+        return Caller(key.id, self.namespace, self.role, frozenset(self.experiments)) if self.fits(key) else None
+
+
+class ShareRecord(_Record):
+    """The stored record of a share: a viewer's key for one experiment."""
+
+    previews: bool
+    """Whether it may look at samples."""
+    maker: str
+    """The id of the key that made it, with which it ends; "" if the maker needed none."""
+
+    def caller(self, key: KeyText) -> Caller | None:
+        """The caller with this share; None if the secret is wrong, or the share has expired."""
+        if key.experiment is None or not self.fits(key):
+            return None
+        return Caller(key.id, key.namespace, "viewer", frozenset({key.experiment}), self.previews)
+
+
 def make_key(
     role: Role,
     namespace: str,
@@ -131,45 +116,45 @@ def make_key(
     note: str = "",
     *,
     lasts: float | None = None,
-    previews: bool = True,
-    maker: str | None = None,
     known: str | None = None,
-) -> tuple[str, str, KeyRecord]:
-    """Create a key. Returns its id, the key itself, and its record. Raises FixError for an invalid name or known key.
+) -> tuple[KeyText, KeyRecord]:
+    """A new key and its record. Raises FixError for an invalid name or known key.
 
     lasts: seconds until it expires. known: a key that another service made, instead of a new one.
     """
-    now = time.time()
-    parts = (secrets.token_hex(6), secrets.token_urlsafe(32)) if known is None else split_key(known)
-    if parts is None:
+    key = KeyText(*_random()) if known is None else split_key(known)
+    if key is None or key.experiment is not None:
         raise FixError("expected a key as `optimist keys create` prints it")  # the text may be most of a secret
-    id_, secret = parts
+    now = time.time()
     record = KeyRecord(
-        digest=_digest(secret),
+        digest=_digest(key.secret),
         role=role,
         namespace=namespace,
         experiments=experiments,
         note=note,
         created=now,
         expires=None if lasts is None else now + lasts,
-        previews=previews,
-        maker=maker,
     )
-    return id_, f"optimist_{id_}_{secret}", record
+    return key, record
 
 
-def split_key(key: str) -> tuple[str, str] | None:
-    """The id and secret of a key; None if the text does not have the form of a key."""
-    found = _KEY.fullmatch(key)
-    return None if found is None else (found[1], found[2])
+def make_share(
+    namespace: str, experiment: str, note: str, *, lasts: float, previews: bool, maker: str
+) -> tuple[KeyText, ShareRecord]:
+    """A new share of an experiment and its record; the arguments are those of `make_key` and of the record."""
+    key, now = KeyText(*_random(), namespace, experiment), time.time()
+    digest = _digest(key.secret)
+    return key, ShareRecord(digest=digest, note=note, created=now, expires=now + lasts, previews=previews, maker=maker)
 
 
-def caller_of(id_: str, secret: str, record: KeyRecord) -> Caller | None:
-    """The caller for a key with this secret; None if the secret is wrong, which takes the same time, or the key has
-    expired."""
-    if not hmac.compare_digest(_digest(secret), record.digest) or record.has_expired:
-        return None
-    return Caller(id_, record.namespace, record.role, frozenset(record.experiments), record.previews)
+def split_key(key: str) -> KeyText | None:
+    """The parts of a key; None if the text does not have the form of a key."""
+    matched = _KEY.fullmatch(key)
+    return None if matched is None else KeyText(matched[1], matched[2], matched[3] or "", matched[4])
+
+
+def _random() -> tuple[str, str]:
+    return secrets.token_hex(6), secrets.token_urlsafe(32)
 
 
 def _digest(secret: str) -> str:

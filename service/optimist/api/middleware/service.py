@@ -6,20 +6,21 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from prometheus_client import Counter, Histogram
-from starlette.routing import compile_path
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from optimist.api import problems
 from optimist.api.context import is_replaced
 from optimist.api.middleware.access import Access, header
 from optimist.api.middleware.limits import Limits
+from optimist.api.middleware.permissions import permission_of
 from optimist.api.problems import ApiError
 from optimist.insight.metrics import REQUEST_SECONDS
 from optimist.insight.metrics import REQUESTS as ANSWERED
@@ -28,6 +29,8 @@ from optimist.records import NotFound
 from optimist.turns import Turns
 
 HEADER = b"x-request-id"
+SAFE_HEADERS = {b"cache-control": b"private, no-store", b"x-content-type-options": b"nosniff"}
+"""The headers of every answer that does not have its own: no proxy or browser keeps it, or guesses its type."""
 OTHER = "other"
 """The label for requests that matched no route, and for unusual methods: these may be arbitrary text."""
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -51,7 +54,10 @@ class Visit:
         """Pass a message of the response on, with the request's id in its headers."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            message["headers"] = [*message.get("headers", ()), (HEADER, self._id.encode())]
+            headers = list(message.get("headers", ()))
+            own = {name for name, _ in headers}
+            missing = [item for item in SAFE_HEADERS.items() if item[0] not in own]
+            message["headers"] = [*headers, *missing, (HEADER, self._id.encode())]
         await self._send(message)
 
     def record(self) -> None:
@@ -83,46 +89,45 @@ def _seconds(route: str) -> Histogram:
     return REQUEST_SECONDS.labels(route)
 
 
-class Straight:
-    """A POST route that is answered without FastAPI, which has one of the same path for the documentation."""
+class RawRoute(Route):
+    """A POST route that is answered without FastAPI, which has one of the same path for the documentation.
 
-    def __init__(self, path: str, route: Callable[[Request], Awaitable[Response]]) -> None:
-        self.path = path
-        self._route = route
-        self._pattern = compile_path(path)[0]
+    What FastAPI does on the way to a route takes longer than all that is done about a batch before it is sent to Redis.
+    """
 
-    def matches(self, scope: Scope) -> bool:
-        """Whether a request is for this route, which its scope then names, as FastAPI does."""
-        found = self._pattern.match(scope["path"])
-        if found is None or scope["method"] != "POST":
-            return False
-        scope["route"], scope["path_params"] = self, found.groupdict()
-        return True
+    def __init__(self, path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
+        """Raises TypeError where the function of the route has no permission."""
+        permission_of(endpoint)
+        super().__init__(path, endpoint, methods=["POST"], include_in_schema=False)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this route. Another method is for FastAPI's route of the same path."""
+        matching, matched = super().matches(scope)
+        return (matching, matched) if matching is Match.FULL else (Match.NONE, {})
 
     async def answer(self, request: Request) -> Response:
         """The route's answer by the experiment as this process last saw it; by the one that has its name by now, where
         that one is gone."""
         try:
-            return await self._route(request)
+            return await self.endpoint(request)
         except (NotFound, ApiError):
             if not await is_replaced(request):
                 raise
-        return await self._route(request)
+        return await self.endpoint(request)
 
 
 class Service(FastAPI):
     """The application, in which every request gets an id, is checked, limited and counted.
 
-    Namespaces have equal shares of its time (`Turns`).
-    Requests for the `straight` routes are answered here: what FastAPI does on the way to a route takes longer than all
-    that is done about a batch before it is sent to Redis.
+    Namespaces have equal shares of its time (`Turns`). Of its `routes` the first one that matches answers. FastAPI adds
+    none of its own: each route says what its caller needs, and a path with one slash more is another path.
     """
 
-    def __init__(self, access: Access, limits: Limits, straight: Sequence[Straight], **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, access: Access, limits: Limits, routes: Iterable[BaseRoute], **settings: Any) -> None:
+        super().__init__(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, **settings)
         self._access = access
         self._limits = limits
-        self._straight_routes = straight
+        self.router.routes.extend(routes)
         self._turns = Turns()
         problems.install(self)
 
@@ -135,7 +140,7 @@ class Service(FastAPI):
         visit = Visit(scope, send)
         try:
             try:
-                await self._access.admit(scope)
+                await self._access.admit(scope, self.routes)
             except Exception as error:
                 await _refusal(error)(scope, receive, visit.send)
                 return
@@ -154,10 +159,8 @@ class Service(FastAPI):
         try:
             receive = self._limits.body(scope, receive, self._access.admit_again, self._turns)
             answer: ASGIApp = super().__call__
-            for route in self._straight_routes:
-                if route.matches(scope):
-                    answer = await route.answer(Request(scope, receive))
-                    break
+            if isinstance(route := scope.get("route"), RawRoute):
+                answer = await route.answer(Request(scope, receive))
         except Exception as error:
             answer = _refusal(error)
         await answer(scope, receive, visit.send)

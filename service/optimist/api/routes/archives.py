@@ -18,6 +18,7 @@ from fastapi.responses import StreamingResponse
 from optimist.api.context import ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import Share
+from optimist.api.middleware.permissions import ADMINISTER, GuardedRoute, permits
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.archive.exporting import Exporter
@@ -28,7 +29,7 @@ from optimist.records import CorruptData
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Identifier
 
-router = APIRouter(prefix="/v1", tags=["archives"])
+router = APIRouter(prefix="/v1", tags=["archives"], route_class=GuardedRoute)
 
 IMPORT = "/v1/import"
 REFUSED_WEIGHT = 4
@@ -43,6 +44,7 @@ _FILE_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content":
     response_class=StreamingResponse,
     responses={200: {"content": {MEDIA_TYPE: _FILE}, "description": "The archive"}},
 )
+@permits(ADMINISTER)
 async def export_experiment(name: Identifier, context: ContextDep) -> StreamingResponse:
     """Export the experiment as one file for `POST /v1/import` on any service. The experiment continues meanwhile.
 
@@ -69,6 +71,7 @@ async def export_experiment(name: Identifier, context: ContextDep) -> StreamingR
 
 
 @router.post("/import", openapi_extra=_FILE_IN_OPENAPI)
+@permits(ADMINISTER)
 async def import_experiment(
     request: Request,
     context: ContextDep,

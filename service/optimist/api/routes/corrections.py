@@ -15,6 +15,7 @@ from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.keys import Caller
 from optimist.api.middleware.limits import Share
+from optimist.api.middleware.permissions import ADMINISTER, permits
 from optimist.api.problems import invalid
 from optimist.api.routes.generators import accept, retract
 from optimist.archive.copying import copy_experiment
@@ -39,6 +40,7 @@ _FORGOTTEN = 600.0
 
 
 @router.post("")
+@permits(ADMINISTER)
 async def correct(
     request: Request,
     name: Identifier,

@@ -13,16 +13,17 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from fastapi import APIRouter, FastAPI, Header, HTTPException, Request, Response
+from fastapi import APIRouter, Header, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse
+from starlette.routing import BaseRoute
 
 from optimist.api.bundle import bundled
 from optimist.api.context import SettingsDep
 from optimist.api.middleware.access import COOKIE, CallerDep
-from optimist.api.middleware.keys import SESSION
+from optimist.api.middleware.permissions import PUBLIC, READ_OWN, GuardedRoute, permits
 from optimist_client.models import Session
 
-session = APIRouter(prefix=SESSION, tags=["access"])
+session = APIRouter(prefix="/v1/session", tags=["access"], route_class=GuardedRoute)
 SCRIPT = "page.js"
 """The name of all modules of the page together."""
 LIBRARIES = ("static/swagger-ui-bundle.js", "static/swagger-ui.css")
@@ -44,10 +45,11 @@ POLICY = "; ".join(
 """Content-Security-Policy of the page: even if a name were inserted as HTML, its scripts could not run."""
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 PAGE_HEADERS = {**HEADERS, "content-security-policy": POLICY, "cache-control": "no-cache"}
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 
 
 @session.get("")
+@permits(READ_OWN)
 async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
     """The caller: namespace and role of the access key, and the experiments it is restricted to."""
     return Session(
@@ -61,6 +63,7 @@ async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
 
 
 @session.post("")
+@permits(READ_OWN)
 async def sign_in(request: Request, response: Response, caller: CallerDep, settings: SettingsDep) -> Session:
     """Store the key of this request's `Authorization` header as a cookie that scripts and other sites cannot use.
 
@@ -74,6 +77,7 @@ async def sign_in(request: Request, response: Response, caller: CallerDep, setti
 
 
 @session.delete("", status_code=204)
+@permits(READ_OWN)
 async def sign_out(response: Response) -> None:
     """Delete the cookie."""
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
@@ -142,18 +146,21 @@ def _html(name: str) -> HTMLResponse:
 
 
 @router.get("/")
+@permits(PUBLIC)
 def page() -> HTMLResponse:
     """The dashboard's page. The fragment of the URL selects what it shows."""
     return _html("index.html")
 
 
 @router.get("/docs")
+@permits(PUBLIC)
 def api_page() -> HTMLResponse:
     """The page of the HTTP API. Unlike FastAPI's own page, it loads nothing from other hosts."""
     return _html("docs.html")
 
 
 @router.get("/dashboard/{version}/{name}")
+@permits(PUBLIC)
 def file(version: str, name: str, accept_encoding: Annotated[str, Header()] = "") -> Response:
     """One file: of the dashboard (a module, the styles or an icon), or of a library. A file of another version is the
     present one: another replica may have made the page."""
@@ -170,8 +177,6 @@ def file(version: str, name: str, accept_encoding: Annotated[str, Header()] = ""
     return Response(compressed, media_type=media_type, headers={**headers, "content-encoding": "gzip"})
 
 
-def install(app: FastAPI) -> None:
-    """Add the routes of sessions to `app`, and those of the page if its files are installed."""
-    app.include_router(session)
-    if dashboard_directory().is_dir():
-        app.include_router(router)
+def routes() -> list[BaseRoute]:
+    """The routes of sessions, and those of the page if its files are installed."""
+    return [*session.routes, *(router.routes if dashboard_directory().is_dir() else ())]

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from optimist.api.bodies.objects import LongRoute
 from optimist.api.context import Context, ContextDep, StoreDep, metric_called
 from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.permissions import ADMINISTER, READ, READ_OWN, permits
 from optimist.api.pages import Body, CursorQuery, LimitQuery, count_answer, place_of, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
@@ -39,6 +40,7 @@ router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=L
 
 
 @router.get("", response_model=ExperimentPage)
+@permits(READ_OWN)
 async def list_experiments(
     request: Request,
     context: ContextDep,
@@ -64,6 +66,7 @@ async def list_experiments(
 
 
 @router.post("")
+@permits(ADMINISTER)
 async def create_experiment(
     config: ExperimentConfig,
     context: ContextDep,
@@ -151,6 +154,7 @@ async def _references(config: ExperimentConfig, context: Context) -> dict[str, R
 
 
 @router.get("/{name}")
+@permits(READ)
 async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     """One experiment's config, and the bandwidths that its first samples have fixed."""
     experiment, sigmas = await context.experiment(name), dict[str, float]()
@@ -166,6 +170,7 @@ async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
 
 
 @router.patch("/{name}")
+@permits(ADMINISTER)
 async def change_experiment(name: Identifier, change: ExperimentChange, context: ContextDep) -> Report:
     """Stop an experiment or go on with it; change its budgets, its stopping, how long asks wait, its tags or note.
 
@@ -196,6 +201,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
 
 
 @router.delete("/{name}", status_code=204)
+@permits(ADMINISTER)
 async def delete_experiment(name: Identifier, context: ContextDep, store: StoreDep) -> None:
     """Delete an experiment with its log, picks and estimates."""
     await context.experiment(name)
@@ -203,6 +209,7 @@ async def delete_experiment(name: Identifier, context: ContextDep, store: StoreD
 
 
 @router.get("/{name}/report", response_model=Report)
+@permits(READ)
 async def get_report(
     name: Identifier,
     context: ContextDep,
@@ -223,6 +230,7 @@ async def get_report(
 
 
 @router.get("/{name}/contrast")
+@permits(READ)
 async def get_contrast(
     name: Identifier,
     context: ContextDep,
@@ -244,6 +252,7 @@ async def get_contrast(
 
 
 @router.get("/{name}/anomalies")
+@permits(READ)
 async def get_anomalies(name: Identifier, context: ContextDep) -> list[AnomalousBatch]:
     """The batches that repeat earlier ones, or are on another scale than others.
 

@@ -14,6 +14,7 @@ from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.keys import Caller
+from optimist.api.middleware.permissions import ADMINISTER, WORK, permits
 from optimist.api.problems import invalid
 from optimist.experiments.admission import has_open_contexts, kernels_of
 from optimist.experiments.anomalies import acceptance, retracted_batch
@@ -39,6 +40,7 @@ START = "Index of the first sample in the generator's sequence; without it the s
 
 
 @router.put("/picks/{number}/batch/acceptance", tags=["acceptances"])
+@permits(ADMINISTER)
 async def accept_pick(
     name: Identifier, number: int, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
 ) -> AcceptReply:
@@ -51,6 +53,7 @@ async def accept_pick(
 
 
 @router.put("/generators/{generator:path}/batches/{position}/acceptance", tags=["acceptances"])
+@permits(ADMINISTER)
 async def accept_batch(
     name: Identifier,
     generator: str,
@@ -64,6 +67,7 @@ async def accept_batch(
 
 
 @router.put("/generators/{generator:path}/batches/acceptance", tags=["acceptances"])
+@permits(ADMINISTER)
 async def accept_generator(
     name: Identifier, generator: str, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
 ) -> AcceptReply:
@@ -96,6 +100,7 @@ async def accept(
 
 
 @router.delete("/picks/{number}/batch", tags=["retractions"])
+@permits(ADMINISTER)
 async def retract_pick(
     name: Identifier, number: int, context: ContextDep, caller: CallerDep, request: RetractionRequest | None = None
 ) -> RetractReply:
@@ -107,6 +112,7 @@ async def retract_pick(
 
 
 @router.delete("/generators/{generator:path}/batches/{position}", tags=["retractions"])
+@permits(ADMINISTER)
 async def retract_batch(
     name: Identifier,
     generator: str,
@@ -123,6 +129,7 @@ async def retract_batch(
 
 
 @router.delete("/generators/{generator:path}/batches", tags=["retractions"])
+@permits(ADMINISTER)
 async def retract_generator(
     name: Identifier,
     generator: str,
@@ -176,6 +183,7 @@ async def retract(
 
 
 @router.post("/generators", tags=["generators"])
+@permits(ADMINISTER)
 async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
     """Add a generator. If the experiment already has a generator of this name, nothing changes."""
     experiment = await context.experiment(name)
@@ -211,6 +219,7 @@ def _refusing(check: Callable[[int, int], None], *numbers: int) -> None:
 
 
 @router.post("/generators/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI, tags=["generators"])
+@permits(WORK)
 async def append(
     name: Identifier,
     generator: str,
@@ -244,6 +253,7 @@ async def append(
 
 # This route comes last because its path also matches all longer ones.
 @router.patch("/generators/{generator:path}", tags=["generators"])
+@permits(ADMINISTER)
 async def change_generator(name: Identifier, generator: str, change: GeneratorChange, context: ContextDep) -> Report:
     """Pause, resume or permanently retire a generator, or change its cost. At least one must remain active.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from optimist.api.middleware.keys import METRICS
+from optimist.api.middleware.permissions import MONITOR, PUBLIC, GuardedRoute, permits
 from optimist.api.problems import ApiError
 from optimist.api.redis_health import RedisHealth
 from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES, REDIS_SECONDS
@@ -17,7 +18,7 @@ from optimist.insight.shared import registry
 from optimist.settings import Settings
 from optimist.store import Store
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=GuardedRoute)
 
 PROBED = 1.0
 """Seconds for which the result of a probe of Redis is reused: anyone may request it, and a probe costs a write."""
@@ -57,7 +58,15 @@ class Liveness:
             raise ApiError(503, "redis-down", "Not alive", detail, action="retry")
 
 
+@router.get("/openapi.json", include_in_schema=False)
+@permits(PUBLIC)
+async def openapi(request: Request) -> dict[str, Any]:
+    """The description of the HTTP API."""
+    return request.app.openapi()
+
+
 @router.get("/healthz")
+@permits(PUBLIC)
 async def alive(request: Request) -> dict[str, str]:
     """Liveness: 200 while the process responds.
 
@@ -68,13 +77,15 @@ async def alive(request: Request) -> dict[str, str]:
 
 
 @router.get("/readyz")
+@permits(PUBLIC)
 async def ready(request: Request) -> dict[str, str]:
     """Readiness: 200 while Redis accepts writes and the scorer of this service is running; otherwise 503."""
     await request.app.state.readiness.check()
     return {"status": "ready"}
 
 
-@router.get(METRICS, response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@permits(MONITOR)
 async def metrics(request: Request) -> Response:
     """Prometheus metrics of the processes of this service. Requires a key of the namespace `default`, role viewer."""
     health = await request.app.state.context.store.health()

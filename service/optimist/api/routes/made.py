@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query
 
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep, metric_called, routing_table
+from optimist.api.middleware.permissions import READ, READ_SAMPLES, WORK, permits
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.report import has_other_costs
@@ -119,6 +120,7 @@ def missing(stored: ExperimentState, needed: int) -> str:
 
 
 @router.get("/mixture", tags=["experiments"])
+@permits(READ)
 async def get_mixture(
     name: Identifier,
     context: ContextDep,
@@ -157,6 +159,7 @@ async def get_mixture(
 
 
 @router.post("/blend", tags=["experiments"])
+@permits(WORK)
 async def blend(name: Identifier, request: BlendRequest, context: ContextDep) -> Blend:
     """How many of the next `size` samples to take from each generator, to serve users with the best mixture.
 
@@ -188,6 +191,7 @@ async def blend(name: Identifier, request: BlendRequest, context: ContextDep) ->
 
 
 @router.get("/routes", tags=["experiments"])
+@permits(READ)
 async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     """Which generator is the best one for which prompts, and what routing gains over the best single generator.
 
@@ -222,6 +226,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
 
 
 @router.get("/generators/{generator:path}/modes", tags=["generators"])
+@permits(READ_SAMPLES)
 async def get_modes(
     name: Identifier,
     generator: str,

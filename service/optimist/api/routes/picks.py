@@ -21,7 +21,8 @@ from optimist.api.bodies.asks import (
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
 from optimist.api.bodies.objects import run_in_thread
 from optimist.api.context import ContextDep, context_of
-from optimist.api.middleware.service import Straight
+from optimist.api.middleware.permissions import WORK, GuardedRoute, permits
+from optimist.api.middleware.service import RawRoute
 from optimist.api.problems import ApiError, invalid, problem_of
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.records import Batch, NotFound, StoreError
@@ -35,13 +36,14 @@ from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 # Ask and tell are asked for more than anything else: they do without dependencies, read what FastAPI would read
 # slowly, and answer as they stand.
 PICKS = "/v1/experiments/{name}/picks"
-router = APIRouter(prefix=PICKS, tags=["picks"])
+router = APIRouter(prefix=PICKS, tags=["picks"], route_class=GuardedRoute)
 
 INSTANCE = "The pick's `instance`: refuses it where the experiment was made again since"
 NONCE = "The pick's `nonce`: refuses it where the number stands for another pick by now"
 
 
 @router.post("", response_model=AskReply, openapi_extra=IN_OPENAPI)
+@permits(WORK)
 async def ask(http: Request, request: AskRequest | None = None) -> Response:  # FastAPI reads the signature only
     """The next picks, or the decision and no pick when the experiment has ended.
 
@@ -77,6 +79,7 @@ class TellParameters(BaseModel):
     response_model=TellReply,
     openapi_extra=ARRAYS_IN_OPENAPI | parameters_in_openapi(TellParameters, "name", "number"),
 )
+@permits(WORK)
 async def tell(request: Request) -> Response:
     """Settle a pick with the features or class probabilities of its samples; with prompts, ids and records, if any.
 
@@ -122,6 +125,7 @@ class TellAllParameters(BaseModel):
     response_model=TellAllReply,
     openapi_extra=TENSORS_IN_OPENAPI | parameters_in_openapi(TellAllParameters, "name"),
 )
+@permits(WORK)
 async def tell_all(request: Request) -> Response:
     """Settle several picks with a body of safetensors for each, one after another, as by a tell of each.
 
@@ -160,7 +164,7 @@ async def tell_all(request: Request) -> Response:
     return _answer(TellAllReply(replies=replies, problems=problems))
 
 
-straight = [Straight(f"{PICKS}/{{number}}/batch", tell), Straight(f"{PICKS}/batches", tell_all), Straight(PICKS, ask)]
+raw = [RawRoute(f"{PICKS}/{{number}}/batch", tell), RawRoute(f"{PICKS}/batches", tell_all), RawRoute(PICKS, ask)]
 """The busiest one first, because every request is matched against them."""
 
 
@@ -200,6 +204,7 @@ def _answer(reply: AskReply | TellReply | TellAllReply) -> Response:
 
 
 @router.delete("/{number}", status_code=204)
+@permits(WORK)
 async def give_up(
     name: Identifier,
     number: int,

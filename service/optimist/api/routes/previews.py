@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from optimist.api.bodies.objects import LARGE, LongRoute, run_in_thread
 from optimist.api.context import ContextDep
+from optimist.api.middleware.permissions import READ_SAMPLES, WORK, permits
 from optimist.api.pages import Body, respond
 from optimist.api.problems import invalid
 from optimist.api.routes.picks import INSTANCE, NONCE
@@ -151,6 +152,7 @@ def measured(name: str, body: bytes) -> tuple[PreviewKind, int, int]:
 
 
 @router.put("/picks/{number}/previews")
+@permits(WORK)
 async def put_previews(
     name: Identifier,
     number: int,
@@ -182,6 +184,7 @@ async def put_previews(
 
 
 @router.get("/previews", response_model=Previews)
+@permits(READ_SAMPLES)
 async def get_previews(
     name: Identifier,
     context: ContextDep,
@@ -229,6 +232,7 @@ def _listed(generator: str, one: StoredPreview, about: dict[str, Any]) -> Previe
         }
     },
 )
+@permits(READ_SAMPLES)
 async def get_preview(
     name: Identifier,
     id: Annotated[str, Path(pattern=r"^\d{1,4}-\d{1,15}-\d{1,10}$")],

@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from optimist.api.bodies.objects import run_in_thread
 from optimist.api.context import ContextDep
+from optimist.api.middleware.permissions import READ_SAMPLES, GuardedRoute, permits
 from optimist.api.pages import count_answer
 from optimist.records import LogEntry, LogGap, Runs, Unavailable
 from optimist_client import tensors
@@ -22,7 +23,7 @@ MOST = 256
 _BYTES = 4 * 2**20
 """Bytes of the log from which on a page has no further batches."""
 JSON_LINES = "application/jsonl"
-router = APIRouter(prefix="/v1/experiments/{name}", tags=["generators"])
+router = APIRouter(prefix="/v1/experiments/{name}", tags=["generators"], route_class=GuardedRoute)
 
 
 @router.get(
@@ -38,6 +39,7 @@ router = APIRouter(prefix="/v1/experiments/{name}", tags=["generators"])
         }
     },
 )
+@permits(READ_SAMPLES)
 async def get_records(
     name: Identifier,
     generator: str,
@@ -66,7 +68,7 @@ async def get_records(
     count_answer(http, text)
     more = entries and entries[-1].seq < state.seq
     headers = {"link": f'<?after={entries[-1].seq}&batches={batches}>; rel="next"'} if more else {}
-    return Response(text, media_type=JSON_LINES, headers=headers | {"cache-control": "private, no-cache"})
+    return Response(text, media_type=JSON_LINES, headers=headers)
 
 
 def _lines(generator: str, entries: Sequence[LogEntry]) -> str:

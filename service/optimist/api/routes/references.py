@@ -22,6 +22,7 @@ from optimist.api.context import Context, ContextDep, SettingsDep, StoreDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.keys import Caller
 from optimist.api.middleware.limits import SMALL, Share
+from optimist.api.middleware.permissions import ADMINISTER, READ, permits
 from optimist.api.pages import STEP, CursorQuery, LimitQuery, page_of, place_of
 from optimist.api.problems import ApiError, invalid
 from optimist.api.references import (
@@ -66,6 +67,7 @@ class ReferenceQuery(BaseModel):
 
 
 @router.post("", openapi_extra=ARRAYS_IN_OPENAPI)
+@permits(ADMINISTER)
 async def create_reference(
     request: Request,
     context: ContextDep,
@@ -117,6 +119,7 @@ async def create_reference(
 
 
 @router.get("")
+@permits(READ)
 async def list_references(store: StoreDep, limit: LimitQuery = STEP, cursor: CursorQuery = None) -> ReferencePage:
     """References, newest first; one that is there all the while is in exactly one of the pages."""
     places = await store.references.newest(place_of(cursor))
@@ -125,12 +128,14 @@ async def list_references(store: StoreDep, limit: LimitQuery = STEP, cursor: Cur
 
 
 @router.get("/{name}")
+@permits(READ)
 async def get_reference(name: Identifier, store: StoreDep) -> ReferenceInfo:
     """One reference: its dimension, number of samples, embedding, size and digest."""
     return await stored_reference(store, name)
 
 
 @router.post("/{name}/uploads")
+@permits(ADMINISTER)
 async def begin_upload(
     name: Identifier, wanted: UploadRequest, context: ContextDep, store: StoreDep, caller: CallerDep
 ) -> UploadState:
@@ -171,6 +176,7 @@ async def begin_upload(
 
 
 @router.put("/{name}/uploads/{digest}/{piece}", status_code=204, openapi_extra=ARRAYS_IN_OPENAPI)
+@permits(ADMINISTER)
 async def put_piece(
     request: Request,
     name: Identifier,
@@ -194,6 +200,7 @@ async def put_piece(
 
 
 @router.delete("/{name}/uploads/{digest}", status_code=204)
+@permits(ADMINISTER)
 async def delete_upload(name: Identifier, digest: Digest, store: StoreDep, caller: CallerDep) -> None:
     """Delete an unfinished upload with the pieces that were sent. Deleting it again succeeds."""
     await store.references.uploads.drop(name, digest)
@@ -201,6 +208,7 @@ async def delete_upload(name: Identifier, digest: Digest, store: StoreDep, calle
 
 
 @router.post("/{name}/uploads/{digest}")
+@permits(ADMINISTER)
 async def complete_upload(
     request: Request, name: Identifier, digest: Digest, context: ContextDep, store: StoreDep, caller: CallerDep
 ) -> ReferenceInfo:

@@ -5,63 +5,68 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import ContextDep
+from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
-from optimist.api.middleware.keys import Caller, KeyRecord, make_key
+from optimist.api.middleware.keys import ShareRecord, make_share
+from optimist.api.middleware.permissions import ADMINISTER, permits
 from optimist.records import NotFound
 from optimist_client.models import Identifier, Share, ShareRequest, Shares
 
 router = APIRouter(prefix="/v1/experiments/{name}/shares", tags=["access"], route_class=ModelRoute)
 
+MAX_SHARES = 100
+"""Live shares of an experiment: every request by a share reads them."""
+
 
 @router.post("")
+@permits(ADMINISTER)
 async def share(name: Identifier, context: ContextDep, caller: CallerDep, request: ShareRequest) -> Share:
     """Make a key that lets others look at this experiment alone, until it expires or is revoked.
 
-    It is good for no longer than the caller's own key: where that is revoked or expires, the share ends, too.
+    It ends with the experiment, and with the caller's own key. An experiment has at most 100 shares: 422 beyond.
     """
-    await context.experiment(name)
-    id_, key, record = make_key(
-        "viewer",
+    experiment = await context.experiment(name)
+    await _live(context, name)
+    key, record = make_share(
         caller.namespace,
-        (name,),
+        name,
         request.note,
         lasts=request.seconds,
         previews=request.previews,
         maker=caller.key,
     )
-    await context.store.access_keys.put(id_, record.model_dump_json())
-    return _share(id_, record, key)
+    await context.store.put_share(
+        name, experiment.instance, key.id, record.model_dump_json(), request.seconds, MAX_SHARES
+    )
+    return _share(key.id, record, str(key))
 
 
 @router.get("")
-async def get_shares(name: Identifier, context: ContextDep, caller: CallerDep) -> Shares:
+@permits(ADMINISTER)
+async def get_shares(name: Identifier, context: ContextDep) -> Shares:
     """The shares of this experiment that have not expired, without their keys, the newest first."""
     await context.experiment(name)
-    found = [_share(id_, record) for id_, record in (await _shared(context, caller, name)).items()]
-    return Shares(shares=sorted(found, key=lambda one: -one.created))
+    shares = [_share(id_, record) for id_, record in (await _live(context, name)).items()]
+    return Shares(shares=sorted(shares, key=lambda share: -share.created))
 
 
 @router.delete("/{id}", status_code=204)
-async def revoke_share(name: Identifier, id: str, context: ContextDep, caller: CallerDep) -> None:
-    """Revoke a share: its key is refused within five seconds. Answers 404 for another id."""
-    if id not in await _shared(context, caller, name):
+@permits(ADMINISTER)
+async def revoke_share(name: Identifier, id: str, context: ContextDep) -> None:
+    """Revoke a share: its key is refused from now on. Answers 404 for another id."""
+    if not await context.store.remove_shares(name, [id]):
         raise NotFound(f"experiment {name!r} has no share {id!r}")
-    await context.store.access_keys.remove(id)
 
 
-async def _shared(context: ContextDep, caller: Caller, name: str) -> dict[str, KeyRecord]:
-    known = {id_: KeyRecord.model_validate_json(text) for id_, text in (await context.store.access_keys.all()).items()}
-    return {
-        id_: record
-        for id_, record in known.items()
-        if record.maker is not None
-        and (record.namespace, record.experiments) == (caller.namespace, (name,))
-        and not record.has_expired
-    }
+async def _live(context: Context, name: str) -> dict[str, ShareRecord]:
+    """The shares that have not expired, by id. Those that have are removed."""
+    records = {id_: ShareRecord.model_validate_json(text) for id_, text in (await context.store.shares(name)).items()}
+    if expired := [id_ for id_, record in records.items() if record.has_expired]:
+        await context.store.remove_shares(name, expired)
+    return {id_: record for id_, record in records.items() if id_ not in expired}
 
 
-def _share(id_: str, record: KeyRecord, key: str | None = None) -> Share:
+def _share(id_: str, record: ShareRecord, key: str | None = None) -> Share:
     assert record.expires is not None
     return Share(
         id=id_, key=key, created=record.created, expires=record.expires, previews=record.previews, note=record.note
