@@ -68,6 +68,23 @@ def test_a_shared_link_shows_one_experiment_without_controls(browser: Browser, t
         expect(page.get_by_role("heading", name="Samples")).to_have_count(0)
         page.get_by_role("link", name="← Experiments").click()
         expect(page.locator(".line")).to_have_count(1)
+        # The link asks before it takes the place of a key that somebody has signed in with.
+        shared = link.input_value()
+        other = admin.context.new_page()
+        for choice, role in (("Stay signed in", "admin"), ("Use the link's key", "viewer")):
+            other.goto("about:blank")
+            other.goto(shared)
+            expect(other.get_by_text("You are signed in as admin, default.")).to_be_visible()
+            assert serious_violations_of_both_schemes(other, axe) == []
+            other.get_by_role("button", name=choice).click()
+            expect(other.locator("#who")).to_contain_text(f"Signed in as {role}, default")
+            expect(other.get_by_role("heading", name="shared")).to_be_visible()
+        other.context.clear_cookies()
+        other.goto("/")
+        other.get_by_label("Access key").fill(key)
+        other.keyboard.press("Enter")
+        expect(other.locator("#who")).to_contain_text("Signed in as admin, default")
+        other.close()
         admin.get_by_role("button", name="Revoke").click()
         expect(admin.locator(".shares li")).to_have_count(0)
         page.get_by_role("button", name="sign out").click()
