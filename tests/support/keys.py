@@ -27,16 +27,16 @@ def optimist_keys(*arguments: str) -> Result:
 
 def new_key(place: Path | str, role: Role, namespace: str = "default", *experiments: str) -> str:
     """A key for the service that runs on this directory, or on the Redis of this URL."""
-    key, record = make_key(role, namespace, experiments)
+    id_, key, record = make_key(role, namespace, experiments)
 
     async def put() -> None:
         url = place if isinstance(place, str) else running_url(place)
         assert url is not None
         async with open_store(url) as store:
-            assert await store.access_keys.put(key.id, record.model_dump_json())
+            assert await store.access_keys.put(id_, record.model_dump_json())
 
     asyncio.run(put())
-    return str(key)
+    return key
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -58,13 +58,13 @@ def create(
 
         lasts = None if expires is None else seconds_of(expires)
         known = typer.get_text_stream("stdin").read().strip() if given else None
-        key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, known=known)
+        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, known=known)
 
         async def put(keys: AccessKeys) -> None:
-            await keys.put(key.id, record.model_dump_json())
+            await keys.put(id_, record.model_dump_json())
 
         _with_keys(put, data_dir, redis_url)
-    typer.echo(str(key))
+    typer.echo(key)
 
 
 @app.command("list")

@@ -117,8 +117,8 @@ def make_key(
     *,
     lasts: float | None = None,
     known: str | None = None,
-) -> tuple[KeyText, KeyRecord]:
-    """A new key and its record. Raises FixError for an invalid name or known key.
+) -> tuple[str, str, KeyRecord]:
+    """The id of a new key, the key itself, and its record. Raises FixError for an invalid name or known key.
 
     lasts: seconds until it expires. known: a key that another service made, instead of a new one.
     """
@@ -135,16 +135,23 @@ def make_key(
         created=now,
         expires=None if lasts is None else now + lasts,
     )
-    return key, record
+    return key.id, str(key), record
 
 
 def make_share(
     namespace: str, experiment: str, note: str, *, lasts: float, previews: bool, maker: str
-) -> tuple[KeyText, ShareRecord]:
-    """A new share of an experiment and its record; the arguments are those of `make_key` and of the record."""
+) -> tuple[str, str, ShareRecord]:
+    """The id of a new share of an experiment, its key, and its record.
+
+    lasts: seconds until it expires. The other arguments are fields of the record.
+    """
     key, now = KeyText(*_random(), namespace, experiment), time.time()
     digest = _digest(key.secret)
-    return key, ShareRecord(digest=digest, note=note, created=now, expires=now + lasts, previews=previews, maker=maker)
+    return (
+        key.id,
+        str(key),
+        ShareRecord(digest=digest, note=note, created=now, expires=now + lasts, previews=previews, maker=maker),
+    )
 
 
 def split_key(key: str) -> KeyText | None:

@@ -27,7 +27,7 @@ async def share(name: Identifier, context: ContextDep, caller: CallerDep, reques
     """
     experiment = await context.experiment(name)
     await _live(context, name)
-    key, record = make_share(
+    id_, key, record = make_share(
         caller.namespace,
         name,
         request.note,
@@ -35,10 +35,8 @@ async def share(name: Identifier, context: ContextDep, caller: CallerDep, reques
         previews=request.previews,
         maker=caller.key,
     )
-    await context.store.put_share(
-        name, experiment.instance, key.id, record.model_dump_json(), request.seconds, MAX_SHARES
-    )
-    return _share(key.id, record, str(key))
+    await context.store.put_share(name, experiment.instance, id_, record.model_dump_json(), request.seconds, MAX_SHARES)
+    return _share(id_, record, key)
 
 
 @router.get("")
