@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -114,3 +116,15 @@ def digits_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathF
     cache = getattr(pytestconfig, "cache", None)  # absent with -p no:cacheprovider
     place = place_of_all_workers(tmp_path_factory) if cache is None else cache.mkdir("digits")
     return made_once(place / hashlib.sha256(code).hexdigest()[:16], lambda folder: world.load(folder, progress=False))
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1, signed by itself, and its key."""
+    openssl = shutil.which("openssl") or pytest.skip("no openssl here to make a certificate with")
+    directory = tmp_path_factory.mktemp("certificate")
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=optimist"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(command, capture_output=True, check=True)
+    return certificate, key

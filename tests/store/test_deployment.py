@@ -3,8 +3,6 @@
 import asyncio
 import logging
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,18 +154,6 @@ def test_no_command_starts_on_a_server_that_evicts(settings: Server, role: list[
     done = invoked(*role, f"--redis-url={settings.url}", code=1)
     assert "Set maxmemory-policy noeviction" in done.stderr
     assert isinstance(done.exception, SystemExit), "no traceback"
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of 127.0.0.1, signed by itself, and its key."""
-    openssl = shutil.which("openssl") or pytest.skip("no openssl here to make a certificate with")
-    directory = tmp_path_factory.mktemp("certificate")
-    certificate, key = directory / "certificate.pem", directory / "key.pem"
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=optimist"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
-    subprocess.run(command, capture_output=True, check=True)
-    return certificate, key
 
 
 @pytest.mark.parametrize("scheme", ["rediss", "rediss+cluster"])

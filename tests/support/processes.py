@@ -7,6 +7,7 @@ import http.client
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -196,14 +197,18 @@ def scraped(url: str) -> Callable[..., float]:
 
 
 @contextmanager
-def answered_by(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """URL of a server in this process whose every request a handler answers."""
+def answered_by(handler: type[BaseHTTPRequestHandler], certificate: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """URL of a server in this process whose every request a handler answers; over TLS with a certificate."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"http{'s' * (certificate is not None)}://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

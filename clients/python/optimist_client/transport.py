@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -16,6 +17,8 @@ from optimist_client.errors import BEING_MADE, BusyError, FixError, OptimistErro
 _BUSY = frozenset({429, 502, 503, 504, 507})
 _ELSEWHERE = frozenset({502, 503, 504})
 """The busy responses that may be those of one replica alone."""
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
+"""What OpenSSL says where the first bytes of an answer are none of TLS; newer versions say the second one."""
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 Loop = Callable[[], Coroutine[Any, Any, None]]
@@ -110,7 +113,8 @@ class Transport(ABC, Generic[Http]):
     ) -> httpx.Response:
         """Send until the service replies and is not busy.
 
-        Raises `UnreachableError` or `BusyError` after `patience` seconds, but not before every replica was tried.
+        Raises `UnreachableError` or `BusyError` after `patience` seconds, but not before every replica was tried;
+        FixError at once for what no repetition can mend.
         """
         patience = self._patience if patience is None else patience
         deadline = time.monotonic() + patience
@@ -121,8 +125,12 @@ class Transport(ABC, Generic[Http]):
             wait = min(5.0, 0.05 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
             try:
                 reply = await send()
+            except httpx.LocalProtocolError as error:
+                raise FixError(f"the request cannot be sent: {_masked(str(error), error.request)}") from None
             except httpx.TransportError as error:
-                kind, failure = UnreachableError, f"{type(error).__name__}: {error}"
+                if reason := _lasting(error, self._urls[at]):
+                    raise FixError(reason) from None
+                kind, failure = UnreachableError, f"{type(error).__name__}: {_masked(str(error), error.request)}"
             except httpx.InvalidURL as error:
                 raise FixError(f"the service's URL is not valid: {error}") from None
             except RuntimeError:
@@ -202,10 +210,31 @@ def _refusal(reply: httpx.Response) -> OptimistError:
     try:
         problem = Problem.model_validate_json(reply.content)
     except ValidationError:
+        detail = _masked(reply.text, reply.request)[:500]
         problem = Problem(
-            type="about:blank", title=f"HTTP {reply.status_code}", status=reply.status_code, detail=reply.text[:500]
+            type="about:blank", title=f"HTTP {reply.status_code}", status=reply.status_code, detail=detail
         )
     return from_problem(problem)
+
+
+def _masked(text: str, request: httpx.Request) -> str:
+    """The text without the access key that was sent: what answers at a wrong URL may send it back."""
+    key = request.headers.get("authorization", "").removeprefix("Bearer ")
+    return text.replace(key, "…") if key else text
+
+
+def _lasting(error: BaseException | None, url: str) -> str | None:
+    """Why no connection to this URL can be made, if waiting does not help."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate of {url} cannot be trusted: {error.verify_message}. If an authority of your own "
+                "signed it, set SSL_CERT_FILE to a file (PEM) with the certificate of that authority"
+            )
+        if isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
+            return f"the service speaks http there: use http{url[len('https') :]}"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _seconds(retry_after: str | None) -> float:
