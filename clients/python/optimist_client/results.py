@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -145,10 +146,16 @@ class ResultOperations:
 
         The experiment continues meanwhile. Open picks are not exported. Raises `StopError` if its data is damaged.
         """
-        # Write a temporary file next to it, so that an existing file is replaced only when the new one is complete.
-        part = Path(path).with_name(f".{Path(path).name}-{uuid.uuid4().hex}")
-        try:
+        with replaced(Path(path)) as part:
             await self._transport.download(f"/v1/experiments/{self.name}/export", part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced(path: Path) -> Generator[Path]:
+    """A temporary file next to a file, which it replaces once it was written without an error."""
+    part = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ import typer
 
 from optimist import __version__
 from optimist.commands import (
+    backup,
     bandwidth,
     browse,
     compare,
@@ -66,7 +67,7 @@ for name, command in {
     "delete": experiments.delete,
     "export": experiments.export_experiment,
     "import": experiments.import_experiment,
-    "backup": experiments.backup,
+    "backup": backup.backup,
     "records": experiments.records,
     "anomalies": experiments.anomalies,
     "retract": experiments.retract,

@@ -1,4 +1,4 @@
-"""`optimist export`, `import`, `backup`, `annotate`, `delete`, `anomalies`, `retract`, `accept`."""
+"""`optimist export`, `import`, `annotate`, `delete`, `anomalies`, `retract`, `accept`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from optimist.commands.shared import AsJson, ExperimentName, Url, console, print_table, service
-from optimist_client import NotFoundError
+from optimist.commands.shared import AsJson, ExperimentName, Url, print_table, service
 
 
 def export_experiment(
@@ -40,31 +39,6 @@ def import_experiment(
         experiment = optimist.import_experiment(file, name)
         report = experiment.report()
     typer.echo(f"{experiment.name}: {report.samples:,} samples, {report.state}")
-
-
-def backup(
-    folder: Annotated[Path, typer.Argument(help="The folder of the files; it is made if it is not there.")],
-    tag: Annotated[str | None, typer.Option(help="Only experiments with this tag.")] = None,
-    url: Url = "http://127.0.0.1:8000",
-) -> None:
-    """Export every experiment to a file NAME.zip of FOLDER, which `optimist import` reads.
-
-    The service must be running, and the experiments continue meanwhile. A file that is there is replaced once the new
-    one is complete.
-    """
-    with service(url) as optimist:
-        folder.mkdir(parents=True, exist_ok=True)
-        names = [one.name for one in optimist.list_experiments(tag=tag)]
-        if not names:
-            console.print(f"no experiment{'' if tag is None else f' has the tag {tag!r}'}", markup=False)
-        for name in names:
-            file = folder / f"{name}.zip"
-            try:
-                optimist.experiment(name).export(file)
-            except NotFoundError:
-                console.print(f"{name}: deleted meanwhile", markup=False)
-            else:
-                typer.echo(f"{name}: {file.stat().st_size:,} bytes in {file}")
 
 
 def records(

@@ -9,23 +9,20 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
-from optimist.commands.shared import AsJson, RedisUrl, extras, format_errors, print_table, settings_of
+from optimist.commands.shared import AsJson, DataDir, RedisUrl, extras, format_errors, print_table, redis_of
 from optimist_client.errors import FixError
 from optimist_client.models import Role
 
 Result = TypeVar("Result")
 
 app = typer.Typer(no_args_is_help=True, help="Access keys: create, list, revoke.")
-
-DataDir = Annotated[Path | None, typer.Option(help="Data directory of the service, which may be running or not.")]
 
 
 @app.command()
@@ -140,19 +137,5 @@ def _with_keys(action: Callable[..., Awaitable[Result]], data_dir: Path | None, 
         async with open_store(url) as store:
             return await action(store.access_keys)
 
-    with _redis(data_dir, redis_url) as url:
+    with redis_of(data_dir, redis_url) as url:
         return asyncio.run(run(url))
-
-
-@contextmanager
-def _redis(data_dir: Path | None, redis_url: str | None) -> Generator[str]:
-    """The URL of the Redis to use: the given one, that of a running service, or an embedded one started here."""
-    from optimist.store import running_url, start_embedded
-
-    settings = settings_of(data_dir=data_dir, redis_url=redis_url)
-    url = settings.redis_url or running_url(settings.data_dir)
-    if url is not None:
-        yield url
-        return
-    with start_embedded(settings.data_dir) as embedded:
-        yield embedded.url

@@ -54,6 +54,8 @@ RedisUrl = Annotated[
     ),
 ]
 
+DataDir = Annotated[Path | None, typer.Option(help="Data directory of the service, which may be running or not.")]
+
 
 if TYPE_CHECKING:
     MetricName = str
@@ -169,6 +171,25 @@ def format_errors(*kinds: type[Exception]) -> Generator[None]:
             said = f"{error.filename}: {error.strerror}"
         console.print(Text(said, "red"), soft_wrap=True)
         raise typer.Exit(1) from None
+
+
+@contextmanager
+def redis_of(data_dir: Path | None, redis_url: str | None, *, reads: bool = False) -> Generator[str]:
+    """The URL of the Redis to use: the given one, that of a running service, or an embedded one started here.
+
+    reads: whether only what is there is wanted; raises FixError then where there is no data directory.
+    """
+    from optimist.store import running_url, start_embedded
+
+    settings = settings_of(data_dir=data_dir, redis_url=redis_url)
+    url = settings.redis_url or running_url(settings.data_dir)
+    if url is not None:
+        yield url
+        return
+    if reads and not settings.data_dir.is_dir():
+        raise FixError(f"no data directory {settings.data_dir}: expected --data-dir, --redis-url or --url")
+    with start_embedded(settings.data_dir) as embedded:
+        yield embedded.url
 
 
 @contextmanager

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from redis import Redis
 
+from optimist.store import running_url
 from optimist_client import NotFoundError, Optimist
 from tests.support.commands import invoked
-from tests.support.processes import Service
+from tests.support.keys import new_key
+from tests.support.processes import Service, scored
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80"}
 LONG = "a-generator-with-a-name-that-is-longer-than-half-of-a-line-of-a-terminal"
@@ -104,3 +107,69 @@ def test_all_are_backed_up_and_come_back(service: Service, client: Optimist, mad
     assert client.experiment(made).report().standings == report.standings
     (tmp_path / "file").write_text("")
     assert "file" in run(service, "backup", tmp_path / "file", code=1)
+
+
+def admin(service: Service, namespace: str) -> Optimist:
+    return Optimist(service.url, api_key=new_key(service.directory, "admin", namespace))
+
+
+def test_every_namespace_is_backed_up_and_comes_back(service: Service, name: str, tmp_path: Path):
+    """Of two teams, whose experiments and references have the same names and other contents."""
+    teams, folder = [f"{name}-{team}" for team in ("red", "blue")], tmp_path / "backup"
+    reports = {}
+    for shift, team in enumerate(teams):
+        with admin(service, team) as client:
+            experiment = client.create_experiment(name, ["a", "b"], reference=(np.full(2, shift), np.eye(2)), budget=40)
+            for pick in experiment.picks():
+                rows = np.random.default_rng(pick.seed).standard_normal((pick.size, 2))
+                pick.tell(rows * (1.0 + (pick.generator == "b")))
+            reports[team] = scored(experiment)
+    data_dir = f"--data-dir={service.directory}"
+    said = invoked("backup", folder, data_dir, code=0).output
+    for team in teams:
+        assert f"{team}/{name}: " in said
+    assert {path.parent.name for path in folder.glob(f"*/{name}.zip")} == {*teams}
+    assert not [*folder.rglob(".*")]
+    invoked("backup", tmp_path / "one", data_dir, "--namespace", teams[0], code=0)
+    assert [path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.zip")] == [
+        Path(teams[0], f"{name}.zip")
+    ]
+    for team in teams:
+        with admin(service, team) as client:
+            client.delete_experiment(name)
+            key = new_key(service.directory, "admin", team)
+            run(service, "import", folder / team / f"{name}.zip", env={"OPTIMIST_API_KEY": key})
+            assert scored(client.experiment(name)).standings == reports[team].standings
+
+
+def test_a_backup_of_nothing_fails_and_says_why(service: Service, made: str, tmp_path: Path):
+    """With the key of a namespace without experiments, of a tag or namespace that is not there, and of no Redis."""
+    key = new_key(service.directory, "admin", "nobody-is-here")
+    said = run(service, "backup", tmp_path, env={"OPTIMIST_API_KEY": key}, code=1)
+    assert "nothing was saved: this key sees no experiment: a key sees one namespace" in said
+    assert "--data-dir or --redis-url saves all" in said
+    data_dir = f"--data-dir={service.directory}"
+    tagged = invoked("backup", tmp_path, data_dir, "--tag", "of nobody", code=1).output
+    assert "nothing was saved: Redis has no experiment with the tag 'of nobody'" in tagged
+    empty = invoked("backup", tmp_path, data_dir, "--namespace", "nobody-is-here", code=1).output
+    assert "nothing was saved: the namespace 'nobody-is-here' has no experiment" in empty
+    missing = invoked("backup", tmp_path, f"--data-dir={tmp_path / 'nothing'}", code=1).output
+    assert "nothing: expected --data-dir, --redis-url or --url" in missing
+    assert not (tmp_path / "nothing").exists()
+    both = run(service, "backup", tmp_path, data_dir, code=2)
+    assert "expected --url alone" in both
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_cannot_be_saved_is_said_and_the_rest_is_saved(
+    service: Service, client: Optimist, name: str, tmp_path: Path
+):
+    for which in ("damaged", "sound"):
+        client.create_experiment(f"{name}-{which}", ["a"], metric="is", dimension=3, tags=[name])
+    with Redis.from_url(running_url(service.directory) or "") as redis:
+        redis.set(f"optimist:{{{name}-damaged}}:config", "{}")
+        done = invoked("backup", tmp_path, f"--data-dir={service.directory}", code=1)
+        assert f"{name}-damaged: not saved" in done.output
+        assert re.search(r"1 of \d+ experiments were not saved", done.output)
+        assert (tmp_path / "default" / f"{name}-sound.zip").exists()
+        redis.delete(f"optimist:{{{name}-damaged}}:config")
