@@ -51,6 +51,9 @@ BODY_BYTES = Gauge("optimist_body_bytes", "Bytes of request bodies in memory.")
 REDIS_SECONDS = Measured("optimist_redis_latency_seconds", "Latency of the last ping of Redis in seconds.")
 REDIS_BYTES = Measured("optimist_redis_memory_bytes", "Memory used by Redis in bytes; 0: unknown.")
 REDIS_LIMIT_BYTES = Measured("optimist_redis_memory_limit_bytes", "Redis' maxmemory in bytes; 0: no limit.")
+REDIS_UNSERVED = Measured(
+    "optimist_redis_unserved_slots", "Slots of a Redis Cluster that no node accepted writes for when last probed."
+)
 
 SCORER_RESTARTS = Counter(
     "optimist_scorer_restarts", "Number of times that the scorer of this service died and was restarted."

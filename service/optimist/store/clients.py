@@ -8,6 +8,7 @@ notices it drops at once what it holds in memory.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 import re
@@ -28,6 +29,12 @@ from redis.exceptions import RedisError, ResponseError
 
 from optimist.records import Unavailable
 
+SLOTS = 2**14
+"""Slots of a Redis Cluster."""
+PROBE_SECONDS = 2.0
+"""Within which each master must accept a write: less than the five that Kubernetes waits for `/readyz`."""
+PROBE_LASTS = 60
+"""Seconds until what a probe wrote expires, so that a service that is gone leaves nothing behind."""
 LARGE = 2**16
 """A larger argument (bytes) is sent by itself instead of being copied into its command."""
 _PASSING = (
@@ -226,6 +233,32 @@ class Cluster(RedisCluster):
                 return await super(Cluster, self).execute_command(*args, **options)
 
         return await self._attempts.call_with_retry(attempt, _go_on)
+
+    async def unserved(self, key: str) -> list[int]:
+        """The slots that no node accepts a write for, ascending. It writes a key "<key>:<number>" to each master.
+
+        Raises ConnectionError if no node answers.
+        """
+        await self.initialize()
+        left = {slot: nodes[0].name for slot, nodes in self.nodes_manager.slots_cache.items()}
+        masters, written = set(left.values()), dict[str, str]()
+        for number in itertools.count() if masters else ():
+            written.setdefault(left.get(self.keyslot(f"{key}:{number}"), ""), f"{key}:{number}")
+            if masters <= written.keys():
+                break
+        accept = await asyncio.gather(*(self._accepts(written[name]) for name in masters))
+        served = {name for name, accepts in zip(masters, accept, strict=True) if accepts}
+        return [slot for slot in range(SLOTS) if left.get(slot) not in served]
+
+    async def _accepts(self, key: str) -> bool:
+        """Whether a write of this key is accepted in time."""
+        try:
+            with reaching_redis():
+                async with asyncio.timeout(PROBE_SECONDS):
+                    await self.execute_command("SET", key, "1", "EX", PROBE_LASTS)
+        except (Unavailable, TimeoutError):
+            return False
+        return True
 
     def pipeline(self, transaction: bool | None = None, shard_hint: None = None) -> ClusterPipeline:
         """A pipeline whose `execute` raises TimeoutError when all connections stay in use."""

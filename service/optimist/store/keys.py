@@ -78,7 +78,7 @@ EXPERIMENT_PARTS = (
 KEYS = "optimist:keys"
 """Hash: id of an access key → its record, JSON with the digest of its secret."""
 PROBE = "optimist:probe"
-"""String that expires: written to see whether Redis takes writes."""
+"""String that expires: written to see whether Redis takes writes; "<this>:<number>" for each master of a cluster."""
 
 DEFAULT_NAMESPACE = "default"
 """Its names stand in keys as they are; those of any other namespace as "<namespace>/<name>"."""

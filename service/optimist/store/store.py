@@ -10,11 +10,11 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
-from optimist.records import CannotStart
+from optimist.records import CannotStart, Unavailable
 from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.artefacts import Artefacts
-from optimist.store.clients import Cluster, ServerIdentity, reaching_redis
+from optimist.store.clients import PROBE_LASTS, SLOTS, Cluster, ServerIdentity, reaching_redis
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
@@ -174,10 +174,21 @@ class Store(
         """Return when Redis answers."""
         await self._commands.call("PING")
 
-    async def probe(self) -> None:
-        """Return when Redis has accepted a write: a full server, or a new replica, still answers pings."""
-        # It expires, so that a service that is gone leaves nothing behind.
-        await self._commands.call("SET", PROBE, "1", "EX", 60)
+    async def probe(self) -> list[int]:
+        """The slots of a cluster that no node accepts writes for; of a single server none.
+
+        A write, because a full server, or a new replica, still answers pings. Raises Unavailable if nothing accepts
+        writes.
+        """
+        redis = self._commands.redis
+        if not isinstance(redis, Cluster):
+            await self._commands.call("SET", PROBE, "1", "EX", PROBE_LASTS)
+            return []
+        with reaching_redis():
+            unserved = await redis.unserved(PROBE)
+        if len(unserved) == SLOTS:
+            raise Unavailable("no node of the Redis Cluster accepts writes now")
+        return unserved
 
     async def health(self) -> Health:
         """The latency of Redis, and how full it is; its memory is unknown where Redis does not say, as in a cluster."""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
 
 from optimist.api.middleware.permissions import MONITOR, PUBLIC, GuardedRoute, permits
 from optimist.api.problems import ApiError
 from optimist.api.redis_health import RedisHealth
-from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES, REDIS_SECONDS
+from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES, REDIS_SECONDS, REDIS_UNSERVED
 from optimist.insight.shared import registry
 from optimist.settings import Settings
 from optimist.store import Store
 
 router = APIRouter(tags=["health"], route_class=GuardedRoute)
+logger = logging.getLogger(__name__)
 
 PROBED = 1.0
 """Seconds for which the result of a probe of Redis is reused: anyone may request it, and a probe costs a write."""
@@ -31,14 +34,30 @@ class Readiness:
         self._scorer_at_work = scorer_at_work
         self._store = store
         self._probed_at = -PROBED
+        self._unserved: list[int] = []
 
-    async def check(self) -> None:
-        """Raise `Unavailable` or `ApiError` 503 if the service cannot serve."""
+    async def check(self) -> list[str]:
+        """The ranges of a cluster's slots whose experiments cannot be served, as "0-5460"; a single Redis has none.
+
+        While others are served, this service is ready: no other one could serve more. Raises `Unavailable` or
+        `ApiError` 503 if it cannot serve.
+        """
         if self._scorer_at_work is not None and not self._scorer_at_work():
             raise ApiError(503, "no-scorer", "Not ready", "the scorer of this service is not running", action="retry")
         if time.monotonic() - self._probed_at >= PROBED:
-            await self._store.probe()
+            before, self._unserved = self._unserved, await self._store.probe()
             self._probed_at = time.monotonic()
+            REDIS_UNSERVED.set(len(self._unserved))
+            if self._unserved != before:
+                slots = ", ".join(_ranges(self._unserved)) or "none any more"
+                logger.warning("slots of the Redis Cluster that no node accepts writes for: %s", slots)
+        return _ranges(self._unserved)
+
+
+def _ranges(slots: Sequence[int]) -> list[str]:
+    """Ascending slots as ranges."""
+    firsts, lasts = (sorted({*slots} - {slot + step for slot in slots}) for step in (1, -1))
+    return [f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)]
 
 
 class Liveness:
@@ -76,12 +95,22 @@ async def alive(request: Request) -> dict[str, str]:
     return {"status": "alive"}
 
 
+class Ready(BaseModel):
+    """What a service that is ready can serve."""
+
+    status: Literal["ready"] = "ready"
+    unserved: list[str]
+    """Ranges of the slots of a Redis Cluster whose experiments get 503; none of a single Redis."""
+
+
 @router.get("/readyz")
 @permits(PUBLIC)
-async def ready(request: Request) -> dict[str, str]:
-    """Readiness: 200 while Redis accepts writes and the scorer of this service is running; otherwise 503."""
-    await request.app.state.readiness.check()
-    return {"status": "ready"}
+async def ready(request: Request) -> Ready:
+    """Readiness: 200 while Redis accepts writes and the scorer of this service is running; otherwise 503.
+
+    Of a Redis Cluster one master suffices: `unserved` names the slots of the others that do not accept writes.
+    """
+    return Ready(unserved=await request.app.state.readiness.check())
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
