@@ -1,6 +1,7 @@
 import asyncio
 import hashlib
 import os
+from collections.abc import Awaitable, Callable
 
 import pytest
 from redis.asyncio import Redis
@@ -69,3 +70,46 @@ async def test_damage_is_named(store: Store, redis: Redis):
     await redis.hset("optimist:reference:real", "chunk:0", b"momentz")
     with pytest.raises(CorruptData):
         await store.references.get("real")
+
+
+def said(reason: str | None) -> Callable[[], Awaitable[str | None]]:
+    async def user() -> str | None:
+        return reason
+
+    return user
+
+
+async def test_a_reference_is_deleted_unless_it_is_used(store: Store, redis: Redis):
+    for name in ("real", "other"):
+        await store.references.put(name, META, b"moments")
+    with pytest.raises(Conflict, match="x uses it"):
+        await store.references.delete("real", said("x uses it"))
+    assert await store.references.staying(["real", "other"]) == [META, META], "it stays, and may be used"
+    assert await store.references.delete("real", said(None))
+    assert not await store.references.delete("real", said(None))
+    assert await references(store) == {"other": META}
+    assert set(await redis.keys("*")) == {b"optimist:reference:other", b"optimist:references"}
+    assert await store.references.put("real", META, b"others"), "the name is free"
+
+
+async def test_nothing_new_uses_a_reference_that_is_being_deleted(store: Store, redis: Redis):
+    await store.references.put("real", META, b"moments")
+
+    async def user() -> str | None:
+        with pytest.raises(Conflict, match="'real' is being deleted"):
+            await store.references.staying(["real"])
+        with pytest.raises(Conflict, match="somebody else"):
+            await store.references.delete("real", said(None))
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await store.references.delete("real", user)
+    assert await store.references.staying(["real"]) == [META], "who fails deletes nothing"
+
+    async def slow() -> str | None:
+        await redis.delete("{optimist:reference:real}:leaving")  # as if its time had run out
+        return None
+
+    with pytest.raises(Conflict, match="took too long"):
+        await store.references.delete("real", slow)
+    assert await store.references.get("real") == (META, b"moments")

@@ -154,11 +154,18 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         return models.ReferenceInfo.model_validate(await self._transport.call("POST", f"{path}/{digest}", is_long=True))
 
     @operation
-    async def references(self) -> list[models.ReferenceInfo]:
-        """All references of the namespace, newest first."""
+    async def references(self, *, unused: bool = False) -> list[models.ReferenceInfo]:
+        """All references of the namespace, newest first; or only those that no experiment uses."""
+        params = {"unused": True} if unused else {}
         return [
-            models.ReferenceInfo.model_validate(item) async for item in self._entries("/v1/references", "references")
+            models.ReferenceInfo.model_validate(item)
+            async for item in self._entries("/v1/references", "references", **params)
         ]
+
+    @operation
+    async def delete_reference(self, name: str) -> None:
+        """Delete a reference. Raises `ConflictError` while an experiment uses it, which the message names."""
+        await self._transport.call("DELETE", f"/v1/references/{name}")
 
     @operation
     async def create_experiment(

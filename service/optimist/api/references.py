@@ -18,6 +18,8 @@ from fastapi import Request
 from numpy.typing import NDArray
 
 from optimist.api.bodies.arrays import Arrays
+from optimist.api.context import Context
+from optimist.api.pages import STEP
 from optimist.api.problems import ApiError, gone_away, invalid
 from optimist.numerics.plausibility import reference_scale
 from optimist.numerics.real_data import RealData, RunningMoments, check_definite, check_moments, check_shapes
@@ -29,7 +31,7 @@ from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.files import moments_among
 from optimist_client.metrics import Metric
-from optimist_client.models import ReferenceInfo, UploadRequest
+from optimist_client.models import Experiment, ReferenceInfo, UploadRequest
 from optimist_client.references import Moments, moments_from
 
 BLOCK = 8
@@ -241,6 +243,42 @@ async def stored_reference(store: Store, name: str) -> ReferenceInfo:
     if reference is None:
         raise ApiError(404, "not-found", "Not found", f"no reference is called {name!r}: upload it first")
     return reference
+
+
+async def users_of_references(context: Context) -> dict[str, str]:
+    """Why each reference of the namespace that is used must stay, by its name: an experiment, or a trial, uses it."""
+    store, copies = context.store, context.store.copies
+    used: dict[str, str] = {}
+    for place in await copies.newest():
+        if (text := await copies.config(place.name)) is not None:
+            used |= dict.fromkeys(Experiment.model_validate_json(text).references, "a trial uses it")
+    names = [place.name for place in await store.newest()]
+    for start in range(0, len(names), STEP):
+        for outline in await context.outlines(names[start : start + STEP]):
+            if outline is not None:
+                uses = f"experiment {outline.experiment.config.name!r} uses it"
+                used |= dict.fromkeys(outline.experiment.references, uses)
+    return used
+
+
+async def delete_unused(context: Context, name: str) -> None:
+    """Delete a reference. Raises Conflict, which names one that uses it; `ApiError` 404 if there is no such reference.
+
+    An experiment in creation counts as one that uses it.
+    """
+    store = context.store
+
+    async def user() -> str | None:
+        # First those in creation: one that is created meanwhile is found afterwards.
+        making = [*await store.in_creation(), *await store.copies.in_creation()]
+        uses = (await users_of_references(context)).get(name)
+        if uses is None and making:
+            return f"an experiment is being created, which may use it: {making[0]!r}. Try again in a minute"
+        return None if uses is None else f"{uses}: delete that first"
+
+    await stored_reference(store, name)
+    if not await store.references.delete(name, user):
+        await stored_reference(store, name)
 
 
 def check_embeddings(reference: ReferenceInfo, embedding: str | None) -> None:

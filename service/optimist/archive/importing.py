@@ -66,6 +66,17 @@ async def checked_references(
     return found, lacking
 
 
+async def check_staying(store: Store, experiment: Experiment) -> None:
+    """Raise Conflict unless the references of the experiment are there as it knows them, and nobody is deleting them.
+
+    Its name must be reserved: from then on they stay, for as long as it is.
+    """
+    metas = await store.references.staying(list(experiment.references))
+    for (name, digest), meta in zip(experiment.references.items(), metas, strict=True):
+        if meta is None or ReferenceInfo.model_validate_json(meta).digest != digest:
+            raise Conflict(f"reference {name!r} was deleted meanwhile")
+
+
 def check_columns(experiment: Experiment, references: Sequence[ReferenceInfo]) -> None:
     """Raise FixError unless the columns of its arrays are those of its metrics and these references."""
     known = {info.name: info.dimension for info in references}
@@ -161,6 +172,8 @@ async def import_archive(
             await store.references.reserve(info.name, most)
             async with room_for(len(body)):
                 await store.references.put(info.name, info.model_dump_json(), body)
+        await store.reserve(config.name, most)  # anew, as large references may have taken longer than the minute
+        await check_staying(store, experiment)
         text = experiment.model_dump_json()
         async with room_for(len(text) + len(archive.history)):
             await restoration.add_checks(contents.sizes, [one.levels for one in contents.generators])

@@ -98,6 +98,12 @@ class Experiments:
         place."""
         return await self._index.newest(after)
 
+    async def in_creation(self) -> list[str]:
+        """The names that are reserved, and whose experiments are not there yet."""
+        await self._index.sweep()
+        names = await self._index.names()
+        return [name for name, instance in zip(names, await self.instances(names), strict=True) if instance is None]
+
     async def config(self, experiment: str) -> str | None:
         """The config that an experiment was created with, None if there is no such experiment."""
         config, indexed = await self._commands.call_many(

@@ -44,7 +44,7 @@ class Index:
         """
         if not await self._reserved(full, most):
             # Only now: names of things that are gone are looked for when their places are needed.
-            await self._sweep()
+            await self.sweep()
             if not await self._reserved(full, most):
                 raise Full(f"expected at most {most} {self._key.rpartition(':')[2]} in a namespace")
 
@@ -80,7 +80,7 @@ class Index:
         (has_place,) = await self._commands.script("reserve", [self._key], name=full, namespace=prefix, most=most)
         return bool(has_place)
 
-    async def _sweep(self) -> None:
+    async def sweep(self) -> None:
         """Remove names without a thing, except those whose thing may be in creation."""
         names = [self._commands.full(name) for name in await self.names()]
         alive = await self._commands.call_many([("EXISTS", self._key_of(name)) for name in names])

@@ -8,10 +8,10 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from optimist.records import CorruptData
+from optimist.records import Conflict, CorruptData
 from optimist.store import keys
 from optimist.store.index import Index, Indexed
 from optimist.store.scripts import Commands
@@ -25,6 +25,8 @@ CHUNK_BYTES = 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file; between two of them
 it has as long for others."""
 _UPLOAD_SECONDS = 3600
+_LEAVING_SECONDS = 60
+"""How long finding out whether a reference is used may take; until then no experiment is created with it."""
 
 
 class Uploads:
@@ -201,6 +203,41 @@ class References:
         """Description of each of these references; None where there is none."""
         metas = await self._commands.call_many([("HGET", self._key(name), "meta") for name in names])
         return [None if meta is None else meta.decode() for meta in metas]
+
+    async def staying(self, names: Sequence[str]) -> list[str | None]:
+        """The `metas`, of references that nobody is deleting: Conflict for others.
+
+        For an experiment whose name is reserved already: `delete` then sees that it is in creation.
+        """
+        leaving = [keys.leaving_key(self._commands.full(name)) for name in names]
+        for name, is_leaving in zip(
+            names, await self._commands.call_many([("EXISTS", key) for key in leaving]), strict=True
+        ):
+            if is_leaving:
+                raise Conflict(f"reference {name!r} is being deleted")
+        return await self.metas(names)
+
+    async def delete(self, name: str, user: Callable[[], Awaitable[str | None]]) -> bool:
+        """Remove a reference; False if there was none. Raises Conflict with what `user` says, unless that is None.
+
+        user: why the reference must stay. It is called when no further experiment can begin to use the reference, and
+        must name those in creation, too: their names were reserved before they looked whether it is `staying`. So of
+        the two that go on at the same time one sees the other.
+        """
+        full, token = self._commands.full(name), uuid.uuid4().hex
+        leaving, since = keys.leaving_key(full), await self._index.since(full)
+        await self._commands.script("leave_reference", [leaving], token=token, seconds=_LEAVING_SECONDS)
+        reason: str | None = ""
+        try:
+            reason = await user()
+        finally:
+            (existed,) = await self._commands.script(
+                "end_leaving", [self._key(name), leaving], token=token, deletes=int(reason is None)
+            )
+        if reason is not None:
+            raise Conflict(reason)
+        await self._index.remove(full, since)
+        return bool(existed)
 
     def _key(self, name: str) -> str:
         return keys.reference_key(self._commands.full(name))

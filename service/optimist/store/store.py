@@ -157,6 +157,11 @@ class Store(
         return Store(self._commands.redis, self._settled_limit, namespace, self._commands.identity)
 
     @property
+    def copies(self) -> Store:
+        """The store of the copies of this namespace's experiments."""
+        return self.in_namespace(f"{self.namespace}{COPIES}")
+
+    @property
     def incarnation(self) -> int:
         """Increases when Redis is another server, which may have lost its last writes: drop what is in memory."""
         return self._commands.identity.incarnation

@@ -88,6 +88,7 @@ TABLE = {
     ("DELETE", "/v1/session"): Route("viewer", allowed=204, elsewhere=204, of_all=True),
     ("GET", "/v1/references"): Route("viewer", elsewhere=200),
     ("GET", "/v1/references/{name}"): Route("viewer", "/v1/references/real"),
+    ("DELETE", "/v1/references/{name}"): Route("admin", "/v1/references/real", allowed=204),
     ("POST", "/v1/references"): Route("admin", "/v1/references?name=real", elsewhere=200, request=MOMENTS),
     ("POST", "/v1/references/{name}/uploads"): Route("admin", elsewhere=200, request={"json": ROWS}),
     # Nothing was begun under this digest.

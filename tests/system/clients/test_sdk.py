@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist_client import ConflictError, FixError, Optimist
+from optimist_client import ConflictError, FixError, NotFoundError, Optimist
+from tests.support.keys import new_key
 from tests.support.processes import Service, append_batch, losing_replies
 
 
@@ -166,3 +167,19 @@ def test_a_reference_of_another_embedding_is_refused(client: Optimist, name: str
     made = client.create_experiment(name, ["a", "b"], reference=(mean, covariance), embedding="dinov2-base")
     own = made.info.config.metric.setting("reference")
     assert next(known for known in client.references() if known.name == own).embedding == "dinov2-base"
+
+
+def test_references_are_deleted_once_nothing_uses_them(service: Service, name: str):
+    with Optimist(service.url, api_key=new_key(service.directory, "admin", name)) as client:
+        for which in ("used", "spare"):
+            client.create_reference(which, mean=np.zeros(2), covariance=np.eye(2))
+        client.create_experiment(name, ["a", "b"], reference="used")
+        assert [known.name for known in client.references(unused=True)] == ["spare"]
+        with pytest.raises(ConflictError, match=f"experiment '{name}' uses it"):
+            client.delete_reference("used")
+        client.delete_reference("spare")
+        with pytest.raises(NotFoundError, match="no reference is called 'spare'"):
+            client.delete_reference("spare")
+        client.delete_experiment(name)
+        client.delete_reference("used")
+        assert client.references() == []

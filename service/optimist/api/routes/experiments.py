@@ -16,6 +16,7 @@ from optimist.api.middleware.permissions import ADMINISTER, READ, READ_OWN, perm
 from optimist.api.pages import Body, CursorQuery, LimitQuery, count_answer, place_of, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
+from optimist.archive.importing import check_staying
 from optimist.experiments.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
 from optimist.experiments.anomalies import anomalies_among
 from optimist.experiments.outlines import label_controls, labelled
@@ -85,6 +86,7 @@ async def create_experiment(
         text = new.model_dump_json()
         async with context.redis_health.room_for(len(text)):
             await context.store.reserve(config.name, context.settings.max_experiments)
+            await check_staying(context.store, new)
             with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
                 await context.store.create_experiment(
                     config.name,

@@ -33,10 +33,12 @@ from optimist.api.references import (
     check_embeddings,
     check_same,
     checked,
+    delete_unused,
     memory_of,
     packed,
     standing_reference,
     stored_reference,
+    users_of_references,
 )
 from optimist.numerics.batches import check_rows
 from optimist.records import Conflict, Full, NotFound, codec
@@ -120,9 +122,18 @@ async def create_reference(
 
 @router.get("")
 @permits(READ)
-async def list_references(store: StoreDep, limit: LimitQuery = STEP, cursor: CursorQuery = None) -> ReferencePage:
+async def list_references(
+    context: ContextDep,
+    store: StoreDep,
+    limit: LimitQuery = STEP,
+    cursor: CursorQuery = None,
+    unused: Annotated[bool, Query(description="Only those that no experiment uses")] = False,
+) -> ReferencePage:
     """References, newest first; one that is there all the while is in exactly one of the pages."""
     places = await store.references.newest(place_of(cursor))
+    if unused:
+        used = await users_of_references(context)
+        places = [place for place in places if place.name not in used]
     metas, following = await page_of(places, limit, store.references.metas)
     return ReferencePage(references=[ReferenceInfo.model_validate_json(meta) for meta in metas], next=following)
 
@@ -132,6 +143,13 @@ async def list_references(store: StoreDep, limit: LimitQuery = STEP, cursor: Cur
 async def get_reference(name: Identifier, store: StoreDep) -> ReferenceInfo:
     """One reference: its dimension, number of samples, embedding, size and digest."""
     return await stored_reference(store, name)
+
+
+@router.delete("/{name}", status_code=204)
+@permits(ADMINISTER)
+async def delete_reference(name: Identifier, context: ContextDep) -> None:
+    """Delete a reference. 409 while an experiment uses it, which the answer names, or one is being created."""
+    await delete_unused(context, name)
 
 
 @router.post("/{name}/uploads")
