@@ -125,13 +125,15 @@ async def create_reference(
 async def list_references(
     context: ContextDep,
     store: StoreDep,
+    caller: CallerDep,
     limit: LimitQuery = STEP,
     cursor: CursorQuery = None,
-    unused: Annotated[bool, Query(description="Only those that no experiment uses")] = False,
+    unused: Annotated[bool, Query(description="Only those that no experiment uses: for admins")] = False,
 ) -> ReferencePage:
     """References, newest first; one that is there all the while is in exactly one of the pages."""
     places = await store.references.newest(place_of(cursor))
     if unused:
+        ADMINISTER.check(caller, None)  # it looks at every experiment of the namespace
         used = await users_of_references(context)
         places = [place for place in places if place.name not in used]
     metas, following = await page_of(places, limit, store.references.metas)
