@@ -181,14 +181,21 @@ def decode(body: bytes) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def split(bodies: bytes) -> list[bytes]:
-    """The safetensors bodies that stand one after another. Raises FixError for a header that cannot be read."""
+def split(bodies: bytes, expected: int) -> list[bytes]:
+    """The safetensors bodies that stand one after another.
+
+    Raises FixError unless they are `expected` ones, whose headers can be read; it reads no more headers than that.
+    """
     found, at = list[bytes](), 0
     while at < len(bodies):
+        if len(found) == expected:
+            raise FixError(f"expected {expected} bodies of safetensors, got more")
         base = 8 + int.from_bytes(bodies[at : at + 8], "little")
         stop = max((stop for *_, stop in _entries(bodies[at : at + base]).values()), default=0)
         found.append(bodies[at : at + base + stop])
         at += base + stop
+    if len(found) < expected:
+        raise FixError(f"expected {expected} bodies of safetensors, got {len(found)}")
     return found
 
 
@@ -229,26 +236,54 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
 def _entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
     """The type, shape, first byte and end of each tensor by the header of a safetensors body.
 
-    Raises FixError if it cannot be read, or names a type that is not read.
+    Raises FixError if it cannot be read, or names a type that is not read. What the library of safetensors refuses is
+    refused: two tensors of one name would be another one for each reader.
     """
     header = int.from_bytes(body[:8], "little")
     if header > LONGEST_HEADER:
         raise FixError(f"expected a safetensors body with a header of at most {LONGEST_HEADER} bytes, got {header}")
     try:
-        tensors = json.loads(body[8 : 8 + header])
-        tensors.pop("__metadata__", None)
-        found = {
-            name: (entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"]) for name, entry in tensors.items()
-        }
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        text = body[8 : 8 + header].decode()
+        if not text.startswith("{"):
+            raise FixError(f"its first character is {text[:1]!r}")
+        tensors = json.loads(text, object_pairs_hook=_without_doubles, parse_int=_whole)
+        metadata = tensors.pop("__metadata__", None)
+        if metadata is not None and any(type(value) is not str for value in metadata.values()):
+            raise FixError("__metadata__ must be texts")
+        if "\\u" in text:
+            json.dumps([tensors, metadata], ensure_ascii=False).encode()  # not with half of a surrogate pair
+        found = {name: _entry(**entry) for name, entry in tensors.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise FixError(f"expected a safetensors body, whose header cannot be read: {error!r}"[:500]) from None
     for name, (kind, shape, *offsets) in found.items():
-        if len(offsets) != 2 or any(type(number) is not int or number < 0 for number in (*shape, *offsets)):
+        if len(offsets) != 2 or any(type(number) is not int for number in (*shape, *offsets)):
             raise FixError(f"{name}: expected a safetensors body whose shapes and offsets are whole numbers from 0 on")
         expected = "U8, UTF-8 text padded with zeros" if name in PACKED else "F16, BF16, F32 or F64"
         if type(kind) is not str or kind not in _READ or (kind == "U8") != (name in PACKED):
             raise FixError(f"{name}: expected {expected}, got {brief(kind)}")
     return found  # pyright: ignore[reportReturnType]  # of two offsets, as checked
+
+
+def _entry(*, dtype: Any, shape: Any, data_offsets: Any) -> tuple[Any, ...]:
+    """What a header says of a tensor. Raises TypeError where lists are none."""
+    if {type(shape), type(data_offsets)} != {list}:
+        raise TypeError("shape and data_offsets must be lists")
+    return (dtype, tuple(shape), *data_offsets)
+
+
+def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object of JSON. Raises FixError for two of one name."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        raise FixError("it has a key twice")
+    return found
+
+
+def _whole(text: str) -> int:
+    """A number of 64 bits. Raises FixError for another one."""
+    if text.startswith("-") or (number := int(text)) >= 2**64:
+        raise FixError(f"expected whole numbers from 0 on, of 64 bits, got {brief(text)}")
+    return number
 
 
 def _widened(numbers: NDArray[Any], kind: str) -> NDArray[Any]:

@@ -88,7 +88,8 @@ def test_what_is_no_such_request_changes_nothing(client: Optimist, service: Serv
         return reply.json()["detail"]
 
     named = [f"{pick.number}.{pick.info.nonce}" for pick in picks]
-    assert "for each of 2 picks, got 1" in refused(named[:2], body)
+    assert "expected 2 bodies of safetensors, got 1" in refused(named[:2], body)
+    assert "expected 1 bodies of safetensors, got more" in refused(named[:1], body + b"no body at all")
     assert "header cannot be read" in refused(named[:2], body + b"\x08" + bytes(7) + b"no json ")
     assert "a header of at most 65536 bytes" in refused(named[:2], body + b"\xff" * 20)
     assert "at most 64" in refused(named[:65], 65 * body)

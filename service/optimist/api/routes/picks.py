@@ -137,9 +137,7 @@ async def tell_all(request: Request) -> Response:
     if given.instance != experiment.info.instance:
         raise NotFound("the experiment was deleted and made again since")
     encoded = await EncodedArrays.from_request(request)
-    bodies = await run_in_thread(encoded.work, _split, encoded)
-    if len(bodies) != len(given.picks):
-        raise invalid(f"expected a body of safetensors for each of {len(given.picks)} picks, got {len(bodies)}")
+    bodies = await run_in_thread(encoded.work, _split, encoded, len(given.picks))
     picks = [(int(number), nonce) for number, _, nonce in (pick.partition(".") for pick in given.picks)]
 
     replies, problems = dict[int, TellReply](), dict[int, Problem]()
@@ -188,14 +186,14 @@ async def _told(
     return await context.told(info, settled), following
 
 
-def _split(encoded: EncodedArrays) -> list[bytes]:
-    """The bodies of several batches. Raises `ApiError` 415 for JSON, 422 for a header that cannot be read."""
+def _split(encoded: EncodedArrays, picks: int) -> list[bytes]:
+    """The body of the batch of each pick. Raises `ApiError` 415 for JSON, 422 for others than that."""
     if encoded.is_json:
         raise ApiError(415, "media-type", "Unsupported media type", f"expected {tensors.MEDIA_TYPE}, got JSON")
     try:
-        return tensors.split(encoded.content)
+        return tensors.split(encoded.content, picks)
     except FixError as error:
-        raise invalid(str(error)) from None
+        raise invalid(f"picks: {error}") from None
 
 
 def _answer(reply: AskReply | TellReply | TellAllReply) -> Response:
