@@ -25,7 +25,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from optimist.api.app import create_app
-from optimist.api.middleware.limits import WHOLE, SharedCounters
+from optimist.api.middleware.limits import GONE, WHOLE, SharedCounters
 from optimist.process import answer_soon, configure_log, give_back_from
 from optimist.records import CannotStart
 from optimist.settings import Settings
@@ -112,6 +112,8 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         self._end_stall()
+        if (scope := getattr(self, "scope", None)) is not None:
+            scope.setdefault("state", {})[GONE] = True
         super().connection_lost(exc)
 
     def _grow(self, by: int) -> None:

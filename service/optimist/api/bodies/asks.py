@@ -16,12 +16,12 @@ from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from optimist.api.bodies.objects import JSON_WORK, LARGE, run_in_thread
+from optimist.api.bodies.objects import JSON_WORK, LARGE, run_in_thread, text_of
 from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.goals import AskedContexts
-from optimist.json_sizes import MOST_VALUES, check_size
+from optimist.json_sizes import MOST_VALUES
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.models import AskRequest, Experiment, Identifier
@@ -158,8 +158,7 @@ def _of_json(body: bytes, width: int = 0) -> AskRequest:
         return AskRequest()
     try:
         # Numbers, the lists that they are in, prompts, generators; and what fields there are beside.
-        check_size(body, min(MOST_VALUES, MOST_CONTEXTS * (width + 3) + 64))
-        wanted = AskRequest.model_validate_json(body)
+        wanted = AskRequest.model_validate_json(text_of(body, min(MOST_VALUES, MOST_CONTEXTS * (width + 3) + 64)))
     except ValidationError as error:
         raise _invalid(error, has_input=len(body) <= LARGE) from None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Bodies of JSON: what one holds is counted before it is parsed, and a large one is parsed in a thread.
+"""Bodies of JSON: what one holds is counted before it is parsed, and a large one is parsed in a thread. All are UTF-8.
 
 To parse millions of values holds all threads, and validation makes an error for each unknown field.
 
@@ -12,9 +12,10 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
-from fastapi import Request, Response
+from fastapi import HTTPException, Request, Response
+from starlette.requests import ClientDisconnect
 
-from optimist.api.middleware.limits import Body
+from optimist.api.middleware.limits import Body, has_gone
 from optimist.api.middleware.permissions import GuardedRoute
 from optimist.json_sizes import MOST_VALUES, check_size
 
@@ -27,7 +28,10 @@ JSON_WORK = 8
 
 
 async def run_in_thread(size: int, work: Callable[..., Result], *args: Any) -> Result:
-    """Return `work(*args)`, computed in a thread if it processes more than `LARGE` bytes."""
+    """Return `work(*args)`, computed in a thread if it processes more than `LARGE` bytes.
+
+    Raises ClientDisconnect where the client has gone by the time at which a thread is free.
+    """
     if size <= LARGE:
         return work(*args)
     # The result comes in a list that is emptied here: the loop keeps a future and its result alive until the next one.
@@ -43,23 +47,40 @@ async def run_in_thread(size: int, work: Callable[..., Result], *args: Any) -> R
 def _boxed(work: Callable[..., Result], args: tuple[Any, ...]) -> list[Result | Exception]:
     """The result of `work(*args)`, or its error without the traceback, whose frames would keep the arrays alive."""
     try:
+        if has_gone():
+            raise ClientDisconnect
         return [work(*args)]
     except Exception as error:
         error.__context__ = None
         return [error.with_traceback(None)]
 
 
-def parsed(body: bytes, most: int = MOST_VALUES) -> Any:
-    """The value of a JSON text. Raises JSONDecodeError, also where `check_size` raises."""
+def text_of(body: bytes, most: int = MOST_VALUES) -> str:
+    """The text of a body of JSON.
+
+    Raises HTTPException 400 unless it is UTF-8, which is what `check_size` counts, FixError as that does.
+    """
     try:
-        check_size(body, most)
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, f"expected JSON in UTF-8, got other bytes at {error.start}") from None
+    if text.startswith("\ufeff") or "\0" in text:  # UTF-16 and UTF-32 of ASCII is UTF-8 with zeros
+        raise HTTPException(400, "expected JSON in UTF-8, got a byte order mark, or zeros")
+    check_size(body, most)
+    return text
+
+
+def parsed(body: bytes, most: int = MOST_VALUES) -> Any:
+    """The value of a body of JSON. Raises JSONDecodeError, also where `check_size` raises; HTTPException 400."""
+    try:
+        text = text_of(body, most)
     except ValueError as error:
         raise json.JSONDecodeError(str(error), "", 0) from None
     # Without calls into Python code, json.loads would hold the GIL until it has finished and block all other threads.
     hooks: dict[str, Any] = (
         {"parse_float": _calling(float), "parse_int": _calling(int)} if JSON_WORK * len(body) > LARGE else {}
     )
-    return json.loads(body, **hooks)
+    return json.loads(text, **hooks)
 
 
 def _calling(kind: Callable[[str], float]) -> Callable[[str], float]:

@@ -11,8 +11,10 @@ import mmap
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -32,6 +34,8 @@ SLOWEST = 2**16
 """Minimum bytes per second of a body, apart from pauses of up to `body_timeout` seconds in total."""
 WHOLE = "optimist.whole"
 """Mark in the `state` of the scope of a request that has come to its end."""
+GONE = "optimist.gone"
+"""Mark in the same place of a request whose client has closed the connection."""
 SMALL = 2**18
 """Bytes of memory that each request may use for its body without being counted."""
 READING = 2e-9
@@ -40,6 +44,15 @@ JSON_WEIGHT = 40
 """Bytes of memory per byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
 TENSORS_WEIGHT = 3
 """Bytes of memory per byte of safetensors: two copies while reading, or the body, its arrays and their checks."""
+
+
+_state: ContextVar[Mapping[str, object]] = ContextVar("state", default=MappingProxyType({}))
+"""The `state` of the scope of the request that a task, or a thread that it waits for, works for."""
+
+
+def has_gone() -> bool:
+    """Whether nobody waits any more for the answer to the request that is worked for, if the server tells."""
+    return GONE in _state.get()
 
 
 class SharedCounters:
@@ -106,6 +119,7 @@ class Limits:
         when_slow: called with the scope at the end of a body that did not come at once; it raises to refuse it.
         turns: of namespaces at reading bodies.
         """
+        _state.set(scope.get("state", {}))
         caller, limit = scope.get("caller"), self._of_json
         if scope["path"] == self._archives:
             limit = self._of_archives
