@@ -41,7 +41,7 @@ def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: A
         name="a",
         state="active",
         handed=0,
-        returned=[Returned(3, 0, 5)],
+        returned=[Returned(0, 5)],
         units={
             "is": ArchivedUnit(
                 estimate_position=3, estimate="{}", snapshot_position=changes.pop("snapshot_position", 3)

@@ -19,7 +19,17 @@ from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import Batch, Conflict, Contents, Exchanged, ExperimentState, Measures, StoreError
+from optimist.records import (
+    SLICES,
+    Batch,
+    Conflict,
+    Contents,
+    Exchanged,
+    ExperimentState,
+    Measures,
+    Returned,
+    StoreError,
+)
 from optimist.store import Store, connect
 from optimist_client.models import AskReply, AskRequest, Pick
 from optimist_client.models.picks import MOST_PICKS
@@ -446,3 +456,19 @@ async def test_what_a_pick_or_a_batch_leaves_is_known_without_reading(redis: Red
     assert await given("tell in part", 1, 7) == [(11, 1)]
     seeds = {(pick.seed - (pick.start or 0)) % 2**32 for pick in world.picks.values()}
     assert len(seeds) == 1
+
+
+async def test_which_returned_runs_are_dropped_is_known_without_reading(redis: Redis):
+    world = World(redis, {"generators": ["a"], "policy": "uniform"})
+    await create(world.store, world.experiment)
+    await world.step("ask", None, 2)
+    runs = [Returned(100 + 2 * n, 1) for n in range(SLICES)]
+    await redis.hset("optimist:{x}:returned", "0", " ".join(f"{start} {size}" for start, size in runs))
+    await world.step("control", "budget", 1000)
+    await world.step("ask", "other", 1)
+    assert world.picks[3].start == 100, "the first run"
+    for number in (1, 2):
+        await world.tell(world.picks[number], then=False, rows=3)
+    assert await world.check()
+    [generator] = (await world.store.state("x")).generators
+    assert generator.returned == [Returned(3, 1), Returned(7, 1), *runs[1:-1]]

@@ -236,16 +236,23 @@ async def test_generators_join_pause_and_retire(store: Store):
     assert [g.state for g in (await store.state("one")).generators] == ["active", "retired", "retired"]
 
 
-async def test_slices_beyond_the_most_are_not_handed_out_again(store: Store, redis: Redis):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, batch_size=5, labels=[""])
+async def test_runs_beyond_a_generators_share_are_not_handed_out_again(store: Store, redis: Redis):
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, batch_size=5, labels=[""])
     asked = AskGroup("ask", [new_pick(0, "{}", start, 5) for start in (0, 5, 10)])
     await open_picks(store, "one", 0, [asked], lease_seconds=60)
-    kept = [text for n in range(4, SLICES + 3) for text in (str(n), f"0 {5 * n} 5")]
-    await redis.hset("optimist:{one}:returned", items=kept)
-    for pick in (1, 2):
-        await store.give_up("one", pick, "tired")
+    share = SLICES // 2
+    runs = [Returned(20 + 10 * n, 5) for n in range(share)]
+    await redis.hset("optimist:{one}:returned", "0", " ".join(f"{start} {size}" for start, size in runs))
+    await store.give_up("one", 1, "tired")
     slices = (await store.state("one")).generators[0].returned
-    assert len(slices) == SLICES
-    assert slices[:2] == [Returned(1, 0, 5), Returned(4, 20, 5)], "the second pick came too late"
+    assert slices == [Returned(0, 5), *runs[:-1]], "the last run of them is dropped"
+    await store.give_up("one", 2, "tired")
+    slices = (await store.state("one")).generators[0].returned
+    assert slices == [Returned(0, 10), *runs[:-1]], "one that touches another is no further one"
     told = await settle(store, "one", 3, "digest", 2, b"body")
-    assert (told.rows, len((await store.state("one")).generators[0].returned)) == (2, SLICES)
+    assert (told.rows, told.uncounted) == (2, 0)
+    slices = (await store.state("one")).generators[0].returned
+    assert slices == [Returned(0, 10), Returned(12, 3), *runs[:-2]]
+    await store.append("one", 0, "inside", Contents("other", 1, b"body"), start=4)
+    slices = (await store.state("one")).generators[0].returned
+    assert slices == [Returned(0, 4), Returned(5, 5), Returned(12, 3), *runs[:-3]]

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from optimist.records import (
-    SLICES,
     Artefact,
     AskGroup,
     ChainedExtent,
@@ -110,6 +109,7 @@ class Generator:
     parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
     told: set[int] = field(default_factory=set)
     """The indices that were told."""
+    returned: set[int] = field(default_factory=set)
     contexts: dict[int, bytes] = field(default_factory=dict)
     """Of the batch's pick, by position."""
 
@@ -186,7 +186,6 @@ class Model(RuleBasedStateMachine):
         self.ended: list[int] = []
         self.expired: list[int] = []
         self.known: set[int] = set()  # picks that may be told, or whose end is remembered
-        self.returned: dict[int, list[Returned]] = {}
         self.appended: dict[tuple[int, str], tuple[str, int | None, int, int]] = {}
         self.tokens: dict[tuple[str, int, str], str] = {}
         self.routes: dict[Artefact, tuple[dict[int, int], str]] = {}  # of the model and the table: positions and text
@@ -229,28 +228,8 @@ class Model(RuleBasedStateMachine):
     def hand_back(self, number: int, rows: int = 0) -> None:
         pick = self.picks[number]
         if pick.start is not None and rows < pick.size and self.gs[pick.generator].state != "retired":
-            self.keep_returned(number, set(range(pick.start + rows, pick.start + pick.size)))
-
-    def keep_returned(self, number: int, indices: set[int]) -> None:
-        """Hands these indices out again, less those that were told, instead of what the pick has returned."""
-        self.returned.pop(number, None)
-        runs = runs_of(indices - self.gs[self.picks[abs(number)].generator].told)
-        if runs and len(self.returned) < SLICES:
-            self.returned[number] = [Returned(number, *run) for run in pairs(runs)]
-
-    def returned_by(self, number: int) -> set[int]:
-        return {index for one in self.returned.get(number, []) for index in range(one.start, one.start + one.size)}
-
-    def forget_returned(self, g: int) -> None:
-        for number in [n for n in self.returned if self.picks[abs(n)].generator == g]:
-            kept, before = self.returned_by(number), list(self.returned)
-            if kept & self.gs[g].told:
-                self.keep_returned(number, kept)
-            # Redis keeps the entry where it was; `ask` takes the first one.
-            self.returned = {n: self.returned[n] for n in before if n in self.returned}
-
-    def drop_returned(self, g: int) -> None:
-        self.returned = {n: r for n, r in self.returned.items() if self.picks[abs(n)].generator != g}
+            g = self.gs[pick.generator]
+            g.returned |= set(range(pick.start + rows, pick.start + pick.size)) - g.told
 
     def queue(self, order: list[int], number: int) -> int | None:
         order.append(number)
@@ -304,27 +283,22 @@ class Model(RuleBasedStateMachine):
         stale=seldom,
     )
     def ask(self, chosen: list[int], sliced: bool, wanted: int, stale: bool) -> None:
-        request, picks, returned = f"ask {next(self.numbers)}", [], dict(self.returned)
+        request, picks, returned = f"ask {next(self.numbers)}", [], [set(g.returned) for g in self.gs]
         handed = [g.handed for g in self.gs]
         rounds, last = len(self.picks), self.picks[len(self.picks)].nonce if self.picks else ""
-        owners = {number: pick.generator for number, pick in self.picks.items()}
         for number, g in enumerate((g % len(self.gs) for g in chosen), start=rounds + 1):
-            owners[number] = g
-            back = next((n for n in returned if owners[abs(n)] == g), None)
+            again = bool(returned[g])
             nonce = f"{next(self.numbers):x}"
             context = f"context of {nonce}".encode() if number % 3 else b""
             if not (sliced and self.indexed):
                 picks.append(new_pick(g, "{}", nonce=nonce, context=context))
                 continue
-            fresh = Returned(0, handed[g], wanted + -wanted % SIZE)
-            whole, *rest = [fresh] if back is None else returned.pop(back)
-            handed[g] += fresh.size if back is None else 0
-            size = min(wanted, whole.size)
-            left = whole.size - size
-            picks.append(new_pick(g, "{}", whole.start, size, again=back, left=left, nonce=nonce, context=context))
-            rest = [Returned(0, whole.start + size, left), *rest] if left else rest
-            if rest:
-                returned[-number] = [one._replace(pick=-number) for one in rest]
+            start, whole = runs_of(returned[g])[:2] if again else (handed[g], wanted + -wanted % SIZE)
+            handed[g] += 0 if again else whole
+            size = min(wanted, whole)
+            picks.append(new_pick(g, "{}", start, size, again=again, left=whole - size, nonce=nonce, context=context))
+            returned[g] |= set(range(start, start + whole))
+            returned[g] -= set(range(start, start + size))
         opened = self.run(open_picks(self.store, "m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
         inactive = any(self.gs[pick.generator].state != "active" for pick in picks)
         if stale or self.decision is not None or self.stopped or inactive:
@@ -334,9 +308,8 @@ class Model(RuleBasedStateMachine):
             start, size = (None, 0) if pick.part is None else (pick.part.start, pick.part.size)
             self.picks[number] = Pick(pick.generator, request, start, size, pick.nonce, pick.context)
             self.known.add(number)
-        self.returned = returned
-        for g, count in zip(self.gs, handed, strict=True):
-            g.handed = count
+        for g, count, left in zip(self.gs, handed, returned, strict=True):
+            g.handed, g.returned = count, left
         self.requests[request] = list(range(rounds + 1, len(self.picks) + 1))
         assert (opened.numbers, opened.repeated) == ({request: self.requests[request]}, False)
 
@@ -377,12 +350,10 @@ class Model(RuleBasedStateMachine):
             g.contexts[pick.seq] = pick.context
         has_retracted = any(other.retracted for other in self.gs)
         if pick.seq in g.indices and (pick.status != "leased" or has_retracted):
-            self.forget_returned(pick.generator)
+            g.returned -= g.told
         assert settled.late == (pick.status != "leased")
-        is_its_own = pick.status != "expired" or self.returned.pop(number, None) is not None
         if pick.status != "expired":
             self.release(number)
-        if is_its_own:
             self.hand_back(number, ROWS[digest])
         self.end(number, "told")
 
@@ -438,8 +409,7 @@ class Model(RuleBasedStateMachine):
         assert [pick.number for pick in stored.open_picks] == [n for n, p in self.picks.items() if p.status == "leased"]
         assert (stored.decision, stored.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
         for ordinal, (g, seen) in enumerate(zip(self.gs, stored.generators, strict=True)):
-            numbers = [n for n in sorted(self.returned) if self.picks[abs(n)].generator == ordinal]
-            returned = [one for n in numbers for one in self.returned[n]]
+            returned = [Returned(*run) for run in pairs(runs_of(g.returned))]
             runs = runs_of(g.told)
             told = [(start, start + size) for start, size in pairs(runs)]
             assert seen.told == told
@@ -517,7 +487,7 @@ class Model(RuleBasedStateMachine):
         assert answer is None
         generator.state = state
         if state == "retired":
-            self.drop_returned(g)
+            self.gs[g].returned.clear()
 
     @rule(g=generators)
     def add_generator(self, g: int) -> None:
@@ -583,7 +553,7 @@ class Model(RuleBasedStateMachine):
             self.appended[g, key] = known = (digest, start, g, seq)
             if start is not None:
                 if seq:
-                    self.forget_returned(g)
+                    self.gs[g].returned -= self.gs[g].told
                 end = start + rows
                 self.gs[g].handed = max(self.gs[g].handed, end + -end % SIZE)
             if len(self.appended) > LIMIT:
@@ -756,15 +726,12 @@ class Model(RuleBasedStateMachine):
             indices = {i for start, size in pairs(runs) for i in range(start, start + size)}
             generator.told -= indices
             if number and generator.state != "retired":
-                indices |= self.returned_by(number)
-                self.returned[number] = [Returned(number, *run) for run in pairs(runs_of(indices))]
-                if not indices:
-                    del self.returned[number]
+                generator.returned |= indices
             return
         generator.restart, generator.handed = len(generator.log), 0
         generator.told.clear()
         generator.copied.clear()
-        self.drop_returned(g)
+        generator.returned.clear()
 
     @precondition(lambda self: self.lost)
     @rule(data=st.data(), digest=digests)
@@ -799,7 +766,7 @@ class Model(RuleBasedStateMachine):
 
     def model(self) -> dict[str, Any]:
         """What Redis should hold."""
-        names = "gs picks requests overdue ended expired known returned appended tokens spent routes "
+        names = "gs picks requests overdue ended expired known appended tokens spent routes "
         names += "decision decided stopped"
         return {name: vars(self)[name] for name in names.split()}
 

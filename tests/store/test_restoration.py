@@ -53,7 +53,7 @@ STATE = ExperimentState(
                 "kid": UnitState(5, '{"value": 5}', snapshot_seq=4, log_bytes=100),
             },
             handed=40,
-            returned=[Returned(3, 10, 5), Returned(4, 15, 1), Returned(4, 17, 2)],
+            returned=[Returned(10, 6), Returned(17, 2)],
             told=[(0, 10), (16, 17), (20, 36)],
             quarantined=[Quarantined(2, "torn")],
             quarantined_count=1,
@@ -113,7 +113,7 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await store.reopen("x", '{"best": "a"}')
     with pytest.raises(Gone):
         await settle(store, "x", 12, "digest", 5, b"body")
-    assert await open_picks(store, "x", 12, [AskGroup("ask", [new_pick(0, "{}", 10, 5, again=3)])], 60)
+    assert await open_picks(store, "x", 12, [AskGroup("ask", [new_pick(0, "{}", 10, 5, again=True, left=1)])], 60)
     told = await settle(store, "x", 13, "digest", 7, b"body")
     assert (told.seq, told.samples, told.batches) == (6, 32, 6)
     assert await open_picks(store, "x", 13, [AskGroup("told", [new_pick(0, "{}", 6, 3)])], 60)

@@ -34,13 +34,16 @@ async def generator(store: Store) -> GeneratorState:
 
 async def test_a_pick_leaves_what_it_does_not_take(store: Store):
     await take(store, 0, 3, left=1)
-    assert await generator(store) == await store_with(store, 4, [Returned(-1, 3, 1)])
+    assert await generator(store) == await store_with(store, 4, [Returned(3, 1)])
     await take(store, 4, 4)
     await store.give_up("x", 2, "tired")
-    assert await take(store, 4, 2, again=2, left=1) is None, "the slice is another one"
-    await take(store, 4, 1, again=2, left=3)
-    await take(store, 3, 1, again=-1)
-    assert await generator(store) == await store_with(store, 8, [Returned(-3, 5, 3)])
+    assert (await generator(store)).returned == [Returned(3, 5)], "runs that touch are one"
+    assert await take(store, 3, 2, again=True, left=2) is None, "the run is another one"
+    assert await take(store, 4, 1, again=True, left=3) is None, "the run begins earlier"
+    await take(store, 3, 2, again=True, left=3)
+    assert await generator(store) == await store_with(store, 8, [Returned(5, 3)])
+    await take(store, 5, 3, again=True)
+    assert await generator(store) == await store_with(store, 8, [])
 
 
 async def store_with(store: Store, handed: int, returned: list[Returned]) -> GeneratorState:
@@ -58,42 +61,41 @@ async def test_a_returned_slice_is_handed_out_again_once(store: Store):
     for _ in range(2):
         await store.give_up("x", given_up or 0, "tired")
     await tell(store, unseen, SIZE)
-    assert await generator(store) == await store_with(store, 12, [Returned(1, 0, 4), Returned(3, 8, 4)])
-    assert await take(store, 8, SIZE, again=given_up)
-    assert await take(store, 8, SIZE, again=given_up) is None, "another ask has it"
+    assert await generator(store) == await store_with(store, 12, [Returned(0, 4), Returned(8, 4)])
+    assert await take(store, 8, SIZE, again=True) is None, "the first one goes first"
+    assert await take(store, 0, SIZE, again=True)
+    assert await take(store, 0, SIZE, again=True) is None, "another ask has it"
     await store.give_up("x", 4, "tired")
     await tell(store, late, SIZE)
-    assert await generator(store) == await store_with(store, 12, [Returned(4, 8, 4)])
-    twice = [new_pick(0, "{}", 8, SIZE, again=4)] * 2
-    with pytest.raises(ValueError, match="once"):
-        await open_picks(store, "x", 4, [AskGroup("ask", twice)], 60)
+    assert await generator(store) == await store_with(store, 12, [Returned(8, 4)])
+    twice = [new_pick(0, "{}", 8, SIZE, again=True) for _ in range(2)]
+    assert await open_picks(store, "x", 4, [AskGroup("ask", twice)], 60) is None
 
 
 async def test_a_slice_that_is_left_in_an_opening_can_be_taken_in_it(store: Store):
-    picks = [new_pick(0, "{}", 0, 1, left=3), new_pick(0, "{}", 1, 2, again=-1, left=1)]
+    picks = [new_pick(0, "{}", 0, 1, left=3), new_pick(0, "{}", 1, 2, again=True, left=1)]
     await open_picks(store, "x", 0, [AskGroup("ask", picks)], 60)
-    assert await generator(store) == await store_with(store, 4, [Returned(-2, 3, 1)])
+    assert await generator(store) == await store_with(store, 4, [Returned(3, 1)])
 
 
 async def test_a_batch_keeps_the_indices_of_its_rows_and_leaves_the_others(store: Store):
     for start, rows in ((0, 4), (4, 1), (8, 9)):
         await tell(store, await take(store, start, SIZE), rows)
     assert [entry.indices for entry in await store.read_log("x", 0, 0)] == [(0, 4), (4, 1), (8, 4)]
-    assert await generator(store) == await store_with(store, 12, [Returned(2, 5, 3)])
+    assert await generator(store) == await store_with(store, 12, [Returned(5, 3)])
     await store.retract("x", pick=2)
     await store.retract("x", pick=3)
-    slices = [Returned(2, 4, 4), Returned(3, 8, 4)]
-    assert await generator(store) == await store_with(store, 12, slices), "with what the batch left"
+    assert await generator(store) == await store_with(store, 12, [Returned(4, 8)]), "with what the batch left"
 
 
 async def test_a_late_batch_leaves_nothing_that_another_pick_has(store: Store):
     late, later = await take(store, 0, SIZE, lease=0.02), await take(store, 4, SIZE, lease=0.02)
     await asyncio.sleep(0.05)
     await store.state("x")
-    assert await take(store, 0, SIZE, again=late or 0)
+    assert await take(store, 0, SIZE, again=True, left=SIZE)
     await tell(store, late, 2)
     await tell(store, later, 3)
-    assert await generator(store) == await store_with(store, 8, [Returned(later or 0, 7, 1)])
+    assert await generator(store) == await store_with(store, 8, [Returned(7, 1)])
     assert [entry.indices for entry in await store.read_log("x", 0, 0)] == [(0, 2), (4, 3)]
 
 

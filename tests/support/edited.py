@@ -37,4 +37,4 @@ def setting(**fields: Any) -> Edit:
 
 
 def slices(count: int, first: int = 1) -> list[list[int]]:
-    return [[-pick, pick, 1] for pick in range(first, first + count)]
+    return [[2 * n, 1] for n in range(first, first + count)]

@@ -35,7 +35,7 @@ def new_pick(
     start: int | None = None,
     size: int = 0,
     *,
-    again: int | None = None,
+    again: bool = False,
     left: int = 0,
     **given: Any,
 ) -> NewPick:

@@ -69,8 +69,7 @@ class ArchivedGenerator(Wire):
     state: State
     handed: Count
     returned: Annotated[list[Returned], Field(max_length=SLICES), FailFast()]
-    """Runs of indices without samples so far, as in `Returned`; some may be handed out already, or be in two of them.
-    Runs beyond the most are left out."""
+    """Runs of indices without samples so far, as in `GeneratorState`; some may be handed out already."""
     told: Annotated[list[tuple[Count, Position]], Field(max_length=TOLD), FailFast(), NOT_EMPTY] = Field(
         default_factory=list
     )
@@ -195,7 +194,7 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
             for label, unit in known.units.items()
         },
         handed=known.handed,
-        returned=sorted(known.returned),
+        returned=known.returned,
         state=known.state,
         quarantined=known.quarantined,
         quarantined_count=known.quarantined_count,

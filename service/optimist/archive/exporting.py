@@ -9,7 +9,6 @@ from operator import itemgetter
 from optimist.archive.contents import DUPLICATES, LEVELS, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedUnit, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.records import (
-    SLICES,
     CorruptData,
     ExperimentState,
     GeneratorState,
@@ -19,6 +18,8 @@ from optimist.records import (
     Returned,
     Unavailable,
     UnitState,
+    joined,
+    returned_limit,
 )
 from optimist.store import Store
 from optimist_client.errors import FixError
@@ -38,8 +39,6 @@ class Exporter:
         self._experiment = experiment
         self._name = experiment.config.name
         self._writer = writer
-        self._slices = SLICES
-        """How many runs of indices that were returned may still be written."""
 
     async def run(self) -> None:
         """Write the whole experiment as of the start of the export; later batches are left out.
@@ -56,7 +55,6 @@ class Exporter:
             stored, archived = await self._generator(first, generator.ordinal)
             rounds = max(rounds, stored.rounds)
             generators.append(archived)
-            self._slices -= len(archived.returned)
             state = stored.generators[generator.ordinal]
             batches.append(state.seq - len(state.retractions))
         await self._add_shared(first.labels)
@@ -115,7 +113,7 @@ class Exporter:
             name=state.name,
             state=state.state,
             handed=state.handed,
-            returned=_returned(stored, state)[: self._slices],
+            returned=_returned(stored, state),
             told=state.told,
             is_seedless=state.is_seedless,
             quarantined=state.quarantined,
@@ -176,10 +174,8 @@ def _returned(stored: ExperimentState, state: GeneratorState) -> list[Returned]:
         records = [pick.record for pick in stored.open_picks if pick.generator == state.ordinal]
         picks = [Pick.model_validate_json(record) for record in records]
         starts = [pick.prompts_start if pick.start is None else pick.start for pick in picks]
-        slices += [
-            Returned(pick.number, at, pick.size) for pick, at in zip(picks, starts, strict=True) if at is not None
-        ]
-    return sorted(slices)
+        slices += [Returned(at, pick.size) for pick, at in zip(picks, starts, strict=True) if at is not None]
+    return joined(slices)[: returned_limit(len(stored.generators))]
 
 
 def _pages(entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:

@@ -22,12 +22,13 @@ from optimist.numerics.real_data import RealData, moments_of_features
 from optimist.records import (
     COST,
     NAMED_COPIES,
-    SLICES,
     Conflict,
     ExperimentState,
     GeneratorState,
     LogEntry,
     codec,
+    joined,
+    returned_limit,
 )
 from optimist.settings import Settings
 from optimist.store import Store
@@ -246,9 +247,7 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
     """Raise FixError where the archive has more of something than the service keeps, or names something that is not
     there."""
     generators, known = stored.generators, len(stored.generators)
-    slices = [part.pick for generator in generators for part in generator.returned]
     kept = {
-        "slices that were returned": (len(slices), SLICES),
         "batches that cannot be read": (sum(len(generator.quarantined) for generator in generators), QUARANTINE_LIMIT),
         "copied batches": (sum(len(generator.named_copies) for generator in generators), NAMED_COPIES),
         "retractions of single batches": (sum(one.position > 0 for g in generators for one in g.retractions), MOST),
@@ -260,12 +259,13 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
     for what, (found, most) in kept.items():
         if found > most:
             raise FixError(f"{what}: expected at most {most}, found {found}")
-    if any(not 0 < abs(pick) <= stored.rounds for pick in slices):
-        raise FixError(f"slices that were returned: expected picks from 1 to {stored.rounds}")
-    owners = [pick for generator in generators for pick in {part.pick for part in generator.returned}]
-    if len(set(owners)) < len(owners):
-        raise FixError("slices that were returned: expected those of a pick from one generator")
     for generator in generators:
+        if generator.returned != joined(generator.returned):
+            raise FixError(
+                f"indices of {generator.name!r} that were returned: expected runs that do not touch, ascending"
+            )
+        if len(generator.returned) > (most := returned_limit(known)):
+            raise FixError(f"indices of {generator.name!r} that were returned: expected at most {most} runs")
         for duplicate, agree in generator.duplicates.items():
             if not generator.ordinal < duplicate < known or agree > stored.told:
                 raise FixError(f"duplicates of {generator.name!r}: expected later generators, and at most all batches")

@@ -5,7 +5,7 @@ Picks are planned one after the other on the state that the dispatcher has, each
 
 from __future__ import annotations
 
-from optimist.experiments.settling import hand_back
+from optimist.experiments.settling import keep_returned
 from optimist.records import ExperimentState, NewPick, OpenPick, Returned
 
 
@@ -20,14 +20,7 @@ def open_pick(stored: ExperimentState, leased: OpenPick, new: NewPick) -> None:
     stored.open_picks.append(leased)
     if (taken := new.part) is None:
         return
-    rest: list[Returned] = []
-    if taken.again is None:
-        generator.handed += taken.size + taken.left
-    else:
-        _, *rest = [part for part in generator.returned if part.pick == taken.again]
-        generator.returned = [part for part in generator.returned if part.pick != taken.again]
-    # A minus sign marks what this pick did not take when it was opened.
-    if taken.left:
-        hand_back(generator, Returned(-leased.number, taken.start + taken.size, taken.left))
-    for part in rest:
-        hand_back(generator, part._replace(pick=-leased.number))
+    rest = generator.returned[1:] if taken.again else generator.returned
+    generator.handed += 0 if taken.again else taken.size + taken.left
+    left = [Returned(taken.start + taken.size, taken.left)] if taken.left else []
+    keep_returned(stored, generator, [*rest, *left])

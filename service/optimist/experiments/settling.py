@@ -6,11 +6,21 @@ its indices were recorded before, or whether it repeats another batch (`Exchange
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
+from collections.abc import Sequence
 from operator import attrgetter
 
 from optimist.numerics.estimate import is_due
-from optimist.records import NAMED_COPIES, Copy, ExperimentState, GeneratorState, OpenPick, Returned
+from optimist.records import (
+    NAMED_COPIES,
+    Copy,
+    ExperimentState,
+    GeneratorState,
+    OpenPick,
+    Returned,
+    joined,
+    returned_limit,
+)
 from optimist_client.models import Pick
 
 
@@ -22,7 +32,7 @@ def end_pick(stored: ExperimentState, pick: Pick, leased: OpenPick, rows: int) -
     generator = stored.generators[leased.generator]
     del stored.open_picks[bisect_left(stored.open_picks, pick.number, key=attrgetter("number"))]
     if pick.start is not None and rows < pick.size and generator.state != "retired":
-        hand_back(generator, Returned(pick.number, pick.start + rows, pick.size - rows))
+        keep_returned(stored, generator, [*generator.returned, Returned(pick.start + rows, pick.size - rows)])
 
 
 def count_batch(stored: ExperimentState, generator: GeneratorState, rows: int, growth: float) -> None:
@@ -44,6 +54,6 @@ def note_copy(stored: ExperimentState, generator: GeneratorState, copy: Copy) ->
     generator.copies += 1
 
 
-def hand_back(generator: GeneratorState, part: Returned) -> None:
-    """Return indices, which later picks take."""
-    insort(generator.returned, part, key=attrgetter("pick"))
+def keep_returned(stored: ExperimentState, generator: GeneratorState, runs: Sequence[Returned]) -> None:
+    """Keep these indices for later picks to take, in place of those that were returned before; as told.lua does."""
+    generator.returned = joined(runs)[: returned_limit(len(stored.generators))]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from operator import attrgetter
 
 import numpy as np
 
@@ -51,15 +50,15 @@ _SEQUENCE = 2**22
 def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> Slice | None:
     """The slice of at most `size` indices that the generator's next pick takes; None where samples have no indices.
 
-    Returned slices come first, so that all generators are compared on the same indices; they may be shorter.
+    Returned indices come first, so that all generators are compared on the same indices; they may be shorter.
     """
     if not experiment.is_indexed:
         return None
     if generator.returned:
         # The earliest index first: a comparison by index is only as long as the indices that all generators have.
-        returned = min(generator.returned, key=attrgetter("start", "pick"))
-        size = min(size, returned.size)
-        return _with_prompts(experiment, Slice(returned.start, size, returned.pick, returned.size - size))
+        start, whole = generator.returned[0]
+        size = min(size, whole)
+        return _with_prompts(experiment, Slice(start, size, again=True, left=whole - size))
     # The next pick begins at a multiple of the batch size, whatever this one takes.
     left = -size % experiment.config.batch_size
     return _with_prompts(experiment, Slice(generator.handed, size, left=left))

@@ -62,4 +62,6 @@ from optimist.records.state import (
     Unit,
     UnitState,
     extents,
+    joined,
+    returned_limit,
 )

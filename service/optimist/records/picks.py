@@ -87,10 +87,10 @@ class Slice:
 
     start: int
     size: int
-    again: int | None = None
-    """`Returned.pick` of the returned slice that they are taken from; None where the sequence goes on."""
+    again: bool = False
+    """Whether they are the first ones of those that were returned; else the sequence goes on."""
     left: int = 0
-    """How many of the next indices are left for later picks."""
+    """How many of the next indices, of the same run, are left for later picks."""
     prompts: list[str] | None = None
     prompt_indices: list[int] | None = None
     """The places of the prompts in the experiment's list."""

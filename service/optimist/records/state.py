@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from optimist.records.codec import LARGEST, Count, Moment, Position
+from optimist.records.codec import Count, Moment, Position
 from optimist.records.made import LogExtent, StoredArtefact, is_outgrown
 from optimist_client.goals import OWN_GROWTH
 
@@ -18,9 +18,11 @@ Unit = tuple[int, str]
 State = Literal["active", "paused", "retired"]
 NAMED_COPIES = 256
 """How many copied batches an experiment names; further ones are only counted. As in checking.lua."""
-SLICES = 8192
-"""Of how many picks an experiment keeps indices to be handed out again, as in told.lua: they are read with every state.
-Those of further picks that end without samples are not handed out."""
+SLICES = 1024
+"""Runs of indices to be handed out again that an experiment keeps, as in told.lua: they are read with every state. Each
+generator has an equal share; what is beyond that is never handed out."""
+FEWEST_SLICES = 8
+"""The share of a generator where there are many: a few picks may end while none is asked for."""
 COST = "cost:"
 """Before a generator's name: the control that holds its cost."""
 LEAST_ROUTED = 3
@@ -45,14 +47,27 @@ class OpenPick:
 
 
 class Returned(NamedTuple):
-    """Indices of a generator's sequence that are to be handed out again. A pick may have returned several such runs,
-    of which the first is handed out first."""
+    """A run of indices of a generator's sequence that are to be handed out again: of picks that were given up, whose
+    lease ran out, or that were told fewer rows than they asked for, and what a pick left that took only a part."""
 
-    pick: Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
-    """The pick that was given up, whose lease ran out (a late batch takes its slice back), or that was told fewer rows
-    than it asked for. With a minus sign: the pick that left them when it was opened, as it took only a part."""
     start: Count
     size: Position
+
+
+def joined(runs: Iterable[Returned]) -> list[Returned]:
+    """The same indices as runs that do not touch, ascending."""
+    found: list[Returned] = []
+    for start, size in sorted(runs):
+        if found and sum(found[-1]) >= start:
+            last = found.pop()
+            start, size = last.start, max(last.size, start + size - last.start)
+        found.append(Returned(start, size))
+    return found
+
+
+def returned_limit(generators: int) -> int:
+    """How many returned runs are kept of each of so many generators."""
+    return max(FEWEST_SLICES, SLICES // generators)
 
 
 class Quarantined(NamedTuple):
@@ -191,7 +206,7 @@ class GeneratorState:
     handed: int = 0
     """The first index of its sequence that no pick has had; below it only those `returned` will be handed out."""
     returned: list[Returned] = field(default_factory=list)
-    """Slices to be handed out again, by `pick`."""
+    """What is to be handed out again, as `joined`, at most `returned_limit`."""
     state: State = "active"
     quarantined: list[Quarantined] = field(default_factory=list)
     """Batches that cannot be read, by position; of an experiment's first `QUARANTINE_LIMIT`."""

@@ -48,7 +48,7 @@ EXPERIMENT_PARTS = (
     "leases",  # sorted set: number → deadline; only these pend
     "opening_lock",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased
-    "returned",  # hash: number → "<g> <runs>", indices to be handed out again; see picks.lua
+    "returned",  # hash: ordinal → runs of indices to be handed out again; see told.lua
     "settled",  # hash, newest 65,536: number → "<nonce>\t<digest>\t<answer>", given up "<nonce>\t\t<reason>"
     "settled_order",  # list: numbers of `settled`, oldest first
     "expired_order",  # list: numbers of picks whose lease ran out, oldest first

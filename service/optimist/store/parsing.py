@@ -187,10 +187,9 @@ def parse_parts(listed: str) -> dict[int, LogExtent]:
 
 def _slices(returned: dict[str, str]) -> dict[int, list[Returned]]:
     found: dict[int, list[Returned]] = {}
-    for pick in sorted(returned, key=int):
-        generator, *runs = map(int, returned[pick].split(" "))
-        slices = [Returned(int(pick), *run) for run in zip(runs[::2], runs[1::2], strict=True)]
-        found.setdefault(generator, []).extend(slices)
+    for generator, text in returned.items():
+        runs = list(map(int, text.split(" ")))
+        found[int(generator)] = [Returned(*run) for run in zip(runs[::2], runs[1::2], strict=True)]
     return found
 
 

@@ -291,7 +291,6 @@ def _opening(opening: Opening) -> tuple[list[dict[str, Argument]], list[dict[str
     opened."""
     groups: dict[str, dict[str, Argument]] = {}
     picks: list[dict[str, Argument]] = []
-    again: set[int] = set()
     for group in opening.groups:
         if not group.picks:
             raise ValueError("an ask opens at least one pick")
@@ -300,15 +299,11 @@ def _opening(opening: Opening) -> tuple[list[dict[str, Argument]], list[dict[str
         groups[group.request_id] = {"request": group.request_id, "size": len(group.picks)}
         for pick in group.picks:
             part = pick.part
-            if part is not None and part.again is not None:
-                if part.again in again:
-                    raise ValueError("a returned slice is handed out once")
-                again.add(part.again)
             picks.append(
                 {
                     "generator": pick.generator,
                     "slice": "" if part is None else f"{part.start} {part.size}",
-                    "again": "" if part is None or part.again is None else part.again,
+                    "again": 1 if part is not None and part.again else "",
                     "left": 0 if part is None else part.left,
                     "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}",
                     "worker": pick.worker,

@@ -288,17 +288,9 @@ def _hashes(stored: ExperimentState) -> dict[str, dict[str, Argument]]:
             for label, unit in g.units.items()
             if unit.estimate
         },
-        "returned": _returned(generators),
+        "returned": {
+            str(g.ordinal): " ".join(f"{start} {size}" for start, size in g.returned) for g in generators if g.returned
+        },
         "quarantined": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.quarantined},
         "named_copies": {f"{g.ordinal}:{entry.seq}": entry.stored for g in generators for entry in g.named_copies},
     }
-
-
-def _returned(generators: Sequence[GeneratorState]) -> dict[str, Argument]:
-    """The slices to be handed out again as picks.lua stores them: several of one pick are runs of one entry."""
-    found: dict[str, Argument] = {}
-    for generator in generators:
-        for one in generator.returned:
-            standing = found.get(str(one.pick), f"{generator.ordinal}")
-            found[str(one.pick)] = f"{standing} {one.start} {one.size}"
-    return found

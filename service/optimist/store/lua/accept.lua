@@ -1,5 +1,5 @@
 -- uses: prelude told checking
--- keys: counts log history returned
+-- keys: counts log history
 
 -- Whether a script did more than count whole batches and end their picks, which is what callers foresee.
 local was_unforeseen = false
@@ -53,9 +53,8 @@ local function accept(g, number, digest, part, body, late, channel, experiment, 
   end
   was_unforeseen = was_unforeseen or part.uncounted > 0
   -- Other picks may have left, or returned, indices of a late batch, and of one told in place of a retracted one.
-  if #part.indices > 0 and (late or number == '0' or redis.call('HEXISTS', counts, 'retractions') == 1)
-    and redis.call('HLEN', returned) > 0 then
-    was_unforeseen = forget_returned(g) or was_unforeseen
+  if #part.indices > 0 and (late or number == '0' or redis.call('HEXISTS', counts, 'retractions') == 1) then
+    was_unforeseen = forget_returned(g, part.indices) or was_unforeseen
   end
 
   local flags = (late and 1 or 0) + (number == '0' and 2 or 0)

@@ -11,7 +11,7 @@ elseif nonce ~= '' and nonce_in(redis.call('HGET', terms, number)) ~= nonce then
   return lost(number)
 end
 if release(number, pick) then
-  hand_back(number, pick)
+  hand_back(pick)
 end
 conclude(number, '', reason, tonumber(remembered))
 changed()

@@ -1,33 +1,41 @@
--- uses: prelude
--- keys: requests counts leases decision opening_lock controls generators states returned picks terms contexts
+-- uses: prelude told
+-- keys: requests counts leases decision opening_lock controls generators states picks terms contexts
 -- args: expected_rounds expected_last expected_version expected_token lease_seconds who groups*(request size)
 -- args: new_picks*(generator slice again left terms worker asked prompts record context)
 
 -- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of
 -- the last one, the version ('' for any), and the state token before this script's own steps, which is `at_first`.
 -- `was_changed`: whether these changed something that the caller does not expect. `who`: who opens, for the opening lock. Each
--- group is one ask, whose `size` picks follow those of the groups before it in `new_picks`. `again`: the key of the
--- returned slice that is handed out again, or ''. `left`: how many indices a pick leaves of the slice that it takes; they
--- are handed out later. A repeated ask is recognised by its entry in `requests`: it gets its first picks, and nothing is
+-- group is one ask, whose `size` picks follow those of the groups before it in `new_picks`. `again`: 1 where a pick takes
+-- the first ones of its generator's returned indices, or ''. `left`: how many indices it leaves of the run that it takes;
+-- they are handed out later. A repeated ask is recognised by its entry in `requests`: it gets its first picks, and nothing is
 -- opened.
 
--- What a pick takes of the first run that it finds, and leaves: "<start> <size>", or '' where there is nothing.
-local function parts_of(pick)
-  local start, size = pick.slice:match('(%d+) (%d+)')
-  local left = tonumber(pick.left)
-  if not start or left == 0 then
-    return pick.slice, ''
+-- What the new picks take, by generator: {handed: how many indices that no pick had before, runs: what is returned then,
+-- from `first` on}; nil where they take returned indices that are not the first ones.
+local function taken_by_all()
+  local found = {}
+  for _, pick in ipairs(new_picks) do
+    local start, size = pick.slice:match('(%d+) (%d+)')
+    if start then
+      local g, left = pick.generator, tonumber(pick.left)
+      start, size = tonumber(start), tonumber(size)
+      found[g] = found[g] or {handed = 0, first = 1, runs = returned_by(g)}
+      local of = found[g]
+      local runs, first = of.runs, of.first
+      if pick.again == '' then
+        of.handed = of.handed + size + left
+        of.runs, of.first = joined({unpack(runs, first)}, left > 0 and {start + size, left} or {}), 1
+      elseif runs[first] ~= start or runs[first + 1] ~= size + left then
+        return nil
+      elseif left > 0 then
+        runs[first], runs[first + 1] = start + size, left
+      else
+        of.first = first + 2
+      end
+    end
   end
-  return string.format('%s %.0f', start, size + left), string.format('%.0f %.0f', start + size, left)
-end
-
--- What is left of the returned runs of a generator, as text, once a pick takes the first one; nil if it is another one.
-local function left_behind(standing, g, taken)
-  local first = g .. ' ' .. taken
-  if standing == first then
-    return ''
-  end
-  return standing and standing:sub(1, #first + 1) == first .. ' ' and standing:sub(#first + 2) or nil
+  return found
 end
 
 local function open(at_first, was_changed)
@@ -63,14 +71,15 @@ local function open(at_first, was_changed)
     return {'ok', 'moved'}
   end
   for _, pick in ipairs(is_exact and {} or new_picks) do
-    local g, again = pick.generator, pick.again
-    if redis.call('HEXISTS', generators, g) == 0 then
-      return {'not-found', 'there is no generator ' .. g}
-    elseif redis.call('HEXISTS', states, g) == 1
-      or again ~= '' and tonumber(again) >= -expected -- unless a pick of this very opening leaves it
-      and not left_behind(redis.call('HGET', returned, again), g, (parts_of(pick))) then
+    if redis.call('HEXISTS', generators, pick.generator) == 0 then
+      return {'not-found', 'there is no generator ' .. pick.generator}
+    elseif redis.call('HEXISTS', states, pick.generator) == 1 then
       return {'ok', 'moved'}
     end
+  end
+  local taken = taken_by_all()
+  if not taken then
+    return {'ok', 'moved'}
   end
 
   local opened = {'ok', 'opened'}
@@ -91,21 +100,14 @@ local function open(at_first, was_changed)
       if pick.context ~= '' then
         redis.call('HSET', contexts, number, pick.context)
       end
-      local taken, left = parts_of(pick)
-      if pick.again ~= '' then
-        local rest = left_behind(redis.call('HGET', returned, pick.again), pick.generator, taken) or ''
-        left = left .. (left ~= '' and rest ~= '' and ' ' or '') .. rest
-        redis.call('HDEL', returned, pick.again)
-      elseif taken ~= '' then
-        redis.call('HINCRBY', counts, pick.generator .. ':handed', taken:match('%d+$'))
-      end
-      if left ~= '' then
-        redis.call('HSET', returned, '-' .. number, pick.generator .. ' ' .. left)
-      end
     end
     opened[#opened + 1] = group.request
     opened[#opened + 1] = table.concat(numbers, ',')
     redis.call('HSET', requests, group.request, opened[#opened])
+  end
+  for g, of in pairs(taken) do
+    redis.call('HINCRBY', counts, g .. ':handed', of.handed)
+    put_returned(g, {unpack(of.runs, of.first)})
   end
   redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'state_token', new_token(version + 1),
     'lease', math.max(lease, longest or 0))

@@ -40,20 +40,17 @@ local function conclude(number, digest, answer, limit)
   queue(settled_order, limit, number, settled)
 end
 
--- `returned` holds runs of a generator's sequence (told.lua) for other picks to take, the first one first, under the
--- number of a pick that ended without samples for them, or under the negative number of a pick that took only a part of
--- what it found.
-
--- Stores the slice of a pick that ended without a batch, less its first `rows`, for which it had samples, and less what
--- was told meanwhile. Answers whether any of it, beyond those rows, will not be handed out again.
-local function hand_back(number, pick, rows)
+-- Returns the slice of a pick that ended without a batch, less its first `rows`, for which it had samples, and less what
+-- was told meanwhile. Answers whether anything was.
+local function hand_back(pick, rows)
   local g, start, size = pick:match('^(%d+)\t[^\t]*\t(%d+) (%d+)\t')
   rows = tonumber(rows or 0)
   if not start or rows >= tonumber(size) or redis.call('HGET', states, g) == 'retired' then
     return false
   end
   local runs = untold(g, start + rows, size - rows)
-  return not keep_returned(number, g, runs) or runs[2] ~= size - rows
+  keep_returned(g, runs)
+  return runs[2] ~= size - rows
 end
 
 -- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.

@@ -65,7 +65,7 @@ local function read_state(remembered, wants_all, wants_estimates)
   for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now())) do
     local pick = redis.call('HGET', picks, number)
     release(number, pick)
-    hand_back(number, pick)
+    hand_back(pick)
     queue(expired_order, tonumber(remembered), number, picks)
     changed()
   end

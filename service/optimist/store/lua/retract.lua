@@ -241,22 +241,11 @@ if reopened then
   redis.call('DEL', decision)
 end
 
--- The indices are handed out again: those that its pick has left, too, where no other pick has them.
-if is_one and redis.call('HGET', states, g) ~= 'retired' then
-  if entry.pick ~= '0' then
-    local left = runs_in((redis.call('HGET', returned, entry.pick) or ''):match(' .*$') or '')
-    for i = 1, #left, 2 do
-      add_run(indices, left[i], left[i + 1])
-    end
-    keep_returned(entry.pick, g, indices)
-  end
+-- The indices of a pick are handed out again.
+if is_one and entry.pick ~= '0' and redis.call('HGET', states, g) ~= 'retired' then
+  keep_returned(g, indices)
 elseif not is_one and not is_part then
-  local slices = redis.call('HGETALL', returned)
-  for i = 1, #slices, 2 do
-    if slices[i + 1]:match('^%d+') == g then
-      redis.call('HDEL', returned, slices[i])
-    end
-  end
+  redis.call('HDEL', returned, g)
 end
 
 -- The sizes of a generator are measured anew, as the mean of what remains cannot be computed back from an absurd batch;

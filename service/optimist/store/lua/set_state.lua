@@ -23,11 +23,6 @@ end
 redis.call('HSET', states, generator, state)
 changed()
 if state == 'retired' then
-  local slices = redis.call('HGETALL', returned)
-  for i = 1, #slices, 2 do
-    if slices[i + 1]:match('^%d+') == generator then
-      redis.call('HDEL', returned, slices[i])
-    end
-  end
+  redis.call('HDEL', returned, generator)
 end
 return {'ok'}

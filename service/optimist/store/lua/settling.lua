@@ -1,5 +1,5 @@
 -- uses: prelude picks checking accept
--- keys: picks terms contexts leases returned
+-- keys: picks terms contexts leases
 
 -- The refusal of a batch that is not what its pick asked for, nil where it is. `agreed`: "<nonce> <least rows> <most
 -- rows>", with 0 as the most for any number.
@@ -17,8 +17,8 @@ end
 
 -- Ends a pick whose samples another batch has brought: its own is answered as a repeat, and nothing of it counts.
 local function repeated(number, pick, g, digest, rows, late, limit)
-  if release(number, pick) or redis.call('HDEL', returned, number) == 1 then
-    hand_back(number, pick, rows)
+  if release(number, pick) then
+    hand_back(pick, rows)
   end
   local answer = uncounted_answer(g, number, rows, late)
   conclude(number, digest, answer, tonumber(limit))
@@ -54,11 +54,9 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   local answer, version, oddity =
     accept(g, number, digest, part, body, late, channel, experiment, found, record, prompts,
       redis.call('HGET', contexts, number))
-  -- A late batch takes its slice back, unless another pick has it by now. The indices that it has no rows for are handed
-  -- out again.
-  local is_its_own = release(number, pick) or redis.call('HDEL', returned, number) == 1
-  if is_its_own then
-    was_unforeseen = hand_back(number, pick, rows) or was_unforeseen
+  -- The indices that it has no rows for are handed out again; those of a lease that ran out were returned then.
+  if release(number, pick) then
+    was_unforeseen = hand_back(pick, rows) or was_unforeseen
   end
   conclude(number, digest, answer, tonumber(limit))
   return {'ok', answer, 0, version, oddity}

@@ -1,5 +1,5 @@
 -- uses: retracted
--- keys: told returned counts
+-- keys: told returned counts generators
 
 -- The indices of a generator's sequence that its batches were told with: `told:<g>` is a sorted set of disjoint
 -- intervals "<start> <stop>", scored by `stop`; intervals that touch are one. No index counts twice. A generator with
@@ -114,40 +114,74 @@ local function uncounted_answer(g, number, rows, late)
   return answer_of(number, g, 0, samples, batches, 0, late, rows, '')
 end
 
-local SLICES = 8192 -- as in state.py
+-- `returned` holds, by generator, the runs of its sequence that other picks take, the first one first: indices of picks
+-- that ended without samples for them. Runs do not touch.
 
--- Stores runs of a generator's sequence to be handed out again (picks.lua), unless those of `SLICES` picks are stored.
--- Answers whether all of them will be handed out.
-local function keep_returned(number, g, runs)
-  if #runs == 0 then
-    return true
-  end
-  if redis.call('HLEN', returned) >= SLICES and redis.call('HEXISTS', returned, number) == 0 then
-    return false
-  end
-  redis.call('HSET', returned, number, g .. ' ' .. text_of(runs))
-  return true
+local SLICES, FEWEST = 1024, 8 -- as in state.py
+
+local function returned_by(g)
+  return runs_in(redis.call('HGET', returned, g) or '')
 end
 
--- Has no index handed out again that was told since. Answers whether there was one.
-local function forget_returned(g)
-  local slices, has_any = redis.call('HGETALL', returned), false
-  for i = 1, #slices, 2 do
-    local owner, text = slices[i + 1]:match('^(%d+) (.*)$')
-    if owner == g then
-      local runs, left = runs_in(text), {}
-      for k = 1, #runs, 2 do
-        local kept = untold(g, runs[k], runs[k + 1])
-        for j = 1, #kept, 2 do
-          add_run(left, kept[j], kept[j + 1])
-        end
-      end
-      if text_of(left) ~= text then
-        redis.call('HDEL', returned, slices[i])
-        keep_returned(slices[i], g, left)
-        has_any = true
-      end
+-- Stores these runs of a generator instead of what it has. As every step that looks at them takes longer the more there
+-- are, it has at most its share of `SLICES`; the last ones beyond that are never handed out.
+local function put_returned(g, runs)
+  local limit = math.max(FEWEST, math.floor(SLICES / redis.call('HLEN', generators)))
+  for i = #runs, 2 * limit + 1, -1 do
+    runs[i] = nil
+  end
+  if #runs == 0 then
+    redis.call('HDEL', returned, g)
+  else
+    redis.call('HSET', returned, g, text_of(runs))
+  end
+end
+
+-- The indices of both lists.
+local function joined(runs, others)
+  local both, i, k = {}, 1, 1
+  while runs[i] or others[k] do
+    local start, size
+    if not others[k] or runs[i] and runs[i] <= others[k] then
+      start, size, i = runs[i], runs[i + 1], i + 2
+    else
+      start, size, k = others[k], others[k + 1], k + 2
+    end
+    local last = #both
+    if last > 0 and both[last - 1] + both[last] >= start then
+      both[last] = math.max(both[last], start + size - both[last - 1])
+    else
+      both[last + 1], both[last + 2] = start, size
     end
   end
-  return has_any
+  return both
+end
+
+-- Has these indices of a generator handed out again.
+local function keep_returned(g, runs)
+  if #runs > 0 then
+    put_returned(g, joined(returned_by(g), runs))
+  end
+end
+
+-- Has none of these indices handed out again, which were told just now. Answers whether there was one.
+local function forget_returned(g, indices)
+  local runs, left, k = returned_by(g), {}, 1
+  for i = 1, #runs, 2 do
+    local at, stop = runs[i], runs[i] + runs[i + 1]
+    while indices[k] and indices[k] + indices[k + 1] <= at do
+      k = k + 2
+    end
+    local j = k -- the last of them may reach into the next run
+    while indices[j] and indices[j] < stop do
+      add_run(left, at, math.max(0, indices[j] - at))
+      at, j = indices[j] + indices[j + 1], j + 2
+    end
+    add_run(left, at, math.max(0, stop - at))
+  end
+  if text_of(left) == text_of(runs) then
+    return false
+  end
+  put_returned(g, left)
+  return true
 end
