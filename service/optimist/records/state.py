@@ -18,7 +18,7 @@ Unit = tuple[int, str]
 State = Literal["active", "paused", "retired"]
 NAMED_COPIES = 256
 """How many copied batches an experiment names; further ones are only counted. As in checking.lua."""
-SLICES = 1024
+SLICES = 512
 """Runs of indices to be handed out again that an experiment keeps, as in told.lua: they are read with every state. Each
 generator has an equal share; what is beyond that is never handed out."""
 FEWEST_SLICES = 8

@@ -79,8 +79,8 @@ A, B, ALL, PAGE = "generators/0.json", "generators/1.json", "experiment.json", "
 INVALID = "an estimate of 'a' is not valid"
 HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "400,000 slices": ({A: setting(returned=slices(400_000), handed=10**6)}, "expected at most 131,072 values"),
-    "slices": ({A: setting(returned=slices(SLICES + 1), handed=10**6)}, "at most 1024"),
-    "slices of one of two": ({A: setting(returned=slices(SLICES), handed=10**6)}, "expected at most 512 runs"),
+    "slices": ({A: setting(returned=slices(SLICES + 1), handed=10**6)}, "at most 512"),
+    "slices of one of two": ({A: setting(returned=slices(SLICES), handed=10**6)}, "expected at most 256 runs"),
     "slices of no size": ({A: setting(returned=[[0, 0]])}, "expected at least 1"),
     "slices that touch": ({A: setting(returned=[[0, 2], [2, 2]])}, "expected runs that do not touch"),
     "slices out of order": ({A: setting(returned=[[4, 2], [0, 2]])}, "expected runs that do not touch"),

@@ -117,7 +117,7 @@ end
 -- `returned` holds, by generator, the runs of its sequence that other picks take, the first one first: indices of picks
 -- that ended without samples for them. Runs do not touch.
 
-local SLICES, FEWEST = 1024, 8 -- as in state.py
+local SLICES, FEWEST = 512, 8 -- as in state.py
 
 local function returned_by(g)
   return runs_in(redis.call('HGET', returned, g) or '')
@@ -166,7 +166,7 @@ end
 
 -- Has none of these indices handed out again, which were told just now. Answers whether there was one.
 local function forget_returned(g, indices)
-  local runs, left, k = returned_by(g), {}, 1
+  local runs, left, k, has_any = returned_by(g), {}, 1, false
   for i = 1, #runs, 2 do
     local at, stop = runs[i], runs[i] + runs[i + 1]
     while indices[k] and indices[k] + indices[k + 1] <= at do
@@ -175,13 +175,12 @@ local function forget_returned(g, indices)
     local j = k -- the last of them may reach into the next run
     while indices[j] and indices[j] < stop do
       add_run(left, at, math.max(0, indices[j] - at))
-      at, j = indices[j] + indices[j + 1], j + 2
+      at, j, has_any = indices[j] + indices[j + 1], j + 2, true
     end
     add_run(left, at, math.max(0, stop - at))
   end
-  if text_of(left) == text_of(runs) then
-    return false
+  if has_any then
+    put_returned(g, left)
   end
-  put_returned(g, left)
-  return true
+  return has_any
 end
