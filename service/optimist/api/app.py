@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -10,6 +9,7 @@ from itertools import chain
 
 from fastapi import FastAPI
 
+from optimist.api.alone import Alone
 from optimist.api.context import Context
 from optimist.api.middleware.access import Access, KeyRing
 from optimist.api.middleware.limits import Limits, SharedCounters
@@ -52,9 +52,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
             redis_health = RedisHealth(store, settings)
             context = app.state.context = Context(store, settings, redis_health)
             app.state.references = Queue()
-            app.state.completions = references.Locks()
-            app.state.importing = set[str]()
-            app.state.trials = asyncio.Lock()
+            app.state.alone = Alone()
             app.state.key_ring = KeyRing(store)
             app.state.readiness = health.Readiness(store, at_work)
             app.state.liveness = health.Liveness(redis_health, settings)

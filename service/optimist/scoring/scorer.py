@@ -131,6 +131,8 @@ class Scorer:
                 scorers = tuple(await self._store.present(self._owner, CLAIM))
                 self._tasks.keep(names)
                 self._experiments.keep(names)
+                for name in await self._store.ended_copies(names):
+                    await self._store.delete_experiment(name)
                 for name in self._sweeps.next(names, lambda name, of=scorers: owner_of(name, of) == self._owner):
                     with _surviving_errors():
                         await self._sweep(name)

@@ -80,6 +80,9 @@ KEYS = "optimist:keys"
 PROBE = "optimist:probe"
 """String that expires: written to see whether Redis takes writes; "<this>:<number>" for each master of a cluster."""
 
+COPIES = "~"
+"""The end of the name of a namespace for copies of experiments, which nobody can name; and in the instance of a copy
+what follows that of its original."""
 DEFAULT_NAMESPACE = "default"
 """Its names stand in keys as they are; those of any other namespace as "<namespace>/<name>"."""
 

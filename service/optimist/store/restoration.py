@@ -24,7 +24,9 @@ from optimist.records import (
     codec,
 )
 from optimist.store import keys
+from optimist.store.copies import COPY_SECONDS
 from optimist.store.index import Index
+from optimist.store.keys import COPIES
 from optimist.store.logs import CHUNK_BYTES
 from optimist.store.parsing import SAME
 from optimist.store.scores import kernels_digest
@@ -201,7 +203,10 @@ class Restoration:
                 await self._stage(part, "SET", text)
         pairs = [key for part in self._parts for key in (self._staged(part), self._final(part))]
         first = [self._final("config"), self._final("counts")]
-        restored = await self._commands.script("restore", [*first, *pairs], instance=stored.instance)
+        is_copy = (self._commands.namespace or "").endswith(COPIES)
+        restored = await self._commands.script(
+            "restore", [*first, *pairs], instance=stored.instance, seconds=COPY_SECONDS if is_copy else 0
+        )
         await self._index.add(self._commands.full(self._experiment))
         return bool(restored[0])
 

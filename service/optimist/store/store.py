@@ -15,9 +15,10 @@ from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.artefacts import Artefacts
 from optimist.store.clients import PROBE_LASTS, SLOTS, Cluster, ServerIdentity, reaching_redis
+from optimist.store.copies import Copies
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
-from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
+from optimist.store.keys import COPIES, EXPERIMENTS, PROBE, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
 from optimist.store.logs import Logs, Snapshots
 from optimist.store.picks import Picks, Previews
@@ -106,10 +107,6 @@ class Health:
     limit_bytes: int | None
 
 
-COPIES = "~"
-"""The end of the name of a namespace for copies of experiments, which nobody can name."""
-
-
 class Store(
     Experiments,
     Picks,
@@ -122,11 +119,12 @@ class Store(
     Retractions,
     Restorations,
     Shares,
+    Copies,
 ):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.
-    A namespace that ends in `COPIES` has the references of the one without it.
+    A namespace that ends in `COPIES` has the references of the one without it, and experiments that expire (`Copies`).
     Without one (what scorers have), names are full names of any namespace, as `keys.full_name` makes them, and so are
     those of announcements in either case.
 

@@ -6,21 +6,21 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack
 from functools import partial
-from tempfile import TemporaryFile, gettempdir
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
+from optimist.api.alone import Alone
 from optimist.api.context import ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import Share
 from optimist.api.middleware.permissions import ADMINISTER, GuardedRoute, permits
 from optimist.api.problems import ApiError, invalid
-from optimist.api.redis_health import RedisHealth
+from optimist.api.temporary import PIECE, TemporaryFile
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveWriter, memory_to_open
 from optimist.archive.importing import import_archive
@@ -34,9 +34,15 @@ router = APIRouter(prefix="/v1", tags=["archives"], route_class=GuardedRoute)
 IMPORT = "/v1/import"
 REFUSED_WEIGHT = 4
 """How many times as long as it took to find the fault of a large archive its sender must wait with the next one."""
-_PIECE = 2**20
+EXPORT, IMPORTING = "archive is exported", "archive is imported"
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 _FILE_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content": {MEDIA_TYPE: _FILE}}}
+
+
+async def _open_until_answered() -> AsyncGenerator[ExitStack]:
+    """What it holds is closed when the response has ended, or its client has gone."""
+    with ExitStack() as stack:
+        yield stack
 
 
 @router.get(
@@ -45,27 +51,34 @@ _FILE_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content":
     responses={200: {"content": {MEDIA_TYPE: _FILE}, "description": "The archive"}},
 )
 @permits(ADMINISTER)
-async def export_experiment(name: Identifier, context: ContextDep) -> StreamingResponse:
+async def export_experiment(
+    name: Identifier,
+    request: Request,
+    context: ContextDep,
+    caller: CallerDep,
+    open_until_answered: Annotated[ExitStack, Depends(_open_until_answered)],
+) -> StreamingResponse:
     """Export the experiment as one file for `POST /v1/import` on any service. The experiment continues meanwhile.
 
     The file holds the settings, generators, statistics or log, history and estimates as of one moment. If a generator's
     log is trimmed during the export, that generator's data is from a later moment. Open picks are not exported: after
     an import their prompts are assigned again. 422 for an experiment in which the indices that a generator was told
-    have more gaps than an archive holds (16,384).
+    have more gaps than an archive holds (16,384). 429 while another archive is exported with the same access key, until
+    its client has received it; 507 where the temporary disk has no room for it.
     """
     experiment = await context.experiment(name)
-    with ExitStack() as stack:
-        # Write to disk first. With a slow client, logs could be trimmed during the export, and once the response has
-        # begun, errors can no longer be reported.
-        file = stack.enter_context(TemporaryFile())
-        try:
-            with ArchiveWriter(file) as writer:
-                await Exporter(context.store, experiment, writer).run()
-        except CorruptData as error:
-            raise ApiError(500, "corrupt", "Part of the experiment cannot be read", str(error), action="stop") from None
-        except FixError as error:
-            raise invalid(str(error)) from None
-        stack.pop_all()
+    alone: Alone = request.app.state.alone
+    open_until_answered.enter_context(alone.doing(EXPORT, caller.key))
+    # Write to disk first. With a slow client, logs could be trimmed during the export, and once the response has begun,
+    # errors can no longer be reported.
+    file = open_until_answered.enter_context(TemporaryFile(context.redis_health.check_temporary))
+    try:
+        with ArchiveWriter(file) as writer:
+            await Exporter(context.store, experiment, writer).run()
+    except CorruptData as error:
+        raise ApiError(500, "corrupt", "Part of the experiment cannot be read", str(error), action="stop") from None
+    except FixError as error:
+        raise invalid(str(error)) from None
     headers = {"content-disposition": f'attachment; filename="{name}.optimist.zip"', "content-length": str(file.tell())}
     return StreamingResponse(_pieces(file), media_type=MEDIA_TYPE, headers=headers)
 
@@ -89,9 +102,9 @@ async def import_experiment(
     with the same idempotency key returns the same result.
     """
     instance = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else uuid.uuid4().hex
-    importing: set[str] = request.app.state.importing
-    with _alone(importing, caller.key), TemporaryFile() as file:
-        size = await _spool(request, context.redis_health, file)
+    alone: Alone = request.app.state.alone
+    with alone.doing(IMPORTING, caller.key), TemporaryFile(context.redis_health.check_temporary) as file:
+        size = await _spool(request, file)
         share: Share = request.scope["memory"]
         share.hold(memory_to_open(size))
         begun = time.monotonic()
@@ -104,54 +117,27 @@ async def import_experiment(
             room_for = partial(context.redis_health.room_for, reserve=2.0)
             made = await import_archive(context.store, context.settings, archive, name, instance, room_for)
         except FixError as error:
-            if size > _PIECE:
-                _keep_out(importing, caller.key, REFUSED_WEIGHT * (time.monotonic() - begun))
+            if size > PIECE:
+                alone.keep_out(IMPORTING, caller.key, REFUSED_WEIGHT * (time.monotonic() - begun))
             raise invalid(str(error)) from None
         (controls,) = await context.store.labels([made])
         return labelled(await context.experiment(made), controls)
 
 
-@contextmanager
-def _alone(importing: set[str], key: str) -> Generator[None]:
-    """Raises `ApiError` 429 while another import with this access key is under way."""
-    if importing & {key, f"{key} again"}:
-        detail = "another archive is imported with the same access key, or without one, or was just refused: try later"
-        raise ApiError(429, "importing", "One import at a time", detail, "retry", {"connection": "close"})
-    importing.add(key)
-    try:
-        yield
-    finally:
-        importing.remove(key)
-
-
-def _keep_out(importing: set[str], key: str, seconds: float) -> None:
-    """Refuse other imports with this access key for so long: one that was refused must not cost others their time."""
-    again = f"{key} again"
-    importing.add(again)
-    asyncio.get_running_loop().call_later(seconds, importing.discard, again)
-
-
-async def _spool(request: Request, redis_health: RedisHealth, file: BinaryIO) -> int:
+async def _spool(request: Request, file: TemporaryFile) -> int:
     """Write the body of a request to a temporary file; return its size. Raises `ApiError` 507 if it does not fit."""
-    announced, size, checked = request.headers.get("content-length", ""), 0, 0
+    announced, size = request.headers.get("content-length", ""), 0
     try:
-        redis_health.check_temporary(gettempdir(), int(announced) if announced.isdecimal() else 0)
+        file.expect(int(announced) if announced.isdecimal() else 0)
         async for piece in request.stream():
             size += file.write(piece)
-            if size - checked >= _PIECE:
-                checked = size
-                redis_health.check_temporary(gettempdir(), 0)
     except ApiError as error:
         error.headers = {"connection": "close"}  # the rest of the body is not read
         raise
-    except OSError as error:
-        problem = "The temporary file cannot be written", f"{error.strerror}: try again later"
-        raise ApiError(507, "disk-full", *problem, "retry", {"connection": "close"}) from None
     return size
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        while piece := file.read(_PIECE):
-            yield piece
+def _pieces(file: TemporaryFile) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(PIECE):
+        yield piece

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from fastapi import APIRouter, Request
 
+from optimist.api.alone import Alone
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
@@ -18,8 +19,11 @@ from optimist.api.middleware.limits import Share
 from optimist.api.middleware.permissions import ADMINISTER, permits
 from optimist.api.problems import invalid
 from optimist.api.routes.generators import accept, retract
+from optimist.api.temporary import TemporaryFile
 from optimist.archive.copying import copy_experiment
-from optimist.store.store import COPIES
+from optimist.records import NotFound, StoreError
+from optimist.store import Store
+from optimist.store.copies import COPY_SECONDS
 from optimist_client.errors import FixError
 from optimist_client.models import (
     AcceptanceRequest,
@@ -35,8 +39,6 @@ router = APIRouter(prefix="/v1/experiments/{name}/corrections", tags=["retractio
 PATIENCE = 20.0
 """Seconds for which a trial waits for scores."""
 _EVERY = 0.05
-_FORGOTTEN = 600.0
-"""Seconds after which a copy is one that a process has left behind when it died."""
 
 
 @router.post("")
@@ -53,18 +55,25 @@ async def correct(
 
     With `trial` nothing changes: a copy of the experiment is corrected, scored anew and deleted. So the report has
     exactly the numbers and the decision that would follow if nothing else was told. `scored` is false in it where
-    scores were not ready within 20 seconds. Refusals are those of a single retraction or acceptance; what was done
+    scores were not ready within 20 seconds. Trials in a namespace follow one another: 429 while another one with the
+    same access key waits. Refusals are those of a single retraction or acceptance; what was done
     before one stays done.
     """
     experiment = await context.experiment(name)
     if not trial:
         await _correct(context, caller, name, wanted)
         return await context.report(experiment)
-    trials: asyncio.Lock = request.app.state.trials
-    async with trials, _copied(context, experiment, request.scope["memory"]) as (copies, copied):
-        has_table = await context.routing_table(await context.state(experiment)) is not None
-        await _correct(copies, caller, copied, wanted)
-        report = await _settled(copies, copied, has_table)
+    alone: Alone = request.app.state.alone
+    turn = alone.lock("trial", caller.namespace)
+    with alone.doing("trial waits", caller.key):
+        await turn.acquire()
+    try:
+        async with _copied(context, experiment, request.scope["memory"]) as (copies, copied):
+            has_table = await context.routing_table(await context.state(experiment)) is not None
+            await _correct(copies, caller, copied, wanted)
+            report = await _settled(copies, copied, has_table)
+    finally:
+        turn.release()
     return report.model_copy(update={"experiment": name})
 
 
@@ -80,26 +89,36 @@ async def _correct(context: Context, caller: Caller, name: str, wanted: Correcti
 @asynccontextmanager
 async def _copied(context: Context, experiment: Experiment, share: Share) -> AsyncGenerator[tuple[Context, str]]:
     """A copy of an experiment that nobody else can name, which is deleted in the end: its context and its name."""
-    store = context.store.in_namespace(f"{context.store.namespace}{COPIES}")
-    for place in await store.newest():
-        if place.time < time.time() - _FORGOTTEN:
-            await store.delete_experiment(place.name)
+    store = context.store
     room_for = partial(context.redis_health.room_for, reserve=2.0)
     try:
-        name = await copy_experiment(experiment, context.store, store, context.settings, share.hold, room_for)
+        with TemporaryFile(context.redis_health.check_temporary) as file:
+            name = await copy_experiment(experiment, store, context.settings, file, share.hold, room_for)
     except FixError as error:
         raise invalid(str(error)) from None
+    keeping = asyncio.create_task(_keep(store.copies, name))
     try:
-        yield Context(store, context.settings, context.redis_health), name
+        yield Context(store.copies, context.settings, context.redis_health), name
     finally:
-        await store.delete_experiment(name)
+        keeping.cancel()
+        await store.copies.delete_experiment(name)
+
+
+async def _keep(copies: Store, name: str) -> None:
+    while True:
+        with suppress(StoreError):
+            await copies.keep_copy(name)
+        await asyncio.sleep(COPY_SECONDS / 5)
 
 
 async def _settled(context: Context, name: str, has_table: bool) -> Report:
     """The report once all that is due is made, and with `has_table` a table of routes; or as it is after `PATIENCE`."""
     ends = time.monotonic() + PATIENCE
     while True:
-        report = await context.latched_report(name)
+        try:
+            report = await context.latched_report(name)
+        except NotFound:
+            raise NotFound("the experiment was deleted during the trial") from None
         is_scored = report.scored and all(metric.scored for metric in report.watched.values())
         if (is_scored and (report.routes is not None or not has_table)) or time.monotonic() > ends:
             return report

@@ -205,9 +205,11 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
 @router.delete("/{name}", status_code=204)
 @permits(ADMINISTER)
 async def delete_experiment(name: Identifier, context: ContextDep, store: StoreDep) -> None:
-    """Delete an experiment with its log, picks and estimates."""
-    await context.experiment(name)
+    """Delete an experiment with its log, picks and estimates, and with its copies of trials."""
+    experiment = await context.experiment(name)
     await store.delete_experiment(name)
+    for copy in await store.copies.ended_copies(await store.copies.indexed(), experiment.instance):
+        await store.copies.delete_experiment(copy)
 
 
 @router.get("/{name}/report", response_model=Report)

@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import time
 from typing import Annotated
-from weakref import WeakValueDictionary
 
 import numpy as np
 from fastapi import APIRouter, Path, Query, Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
+from optimist.api.alone import Alone
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, Arrays, EncodedArrays
 from optimist.api.bodies.objects import ModelRoute, run_in_thread
 from optimist.api.context import Context, ContextDep, SettingsDep, StoreDep
@@ -52,8 +52,6 @@ from optimist_client.validation import in_words
 from optimist_client.wire import EmbeddingName
 
 router = APIRouter(prefix="/v1/references", tags=["references"], route_class=ModelRoute)
-Locks = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
-"""Locks of the uploads that this process is completing, by namespace, name and digest."""
 NONE = "there is no such upload, or it has expired: begin it again"
 
 
@@ -237,9 +235,9 @@ async def complete_upload(
     Requests that complete the same upload, one after the other or at once, get the same answer. 409 while pieces are
     missing. 422 if the rows do not have the digest; then the upload is deleted.
     """
-    locks: Locks = request.app.state.completions
+    alone: Alone = request.app.state.alone
     # One after the other: those that waited find the reference, and take no memory of their own.
-    async with locks.setdefault((caller.namespace, name, digest), asyncio.Lock()):
+    async with alone.lock("upload is completed", caller.namespace, name, digest):
         try:
             info = await _completed(request, name, digest, context, store)
         except (NotFound, Conflict):
