@@ -141,9 +141,22 @@ def pack_texts(texts: Sequence[str], name: str = TEXTS) -> NDArray[np.uint8]:
 def unpack_ids(rows: NDArray[np.uint8], name: str = IDS) -> list[str]:
     """The inverse of `pack_ids`, and of `pack_texts`. Raises FixError if a row is not UTF-8."""
     try:
-        return [row.tobytes().rstrip(b"\0").decode() for row in rows]
+        return list(map(unpacked, rows))
     except UnicodeDecodeError as error:
         raise FixError(f"{name}: expected UTF-8: {error}") from None
+
+
+def unpacked(row: NDArray[np.uint8]) -> str:
+    """The text of one row of `pack_texts`. Raises UnicodeDecodeError."""
+    return row.tobytes().rstrip(b"\0").decode()
+
+
+def packed_rows(body: bytes, name: str) -> NDArray[np.uint8] | None:
+    """The rows (n, longest) of a tensor of `PACKED` in a body that was decoded before, not copied; None without it."""
+    if name not in (known := _entries(body)):
+        return None
+    _, shape, start, _ = known[name]
+    return np.frombuffer(body, np.uint8, prod(shape), 8 + int.from_bytes(body[:8], "little") + start).reshape(shape)
 
 
 def shapes(body: bytes) -> dict[str, tuple[int, ...]]:

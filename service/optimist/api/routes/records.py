@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
+from io import BytesIO
 from itertools import pairwise
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
 from pydantic_core import from_json
 
+from optimist.api.alone import Alone
 from optimist.api.bodies.objects import run_in_thread
 from optimist.api.context import ContextDep
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.limits import Share
 from optimist.api.middleware.permissions import READ_SAMPLES, GuardedRoute, permits
-from optimist.api.pages import count_answer
 from optimist.records import LogEntry, LogGap, Runs, Unavailable
 from optimist_client import tensors
 from optimist_client.models import Identifier, SampleRecord
@@ -21,14 +25,17 @@ from optimist_client.models import Identifier, SampleRecord
 MOST = 256
 """Batches of a page."""
 _BYTES = 4 * 2**20
-"""Bytes of the log from which on a page has no further batches."""
+"""Bytes of lines from which on a page ends."""
+_WEIGHT = 2
+"""Bytes of memory per byte of a batch as it comes from Redis, and of a page as it goes to the client."""
+_PIECE = 2**18
 JSON_LINES = "application/jsonl"
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["generators"], route_class=GuardedRoute)
 
 
 @router.get(
     "/generators/{generator:path}/records",
-    response_class=Response,
+    response_class=StreamingResponse,
     responses={
         200: {
             "description": "A line for each record",
@@ -43,52 +50,88 @@ router = APIRouter(prefix="/v1/experiments/{name}", tags=["generators"], route_c
 async def get_records(
     name: Identifier,
     generator: str,
-    http: Request,
+    request: Request,
     context: ContextDep,
-    after: Annotated[int, Query(ge=0, le=2**53, description="Only batches behind this position of the log")] = 0,
+    caller: CallerDep,
+    after: Annotated[
+        str,
+        Query(
+            pattern=r"^[0-9]{1,16}(:[0-9]{1,9})?$",
+            description="Only what is behind this position of the log, or a row of the batch there: `7`, `7:300`",
+        ),
+    ] = "0",
     batches: Annotated[int, Query(ge=1, le=MOST, description="Most batches of the page")] = MOST,
-) -> Response:
+) -> StreamingResponse:
     """The records of a generator's samples that count, as lines of JSON, in the order of its log.
 
-    A page may have fewer batches than asked for, and batches without records. While others follow, the header `Link`
-    names the next page. Without `keep_log` only the newest batches are there.
+    A page may have fewer batches than asked for, batches without records, and at its end a part of a batch. While
+    others follow, the header `Link` names the next page. Without `keep_log` only the newest batches are there.
     """
     ordinal = await context.ordinal(await context.experiment(name), generator)
     state = (await context.store.state(name)).generators[ordinal]
     trimmed = await context.store.log_start(name, ordinal)
-    start = max(after, state.seq if trimmed is None else trimmed)
-    try:
-        read = start < state.seq
-        entries = await context.store.read_log(name, ordinal, start, batches, _BYTES) if read else []
-    except LogGap:
-        raise Unavailable(f"the log of {generator!r} was trimmed while it was read: try again") from None
     gone = {one.position for one in state.retractions} | {one.seq for one in state.quarantined}
-    counting = [one for one in entries if one.seq > state.restart and one.seq not in gone and not one.is_retraction]
-    text = await run_in_thread(sum(one.size for one in counting), _lines, generator, counting)
-    count_answer(http, text)
-    more = entries and entries[-1].seq < state.seq
-    headers = {"link": f'<?after={entries[-1].seq}&batches={batches}>; rel="next"'} if more else {}
-    return Response(text, media_type=JSON_LINES, headers=headers)
+    position, _, row = after.partition(":")
+    at, first = (int(position) - 1, int(row) + 1) if row else (int(position), 0)
+    start = max(at, 0, state.seq if trimmed is None else trimmed)
+    cursor, first = start, first if start == at else 0
+    page, following = BytesIO(), ""
+    alone: Alone = request.app.state.alone
+    share: Share = request.scope["memory"]
+    # Of each namespace one page at a time: a batch is whole in memory until its lines are made.
+    async with alone.lock("records", caller.namespace):
+        while cursor < min(state.seq, start + batches) and page.tell() < _BYTES:
+            try:
+                entries = await context.store.read_log(name, ordinal, cursor, 1)
+            except LogGap:
+                raise Unavailable(f"the log of {generator!r} was trimmed while it was read: try again") from None
+            if not entries:  # Redis has lost the end of the log
+                break
+            entry = entries.pop()
+            cursor = entry.seq
+            if cursor > state.restart and cursor not in gone and not entry.is_retraction:
+                share.hold(_WEIGHT * (entry.size + _BYTES))
+                last = await run_in_thread(entry.size, _write_lines, page, generator, entry, first)
+                following = "" if last is None else f"{cursor}:{last}"
+            first = 0
+            del entry  # before the next one is read
+    share.release()
+    share.hold(_WEIGHT * page.tell())
+    headers = {"content-length": f"{page.tell()}", "cache-control": "private, no-cache"}
+    if following or cursor < state.seq:
+        headers["link"] = f'<?after={following or cursor}&batches={batches}>; rel="next"'
+    return StreamingResponse(_pieces(page), media_type=JSON_LINES, headers=headers)
 
 
-def _lines(generator: str, entries: Sequence[LogEntry]) -> str:
-    found = (record for entry in entries for record in _records_of(generator, entry))
-    return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in found)
+async def _pieces(page: BytesIO) -> AsyncGenerator[bytes]:
+    """So that the page counts until its client has taken it: the server waits before each piece."""
+    page.seek(0)
+    while piece := page.read(_PIECE):
+        yield piece
 
 
-def _records_of(generator: str, entry: LogEntry) -> Iterator[dict[str, Any]]:
-    """The fields of `SampleRecord`, not validated, because the service wrote them itself."""
-    arrays = tensors.decode(entry.body)
-    if tensors.RECORDS not in arrays:
+def _write_lines(page: BytesIO, generator: str, entry: LogEntry, first: int) -> int | None:
+    """Write the lines of a batch to a page, from a row on. The last row of them, where the page is full; else None."""
+    for record in _records_of(generator, entry, first):
+        page.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        if page.tell() >= _BYTES:
+            return record["row"]
+    return None
+
+
+def _records_of(generator: str, entry: LogEntry, first: int) -> Iterator[dict[str, Any]]:
+    """The fields of `SampleRecord`, not validated, because the service wrote them itself; from a row on."""
+    records = tensors.packed_rows(entry.body, tensors.RECORDS)
+    if records is None:
         return
-    records = tensors.unpack_ids(arrays[tensors.RECORDS], tensors.RECORDS)
-    ids = tensors.unpack_ids(arrays[tensors.IDS]) if tensors.IDS in arrays else [""] * len(records)
-    counted, indices = _spread(entry.counted) or [*range(len(records))], _spread(entry.indices)
+    ids = tensors.packed_rows(entry.body, tensors.IDS)
+    counted, indices = _spread(entry.counted) or range(len(records)), _spread(entry.indices)
     for place, row in enumerate(counted):
-        if records[row]:
+        if row >= first and (text := tensors.unpacked(records[row])):
             known = {"generator": generator, "position": entry.seq, "pick": entry.pick or None, "row": row}
             index = indices[place] if place < len(indices) else None
-            yield known | {"index": index, "id": ids[row] or None, "record": _value(records[row])}
+            id_ = None if ids is None else tensors.unpacked(ids[row]) or None
+            yield known | {"index": index, "id": id_, "record": _value(text)}
 
 
 def _value(text: str) -> Any:
