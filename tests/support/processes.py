@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -44,13 +45,19 @@ TENSORS = {"content-type": tensors.MEDIA_TYPE}
 
 
 def append_batch(
-    url: str, experiment: str, generator: str, arrays: Mapping[str, Any], key: str | None = None, **query: Any
+    url: str,
+    experiment: str,
+    generator: str,
+    arrays: Mapping[str, Any],
+    key: str | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    **query: Any,
 ) -> httpx.Response:
     """Send a batch that no pick asked for to the service at this URL; with a key of its own unless one is given."""
     return httpx.post(
         f"{url}/v1/experiments/{experiment}/generators/{generator}/batches",
         content=tensors.encode({name: np.asarray(array) for name, array in arrays.items()}),
-        headers={**TENSORS, "idempotency-key": key or uuid.uuid4().hex},
+        headers={**headers, **TENSORS, "idempotency-key": key or uuid.uuid4().hex},
         params=query,
         timeout=60,
     )

@@ -246,7 +246,7 @@ def test_an_import_that_was_refused_or_breaks_off_lets_the_next_one_in(client: O
         until(lambda: http.post("/v1/import", content=b"").status_code == 422)
 
 
-def test_only_the_import_is_refused_where_the_disk_has_little_room(tmp_path: Path, client: Optimist, name: str):
+def test_only_archives_are_refused_where_the_disk_has_little_room(tmp_path: Path, client: Optimist, name: str):
     whole = exported(client, name)
     least = str(shutil.disk_usage(tmp_path).free * 6 // 10)
     settings = {"OPTIMIST_MIN_FREE_BYTES": least, "TMPDIR": str(tmp_path)}
@@ -257,6 +257,11 @@ def test_only_the_import_is_refused_where_the_disk_has_little_room(tmp_path: Pat
         made = other.create_experiment(name, ["a"], metric="is", dimension=2)
         asked(made).tell(np.full((5, 2), 0.5))
         assert other.experiments() == [name]
+        url = f"{full.url}/v1/experiments/{name}"
+        for answer in (httpx.get(f"{url}/export"), httpx.post(f"{url}/corrections?trial=true", json={})):
+            assert (answer.status_code, answer.json()["action"]) == (507, "retry")
+            assert "temporary directory" in answer.json()["detail"]
+        assert "Traceback" not in full.log()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,0 +1,78 @@
+"""What each access key does one at a time, and temporary files that are written only where there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Callable
+
+import pytest
+
+from optimist.api.alone import Alone
+from optimist.api.problems import ApiError
+from optimist.api.temporary import PIECE, TemporaryFile
+
+
+def refused(act: Callable[[], object]) -> ApiError:
+    with pytest.raises(ApiError) as error:
+        act()
+    return error.value
+
+
+def test_each_key_does_a_thing_once_at_a_time():
+    alone = Alone()
+
+    def enter(what: str, key: str) -> None:
+        with alone.doing(what, key):
+            pass
+
+    with alone.doing("archive is exported", "one"):
+        error = refused(lambda: enter("archive is exported", "one"))
+        assert (error.problem.status, error.headers["retry-after"]) == (429, "1")
+        assert error.problem.detail.startswith("another archive is exported with the same access key")
+        enter("archive is exported", "other")
+        enter("archive is imported", "one")
+    with pytest.raises(KeyError), alone.doing("archive is exported", "one"):
+        raise KeyError
+    with alone.doing("archive is exported", "one"):
+        alone.keep_out("archive is exported", "one", 7.0)
+    assert refused(lambda: enter("archive is exported", "one")).headers["retry-after"] == "7"
+    alone.keep_out("archive is exported", "one", 0.0)
+    enter("archive is exported", "one")
+
+
+async def test_a_lock_is_of_its_name_alone():
+    alone = Alone()
+    async with alone.lock("trial", "one"):
+        assert alone.lock("trial", "one").locked()
+        async with asyncio.timeout(10), alone.lock("trial", "other"):
+            pass
+    assert not alone.lock("trial", "one").locked()
+
+
+def test_room_is_looked_for_before_each_piece_of_a_temporary_file():
+    asked: list[int] = []
+
+    def check(directory: str, size: int) -> None:
+        asked.append(size)
+        if sum(asked) > 5 * PIECE:
+            raise ApiError(507, "disk-full", "The disk of the service is full")
+
+    with TemporaryFile(check) as file:
+        assert file.write(bytes(2 * PIECE + 1)) == 2 * PIECE + 1
+        assert asked == [PIECE, PIECE, 1]
+        assert refused(lambda: file.write(bytes(9 * PIECE))).problem.status == 507
+        assert file.seek(0, 2) == 4 * PIECE + 1
+        file.seek(0)
+        assert file.read() == bytes(4 * PIECE + 1)
+
+
+def test_a_temporary_file_that_cannot_be_written_is_a_problem():
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with TemporaryFile(lambda directory, size: None) as file:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (PIECE // 2, limits[1]))
+        try:
+            problem = refused(lambda: file.write(bytes(2 * PIECE))).problem
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (problem.status, problem.detail) == (507, "File too large: try again later")
