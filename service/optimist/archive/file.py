@@ -2,10 +2,10 @@
 
 An archive is a zip file with uncompressed members and no pickles:
 
+    format                    "1", the version of the format
     logs/<n>.json, .batches   a page of a generator's log: its entries, and their concatenated bodies
     logs/<n>.contexts         the concatenated contexts of these entries, if any has one
     snapshots/<g>/<label>.safetensors   the statistic of generator <g> by a metric, at its `snapshot_position`
-    format                    "1", the version of the format
     history                   seven bytes per batch, as in `Store.history`
     fitted/<label>.safetensors    the parts of the kernels of a metric that were fitted to the first samples
     references/<name>.json, .safetensors   the references of the metrics
@@ -23,6 +23,7 @@ import math
 import struct
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from io import BytesIO
@@ -69,6 +70,10 @@ class ArchiveWriter:
         self._file = file
         self._zip = zipfile.ZipFile(file, "w")
         self._pages = 0
+        with ExitStack() as failing:
+            failing.callback(self._zip.close)  # as `__exit__` does
+            self._add("format", str(FORMAT).encode())
+            failing.pop_all()
 
     def add_page(self, entries: Sequence[LogEntry]) -> str:
         """Write a page of log entries, and return its name for `ArchivedGenerator.pages`."""
@@ -95,8 +100,7 @@ class ArchiveWriter:
         self._add(f"references/{name}.safetensors", body)
 
     def finish(self, contents: Contents, history: bytes) -> None:
-        """Write the version of the format, the history, the table of contents and the digest."""
-        self._add("format", str(FORMAT).encode())
+        """Write the history, the table of contents and the digest."""
         self._add("history", history)
         for ordinal, generator in enumerate(contents.generators):
             self._add(f"generators/{ordinal}.json", generator.model_dump_json().encode())
