@@ -92,6 +92,30 @@ def test_they_come_in_pages(client: Optimist, service: Service, name: str):
         list(experiment.records("c"))
 
 
+def test_a_page_ends_within_a_batch(client: Optimist, service: Service, name: str):
+    experiment = client.create_experiment(name, ["a"], metric="mean", keep_log=True)
+    records = [None, *[f"{row} {'x' * 8000}" for row in range(1, 1200)]]
+    arrays = {"values": np.full((1200, 1), 0.5), "records": tensors.pack_records(records)}
+    for _ in range(2):
+        append_batch(service.url, name, "a", arrays).raise_for_status()
+    url, sizes, places = f"{service.url}/v1/experiments/{name}/generators/a/records", [], []
+    following: dict[str, Any] | None = {"url": ""}
+    while following is not None:
+        page = httpx.get(url + following["url"]).raise_for_status()
+        lines = [json.loads(line) for line in page.content.splitlines()]
+        sizes.append(len(page.content))
+        places += [(line["position"], line["row"]) for line in lines]
+        following = page.links.get("next")
+    assert places == [(position, row) for position in (1, 2) for row in range(1, 1200)]
+    assert max(sizes) < 2**22 + 2**13
+    assert len(sizes) == 5
+    assert [one.record for one in experiment.records()] == [*records[1:], *records[1:]]
+    first = httpx.get(url, params={"after": "2:1198"}).raise_for_status()
+    assert [json.loads(line)["row"] for line in first.content.splitlines()] == [1199]
+    for cursor in ("1:", ":1", "-1", "1:1:1", "x"):
+        assert httpx.get(url, params={"after": cursor}).status_code == 422
+
+
 def test_what_is_left_of_a_log_is_there(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["a"], metric="rke", dimension=2, kernel={"sigma": 1.0, "features": 8})
     rng, told = np.random.default_rng(0), 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from optimist_client import Optimist, tensors
-from tests.support.processes import Service, serving
+from tests.support.processes import Service, append_batch, scraped, serving, until
 
 MIB = 2**20
 MEMORY = 96 * MIB
@@ -126,3 +127,26 @@ def test_other_types_of_bodies_are_refused_by_those_that_are_taken(bounded: Serv
     refused = httpx.post(bounded.url + TELL, content=b"PK\x03\x04", headers=headers)
     expected = f"expected application/x-safetensors or application/json, got {kind!r}"
     assert (refused.status_code, refused.json()["detail"]) == (415, expected)
+
+
+def test_a_page_of_records_takes_twice_its_batch_and_counts_until_it_is_read(bounded: Service):
+    rows = 24 * MIB // 8192
+    records = np.full((rows, 8192), ord("x"), np.uint8)
+    records[:, 0] = records[:, -1] = ord('"')
+    records[:, 1:5] = list("😀".encode())
+    with Optimist(bounded.url) as client:
+        client.create_experiment("recorded", ["a"], metric="mean", stop=False, keep_log=True)
+    append_batch(bounded.url, "recorded", "a", {"values": np.ones((rows, 1)), "records": records}).raise_for_status()
+    path = "/v1/experiments/recorded/generators/a/records"
+    pages: list[httpx.Response] = []
+    growth = grown(bounded, lambda: pages.append(httpx.get(bounded.url + path, timeout=60).raise_for_status()))
+    assert pages[0].links
+    assert growth <= 2 * 24 * MIB + SLACK, f"{growth / MIB:.0f} MiB"
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", bounded.port))
+        slow.sendall(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
+        assert slow.recv(12) == b"HTTP/1.1 200"
+        held = scraped(bounded.url)("optimist_body_bytes")
+        assert 8 * MIB <= held < 10 * MIB
+    until(lambda: scraped(bounded.url)("optimist_body_bytes") == 0)

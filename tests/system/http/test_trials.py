@@ -31,7 +31,7 @@ def trial(http: httpx.Client, name: str) -> httpx.Response:
 
 
 def copies(redis: Redis, part: str = "*") -> list[bytes]:
-    found: list[bytes] = redis.keys(f"optimist:*~/*:{part}")
+    found = list(map(bytes, redis.keys(f"optimist:*~/*:{part}")))
     return [key for key in found if b":import:" not in key]
 
 

@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import from_json
 
 from optimist.api.alone import Alone
-from optimist.api.bodies.objects import LARGE, run_in_thread
+from optimist.api.bodies.objects import run_in_thread
 from optimist.api.context import ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import Share
@@ -88,8 +88,6 @@ async def get_records(
             if not entries:  # Redis has lost the end of the log
                 break
             entry = entries.pop()
-            if entry.size > LARGE:
-                await context.store.ping()  # a connection frees what a large answer took of it with the next one
             cursor = entry.seq
             if cursor > state.restart and cursor not in gone and not entry.is_retraction:
                 share.hold(_WEIGHT * (entry.size + _BYTES))
