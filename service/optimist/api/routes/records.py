@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import from_json
 
 from optimist.api.alone import Alone
-from optimist.api.bodies.objects import run_in_thread
+from optimist.api.bodies.objects import JSON_WORK, run_in_thread
 from optimist.api.context import ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import Share
@@ -90,8 +90,8 @@ async def get_records(
             entry = entries.pop()
             cursor = entry.seq
             if cursor > state.restart and cursor not in gone and not entry.is_retraction:
-                share.hold(_WEIGHT * (entry.size + _BYTES))
-                last = await run_in_thread(entry.size, _write_lines, page, generator, entry, first)
+                share.hold(_WEIGHT * (entry.size + page.tell()))
+                last = await run_in_thread(JSON_WORK * entry.size, _write_lines, page, generator, entry, first)
                 following = "" if last is None else f"{cursor}:{last}"
             first = 0
             del entry  # before the next one is read
