@@ -68,7 +68,8 @@ export class Enlarged {
 
   // What was told of the sample beside its rows; undefined if nothing was.
   async recordOf({ generator, position, place }) {
-    const lines = await getText(`${generatorPath(this.experiment, generator)}/records?after=${position - 1}&batches=1`);
+    const after = place ? `${position}:${place - 1}` : position - 1;
+    const lines = await getText(`${generatorPath(this.experiment, generator)}/records?after=${after}&batches=1`);
     return lines.split("\n").filter(Boolean).map(JSON.parse).find((one) => one.position === position && one.row === place)?.record;
   }
 
