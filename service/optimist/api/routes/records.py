@@ -97,7 +97,7 @@ async def get_records(
             del entry  # before the next one is read
     share.release()
     share.hold(_WEIGHT * page.tell())
-    headers = {"content-length": f"{page.tell()}", "cache-control": "private, no-cache"}
+    headers = {"content-length": f"{page.tell()}"}
     if following or cursor < state.seq:
         headers["link"] = f'<?after={following or cursor}&batches={batches}>; rel="next"'
     return StreamingResponse(_pieces(page), media_type=JSON_LINES, headers=headers)
