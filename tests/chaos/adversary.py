@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from .processes import Child, Deployment, RedisServer
 from .proxy import Proxy
 
+HOUR = 3600
+
 
 @dataclass
 class Adversary:
@@ -36,7 +38,7 @@ class Adversary:
 
     def schedule(self, count: int) -> list[str]:
         """`count` kinds of faults, each equally often to within one, in an order drawn from the seed."""
-        kinds = [kind for kind in self.kinds or KINDS if kind != "slow fsync" or self.redis.delay is not None]
+        kinds = [kind for kind in self.kinds or KINDS if kind not in SHIMMED or self.redis.delay is not None]
         drawn = [kind for _ in range(count // len(kinds) + 1) for kind in self.random.sample(kinds, len(kinds))]
         return drawn[:count]
 
@@ -53,6 +55,8 @@ class Adversary:
         for child in (*self.deployment.children, self.redis.child):
             child.resume()
         self.redis.slow_down(0.0)
+        for clock in (self.redis.clock, self.deployment.clock):
+            clock.set(0)
         self.front.cuts = self.back.cuts = 0
 
     def _kill_workers(self) -> None:
@@ -68,6 +72,11 @@ class Adversary:
     def _slow_fsync(self) -> None:
         self.redis.slow_down(self.random.uniform(0.02, 0.2))
         self._later(self.pause, lambda: self.redis.slow_down(0.0))
+
+    def _set_clock(self) -> None:
+        """Set the clock of Redis, or of APIs and scorers, up to an hour away from the real time."""
+        clock = self.random.choice((self.redis.clock, self.deployment.clock))
+        clock.set(self.random.randint(-HOUR, HOUR))
 
     def _roll_back(self) -> None:
         """Roll back to a state of 0.2 to 4 s ago, within the retries of the services or after they have given up."""
@@ -101,4 +110,7 @@ KINDS: dict[str, Callable[[Adversary], None]] = {
     "stop scorer": lambda it: it._stop_for(it._one(it.deployment.scorers), it.stop),
     "slow fsync": Adversary._slow_fsync,
     "roll back": Adversary._roll_back,
+    "set clock": Adversary._set_clock,
 }
+SHIMMED = frozenset({"slow fsync", "set clock"})
+"""Those that need a C compiler."""

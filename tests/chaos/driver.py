@@ -38,7 +38,7 @@ from .lost_picks import LostPicks
 from .outcomes import Outcome, record, recovery_table, run_table
 from .processes import Deployment, RedisServer, ending
 from .proxy import Proxy
-from .questions import BATCH, QUESTIONS
+from .questions import BATCH, QUESTIONS, Question
 from .retractions import Retractor, found_in
 from .survivors import check_logs, find_survivors
 from .wire import Client
@@ -136,13 +136,16 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
         async with service(Path(place), plan.apis, plan.scorers) as (redis, deployment, front, back):
             client, ledger = Client(front.port), Ledger(redis.rollbacks)
             given = {"lease": plan.lease, "rescore_growth": plan.growth, "max_wait": 0.5, "seed": seed}
-            await create_experiments(client, budget=plan.rounds * BATCH // len(QUESTIONS), **given)
+            for question in QUESTIONS:
+                await create(client, question, budget=plan.rounds * BATCH // len(QUESTIONS), **given)
             redis.remember()
             rng = random.Random(seed)
             crew = Crew(plan, front.port, ledger, rng)
             adversary = Adversary(rng, redis, deployment, front, back, plan.workers, crew.kill, ledger.strike,
                                   plan.pause, plan.stop, plan.kinds)  # fmt: skip
-            attack = asyncio.create_task(_attack(adversary, ledger, plan, progress))
+            attack = asyncio.create_task(
+                spread(adversary, plan.faults, plan.rounds, lambda: len(ledger.acknowledged), progress)
+            )
             retractor = Retractor(
                 Client(front.port), ledger, random.Random(f"retract {seed}"), plan.rounds / plan.retractions
             )
@@ -195,27 +198,31 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
     return outcome
 
 
-async def create_experiments(client: Client, **config: Any) -> None:
-    """One experiment per metric, all with this config."""
-    for question in QUESTIONS:
-        if question.reference is not None:
-            mean, covariance = question.reference
-            body = tensors.encode({"mean": mean, "covariance": covariance})
-            await client.call("POST", f"/v1/references?name={question.name}-reference", body)
-        await client.call("POST", "/v1/experiments", question.config(**config))
+async def create(client: Client, question: Question, **config: Any) -> None:
+    """The experiment of a question, with this config."""
+    if question.reference is not None:
+        mean, covariance = question.reference
+        body = tensors.encode({"mean": mean, "covariance": covariance})
+        await client.call("POST", f"/v1/references?name={question.name}-reference", body)
+    await client.call("POST", "/v1/experiments", question.config(**config))
 
 
-async def _attack(adversary: Adversary, ledger: Ledger, plan: Plan, progress: Callable[[int], None]) -> None:
-    """Spread the faults evenly over the rounds, so that a slow machine has as many as a fast one."""
-    kinds = adversary.schedule(plan.faults)
+async def spread(
+    adversary: Adversary, faults: int, rounds: int, count: Callable[[], int], progress: Callable[[int], None]
+) -> None:
+    """Spread the faults evenly over the rounds, so that a slow machine has as many as a fast one.
+
+    count: how many rounds were acknowledged so far.
+    """
+    kinds = adversary.schedule(faults)
     for number, kind in enumerate(kinds, start=1):
-        while len(ledger.acknowledged) < plan.rounds * number / (len(kinds) + 1):
+        while count() < rounds * number / (len(kinds) + 1):
             await asyncio.sleep(0.02)
-            progress(len(ledger.acknowledged))
+            progress(count())
         adversary.do(kind)
     while True:
         await asyncio.sleep(0.1)
-        progress(len(ledger.acknowledged))
+        progress(count())
 
 
 def main() -> int:

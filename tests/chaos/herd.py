@@ -31,7 +31,7 @@ from optimist.policies import Arm, Policy, Stopping, warmup_batches
 from tests.support.configs import config_of
 
 from . import checks
-from .driver import create_experiments, service
+from .driver import create, service
 from .processes import RedisServer
 from .questions import BATCH, GENERATORS, QUESTIONS, Question
 from .wire import Client, Reply
@@ -83,7 +83,8 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
     with tempfile.TemporaryDirectory(prefix="herd-") as place:
         async with service(Path(place), apis, scorers=1) as (redis, _, front, _):
             clients = [Client(front.port) for _ in range(workers)]
-            await create_experiments(clients[0], **CONFIG)
+            for question in QUESTIONS:
+                await create(clients[0], question, **CONFIG)
             # Every replica has loaded its scripts and every worker has its connection, as in a running fleet.
             for number, client in enumerate(clients):
                 await _ask(client, QUESTIONS[1].name, f"warm-{number}")

@@ -101,11 +101,30 @@ class Child:
             self.process = self._spawn()
 
 
+class Clock:
+    """The clock of the processes that are started with its `environment`; it cannot be set without a C compiler."""
+
+    def __init__(self, directory: Path) -> None:
+        self.library = build_shim(directory, "set_clock")
+        self._offset = directory / "offset"
+        self._offset.write_bytes(bytes(8))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which processes have this clock."""
+        return {} if self.library is None else {"LD_PRELOAD": str(self.library), "SET_CLOCK": str(self._offset)}
+
+    def set(self, seconds: int) -> None:
+        """Set it this many seconds later than the real time."""
+        with self._offset.open("r+b") as file:
+            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))  # in place: processes have mapped the file
+
+
 class RedisServer:
     """A redis-server on one directory, with an append-only file that is synced at every write.
 
     Clients reach it at `socket`, which exists only while the server is ready. `delay` is the file that slow_fsync.c
-    reads, or None without a C compiler. `rollbacks`: those that `roll_back` caused, in order.
+    reads, or None without a C compiler. `clock`: its clock. `rollbacks`: those that `roll_back` caused, in order.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -116,8 +135,9 @@ class RedisServer:
         self._memory: asyncio.Task[None] | None = None
         self._is_restored = True
         self._starting = directory / "starting.sock"
-        self._shim = build_shim(directory, "slow_fsync")
-        self.delay = None if self._shim is None else directory / "delay"
+        self.clock = Clock(directory)
+        shim = build_shim(directory, "slow_fsync")
+        self.delay = None if shim is None else directory / "delay"
         self.slow_down(0.0)
         options = {
             "port": "0",
@@ -133,7 +153,8 @@ class RedisServer:
             "redis-server",
             [program, *(argument for name, value in options.items() for argument in (f"--{name}", value))],
             directory,
-            {} if self._shim is None else {"LD_PRELOAD": str(self._shim), "SLOW_FSYNC": str(self.delay)},
+            self.clock.environment
+            | ({} if shim is None else {"LD_PRELOAD": f"{shim}:{self.clock.library}", "SLOW_FSYNC": str(self.delay)}),
         )
         self._opener = asyncio.create_task(self._open_for_ever())
 
@@ -219,9 +240,10 @@ class RedisServer:
 
 
 class Deployment:
-    """API replicas and scorers on one Redis, all started through the command line as by a user."""
+    """API replicas and scorers on one Redis and with one `clock`, started through the command line as by a user."""
 
     def __init__(self, directory: Path, redis_url: str, apis: int, scorers: int) -> None:
+        self.clock = Clock(directory)
         optimist = [sys.executable, "-m", "optimist.cli"]
         ports: set[int] = set()
         while len(ports) < apis:
@@ -232,11 +254,13 @@ class Deployment:
                 f"api-{i}",
                 [*optimist, "serve", "--no-scoring", f"--port={port}", f"--redis-url={redis_url}"],
                 directory,
+                self.clock.environment,
             )
             for i, port in enumerate(self.ports)
         ]
         self.scorers = [
-            Child(f"scorer-{i}", [*optimist, "scorer", f"--redis-url={redis_url}"], directory) for i in range(scorers)
+            Child(f"scorer-{i}", [*optimist, "scorer", f"--redis-url={redis_url}"], directory, self.clock.environment)
+            for i in range(scorers)
         ]
 
     @property

@@ -52,7 +52,8 @@ class Question:
 
     def config(self, **given: Any) -> dict[str, Any]:
         """The experiment as the service expects it."""
-        asked = {"reference": f"{self.name}-reference"} if self.metric == "fid" else {"dimension": self.dimension}
+        asked: dict[str, Any] = {} if self.metric == "mean" else {"dimension": self.dimension}
+        asked = {"reference": f"{self.name}-reference"} if self.metric == "fid" else asked
         kernel = {} if self.kernel is None else {"kernel": self.kernel}
         return {
             "name": self.name,

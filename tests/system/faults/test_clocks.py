@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from optimist.store import open_store
 from optimist.store.redis_program import find_program
 from optimist_client import Optimist
-from tests.chaos.processes import build_shim
+from tests.chaos.processes import Clock
 from tests.support.processes import Service, scored, serving, until
 from tests.support.servers import Server
 
@@ -29,17 +28,14 @@ class Clocked(Server):
     """A redis-server whose clock can be set."""
 
     def __init__(self, directory: Path) -> None:
-        library = build_shim(directory, "set_clock") or pytest.skip("no C compiler here")
-        self._offset = directory / "offset"
-        self._offset.write_bytes(bytes(8))
-        environment = {"LD_PRELOAD": str(library), "SET_CLOCK": str(self._offset)}
+        self._clock = Clock(directory)
+        environment = self._clock.environment or pytest.skip("no C compiler here")
         super().__init__(find_program().path, directory, "--save", "", environment=environment)
 
     def set(self, seconds: int) -> None:
         """Set the clock this many seconds later than the real time."""
         before, _ = self.call("TIME")
-        with self._offset.open("r+b") as file:
-            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))  # in place: the server has mapped the file
+        self._clock.set(seconds)
         assert self.call("TIME")[0] != before
 
 
