@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import misleading, starving
+from . import misleading, stalling, starving
 from .hostile import Scale
 from .tenants import Outcome, available
 
@@ -80,6 +80,15 @@ ATTACKS = tuple(
             starving.watched,
             "metrics that decide are scored first; of the rest each namespace has a share, in short turns",
         ),
+        (stalling.slow_exports, "one export at a time and key; room is checked while it is written"),
+        (stalling.small_tensors, "bodies are cut into at most the tensors of 64 batches"),
+        (stalling.shares, "live shares of an experiment; they expire"),
+        (stalling.wide, "reports are made once for all readers, beside the event loop; asks are charged by their size"),
+        (stalling.utf16, "JSON is UTF-8"),
+        (stalling.returned, "returned slices of an experiment"),
+        (stalling.trials, "one trial at a time and namespace, one that waits per key"),
+        (stalling.long_records, "bytes of a page of records, counted as memory"),
+        (stalling.connections, "shares of the connections per key and peer"),
         (starving.everything, "all of these; target: p99 at most 5 × quiet"),
     )
 )

@@ -10,12 +10,13 @@ import socket
 import threading
 import time
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from http import HTTPStatus
+from statistics import median
 
 import httpx
 import numpy as np
@@ -25,7 +26,7 @@ from optimist_client.models.picks import MOST_PICKS
 from tests.support.begun import begun
 from tests.support.edited import changed, setting, slices
 
-from .tenants import Tenants
+from .tenants import QUIET, Neighbour, Outcome, Tenants, deleted_files, processor_time, resident
 
 Loop = Callable[[httpx.Client], str]
 """One request of an attacker after the other: what is answered to the next one."""
@@ -145,13 +146,18 @@ def asking(asks: Sequence[tuple[str, bytes]]) -> Loop:
 
 def archives(tenants: Tenants) -> tuple[bytes, bytes]:
     """An export of an experiment with its log, 24 MiB, and the same with 400,000 slices that were given back."""
-    config = {"name": "kept", "generators": ["a"], "metric": {"name": "is", "dimension": 1024}, "keep_log": True}
-    tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
-    for number in range(24):
-        rows = np.eye(1024, dtype=np.float32)[np.random.default_rng(number).integers(1024, size=256)]
-        tenants.append("kept", "a", rows, "probabilities")
+    keep(tenants, 24)
     whole = tenants.noisy.get("/v1/experiments/kept/export", timeout=60.0).raise_for_status().content
     return whole, changed(whole, {"generators/0.json": setting(returned=slices(400_000), handed=10**6)})
+
+
+def keep(tenants: Tenants, size: int) -> None:
+    """Make the experiment "kept", which keeps its log of this many MiB."""
+    config = {"name": "kept", "generators": ["a"], "metric": {"name": "is", "dimension": 1024}, "keep_log": True}
+    tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
+    for number in range(size):
+        rows = np.eye(1024, dtype=np.float32)[np.random.default_rng(number).integers(1024, size=256)]
+        tenants.append("kept", "a", rows, "probabilities")
 
 
 def importing(archive: bytes) -> Loop:
@@ -274,3 +280,75 @@ def hammering(tenants: Tenants, scale: Scale) -> Iterator[Counter[str]]:
         stack.enter_context(attacking(tenants, [ask, upload, upload, tell, tell], answers=answers))
         stack.callback(over.set)
         yield answers
+
+
+def in_turns(
+    outcome: Outcome,
+    tenants: Tenants,
+    scale: Scale,
+    attacks: Mapping[str, Callable[[], AbstractContextManager[Counter[str]]]],
+    turns: int = 3,
+) -> None:
+    """The other tenant's waits while nothing goes on and during each attack, in turns, so that what else the machine
+    does falls on all of them; of the ratios of a turn the median is noted, and all that was answered.
+
+    Nothing is measured before the API has done what an attack has left to it, or 5 s have passed. In the end its
+    memory is noted, and the deleted files that it still has open.
+    """
+    periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    quiet: dict[str, Callable[[], AbstractContextManager[Counter[str]]]] = {"quiet": lambda: nullcontext(Counter())}
+    usual = 0.0
+    with Neighbour(tenants) as neighbour:
+        time.sleep(2.0)
+        for _ in range(turns):
+            for what, attack in (quiet | dict(attacks)).items():
+                with attack() as answers:
+                    begun, before = time.monotonic(), processor_time(tenants.api)
+                    time.sleep(scale.hammer / 3)
+                    periods[what].append((begun, time.monotonic()))
+                    usual = processor_time(tenants.api) - before if what == "quiet" else usual
+                _settle(tenants.api, 1.5 * usual / (scale.hammer / 3) + 0.1)
+                found[what] += answers
+    after, (files, size) = resident(tenants.api), deleted_files(tenants.api)
+    calm = periods.pop("quiet")
+    outcome.waited(neighbour, *calm[0], "quiet")
+    for what, attacked in periods.items():
+        outcome.waited(neighbour, *attacked[0], what)
+        ratios = {
+            kind: sorted(
+                neighbour.between(*now, kind).p99 / neighbour.between(*before, kind).p99
+                for before, now in zip(calm, attacked, strict=True)
+            )
+            for kind in ("ask", "tell")
+        }
+        text = ", ".join(f"{kind} {median(found):.1f} ×" for kind, found in ratios.items())
+        outcome.note(
+            f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios}
+        )
+    text = f"afterwards: API {after:,.0f} MiB, {files} deleted files of {size:,.0f} MiB open"
+    outcome.note(text, **{"MiB after": after, "files open": files, "MiB of files open": size})
+
+
+def _settle(pid: int, share: float, patience: float = 5.0) -> None:
+    """Return when a process takes at most this share of a processor, or after so many seconds."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        before = processor_time(pid)
+        time.sleep(1.0)
+        if processor_time(pid) - before <= share:
+            return
+
+
+def tell_large(tenants: Tenants, seconds: float) -> str:
+    """The waiting time of the other tenant if its body is so large that it is checked in a thread."""
+    rows, begun = np.full((5000, 10), 0.1), time.monotonic()
+    found = status(
+        lambda: tenants.quiet.post(
+            f"/v1/experiments/{QUIET['name']}/generators/a/batches",
+            content=tensors.encode({"probabilities": rows}),
+            headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": uuid.uuid4().hex},
+            timeout=seconds,
+        )
+    )
+    return f"{found} after {time.monotonic() - begun:.1f} s"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from statistics import median
 
 import httpx
 import numpy as np
@@ -27,15 +24,17 @@ from .hostile import (
     attacking,
     hammering,
     importing,
+    in_turns,
     json_asks,
     large,
     moments,
     said,
     status,
     stop_short,
+    tell_large,
     watching,
 )
-from .tenants import QUIET, Neighbour, Outcome, Tenants, peak, reset_peak, resident, two_tenants
+from .tenants import Neighbour, Outcome, peak, reset_peak, resident, two_tenants
 
 
 def large_batches(scale: Scale) -> Outcome:
@@ -105,26 +104,13 @@ def references(scale: Scale) -> Outcome:
             )
         )
 
-    def tell_large() -> str:
-        """The waiting time of the other tenant if its body is so large that it is checked in a thread."""
-        rows, begun = np.full((5000, 10), 0.1), time.monotonic()
-        found = status(
-            lambda: tenants.quiet.post(
-                f"/v1/experiments/{QUIET['name']}/generators/a/batches",
-                content=tensors.encode({"probabilities": rows}),
-                headers={**headers, "idempotency-key": "large"},
-                timeout=scale.hold,
-            )
-        )
-        return f"{found} after {time.monotonic() - begun:.1f} s"
-
     with two_tenants() as tenants, ThreadPoolExecutor(2 * scale.uploads) as threads:
         with Neighbour(tenants) as neighbour:
             time.sleep(3.0)
             begun = time.monotonic()
             uploads = [threads.submit(upload, number) for number in range(scale.uploads)]
             time.sleep(0.5)
-            large = tell_large()
+            large = tell_large(tenants, scale.hold)
             answers = Counter(upload.result() for upload in uploads)
             ended = time.monotonic()
         outcome.waited(neighbour, begun - 3.0, begun, "quiet")
@@ -184,7 +170,7 @@ def lists(scale: Scale) -> Outcome:
             config = {"name": f"long-{number}", "generators": ["a"], "metric": {"name": "mean"}, "prompts": prompts}
             tenants.noisy.post("/v1/experiments", json=config, timeout=45.0).raise_for_status()
         before = reset_peak(tenants.api)
-        _in_turns(outcome, tenants, scale, {"listed": lambda: attacking(tenants, [listing] * 4)})
+        in_turns(outcome, tenants, scale, {"listed": lambda: attacking(tenants, [listing] * 4)})
         grown = peak(tenants.api) - before
     most = max(sizes) / 2**20
     outcome.note(f"lists of at most {most:.2f} MiB: API +{grown:,.0f} MiB", largest=most, grown=grown)
@@ -202,7 +188,7 @@ def imports(scale: Scale) -> Outcome:
     with two_tenants() as tenants:
         whole, long = archives(tenants)
         loops = {"whole ones": importing(whole), "400,000 slices": importing(long), "unfinished": unfinished}
-        _in_turns(
+        in_turns(
             outcome, tenants, scale, {what: partial(attacking, tenants, [loop] * 3) for what, loop in loops.items()}
         )
     outcome.numbers["body"] = len(whole)
@@ -245,7 +231,7 @@ def large_asks(scale: Scale) -> Outcome:
     outcome = Outcome()
     with two_tenants() as tenants:
         bodies, key = json_asks(tenants), new_key(tenants.directory, "worker", "noisy")
-        _in_turns(outcome, tenants, scale, {
+        in_turns(outcome, tenants, scale, {
             "asks of 16 MiB": lambda: attacking(tenants, [asking(bodies[False])], key),
             "largest asks allowed": lambda: attacking(tenants, [asking(bodies[True])], key),
         })  # fmt: skip
@@ -257,7 +243,7 @@ def watched(scale: Scale) -> Outcome:
     outcome = Outcome()
     with two_tenants() as tenants:
         kinds = {"none watched": 0, "16 watched": 16}
-        _in_turns(outcome, tenants, scale, {what: partial(watching, tenants, n) for what, n in kinds.items()})
+        in_turns(outcome, tenants, scale, {what: partial(watching, tenants, n) for what, n in kinds.items()})
     return outcome
 
 
@@ -268,45 +254,7 @@ def everything(scale: Scale) -> Outcome:
         make(size)  # before anything is timed
     with two_tenants() as tenants:
         before = reset_peak(tenants.api)
-        _in_turns(outcome, tenants, scale, {"hammered": lambda: hammering(tenants, scale)})
+        in_turns(outcome, tenants, scale, {"hammered": lambda: hammering(tenants, scale)})
         grown = peak(tenants.api) - before
     outcome.note(f"API +{grown:,.0f} MiB", peak=grown)
     return outcome
-
-
-def _in_turns(
-    outcome: Outcome,
-    tenants: Tenants,
-    scale: Scale,
-    attacks: Mapping[str, Callable[[], AbstractContextManager[Counter[str]]]],
-    turns: int = 3,
-) -> None:
-    """The other tenant's waits while nothing goes on and during each attack, in turns, so that what else the machine
-    does falls on all of them; of the ratios of a turn the median is noted, and all that was answered."""
-    periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    quiet: dict[str, Callable[[], AbstractContextManager[Counter[str]]]] = {"quiet": lambda: nullcontext(Counter())}
-    with Neighbour(tenants) as neighbour:
-        time.sleep(2.0)
-        for _ in range(turns):
-            for what, attack in (quiet | dict(attacks)).items():
-                with attack() as answers:
-                    begun = time.monotonic()
-                    time.sleep(scale.hammer / 3)
-                    periods[what].append((begun, time.monotonic()))
-                found[what] += answers
-    calm = periods.pop("quiet")
-    outcome.waited(neighbour, *calm[0], "quiet")
-    for what, attacked in periods.items():
-        outcome.waited(neighbour, *attacked[0], what)
-        ratios = {
-            kind: sorted(
-                neighbour.between(*now, kind).p99 / neighbour.between(*before, kind).p99
-                for before, now in zip(calm, attacked, strict=True)
-            )
-            for kind in ("ask", "tell")
-        }
-        text = ", ".join(f"{kind} {median(found):.1f} ×" for kind, found in ratios.items())
-        outcome.note(
-            f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios}
-        )

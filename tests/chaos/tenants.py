@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import multiprocessing
+import os
 import random
 import re
 import signal
@@ -264,6 +265,22 @@ def reset_peak(pid: int) -> float:
     """Reset the peak; return the current memory."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
     return resident(pid)
+
+
+def processor_time(pid: int) -> float:
+    """Seconds of processor time that the process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def deleted_files(pid: int) -> tuple[int, float]:
+    """How many deleted files the process has open, and their MiB."""
+    sizes: list[int] = []
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if str(file.readlink()).endswith(" (deleted)"):
+                sizes.append(file.stat().st_size)
+    return len(sizes), sum(sizes) / 2**20
 
 
 def available() -> float:
