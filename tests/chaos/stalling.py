@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import socket
 import time
 import uuid
@@ -123,7 +124,10 @@ def utf16(scale: Scale) -> Outcome:
         path = f"{PLAIN}/picks/{pick['number']}/batch?nonce={pick['nonce']}"
 
         def tell(client: httpx.Client) -> str:
-            return status(partial(client.post, path, content=body, headers={"content-type": "application/json"}))
+            found = status(partial(client.post, path, content=body, headers={"content-type": "application/json"}))
+            if found == "503":  # there is memory for one of them; who waits gets it
+                time.sleep(random.uniform(0.2, 1.0))
+            return found
 
         key, before = new_key(tenants.directory, "worker", "noisy"), reset_peak(tenants.api)
         in_turns(outcome, tenants, scale, {"3 loops": lambda: attacking(tenants, [tell] * 3, key)})
@@ -139,13 +143,9 @@ def returned(scale: Scale) -> Outcome:
         names = [f"g{number}" for number in range(8)]
         made(tenants, generators=names, batch_size=1, grow=False)
 
-        def give_back(generator: str) -> None:
-            for _ in range(1000 // MOST_PICKS):
-                asked = {"count": MOST_PICKS, "generators": [generator]}
-                picks = tenants.noisy.post(f"{PLAIN}/picks", json=asked).raise_for_status().json()["picks"]
-                for pick in picks:
-                    path = f"{PLAIN}/picks/{pick['number']}"
-                    slices[status(partial(tenants.noisy.delete, path, params={"nonce": pick["nonce"]}))] += 1
+        def give_back(pick: dict[str, Any]) -> None:
+            path = f"{PLAIN}/picks/{pick['number']}"
+            slices[status(partial(tenants.noisy.delete, path, params={"nonce": pick["nonce"]}))] += 1
 
         def append(client: httpx.Client) -> str:
             headers = SENT | {"idempotency-key": uuid.uuid4().hex}
@@ -153,9 +153,13 @@ def returned(scale: Scale) -> Outcome:
             given = {"start": next(starts)}
             return f"append {status(partial(client.post, path, content=body, headers=headers, params=given))}"
 
-        with ThreadPoolExecutor(len(names)) as threads:
-            list(threads.map(give_back, names))
-        in_turns(outcome, tenants, scale, {"4 loops": lambda: attacking(tenants, [append] * 4)})
+        with ThreadPoolExecutor(8) as threads:
+            for name in names:  # all picks of one before any is given back, or their slices would be handed out again
+                asked, picks = {"count": MOST_PICKS, "generators": [name]}, list[dict[str, Any]]()
+                while len(picks) < 1000 and (more := tenants.noisy.post(f"{PLAIN}/picks", json=asked).json()["picks"]):
+                    picks += more
+                list(threads.map(give_back, picks))
+        in_turns(outcome, tenants, scale, {"4 loops": lambda: attacking(tenants, [append] * 4)}, turns=2)
     outcome.note(f"given back: {said(slices)}", returned=dict(slices))
     return outcome
 
