@@ -66,14 +66,16 @@ GROWN = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """The size of a run. `rounds`: batches that are acknowledged."""
+    """The size of a run. `rounds`: batches that are acknowledged; `pause`: the longest time that a worker rests after a
+    turn, so that estimates are made meanwhile."""
 
     rounds: int = 2500
     faults: int = 12
     workers: int = 8
     apis: int = 2
-    scorers: int = 1
+    scorers: int = 2
     lease: float = 10.0
+    pause: float = 1.0
     limit: float = 900.0
 
 
@@ -91,7 +93,7 @@ class Worker:
 
     def __init__(self, number: int, seed: int, port: int, accounts: Accounts, plan: Plan) -> None:
         self.largest = self.late = self.repeats = self.abandoned = 0
-        self._number, self._accounts, self._patience, self._lease = number, accounts, plan.limit, plan.lease
+        self._number, self._accounts, self._plan = number, accounts, plan
         self._random, self._rng = random.Random(f"{seed} {number}"), np.random.default_rng([seed, number])
         self._url = f"http://127.0.0.1:{port}"
         self._sdk = Optimist(self._url, patience=plan.limit)
@@ -106,6 +108,7 @@ class Worker:
                 self._experiments = {one.name: self._sdk.experiment(one.name) for one in QUESTIONS}
                 while not is_over():
                     self._turn()
+                    time.sleep(self._random.uniform(0.0, self._plan.pause))
         except Exception as error:
             self._accounts.complain(f"worker {self._number} ended by {error!r}")
 
@@ -118,7 +121,7 @@ class Worker:
         if what < 0.05:
             self.abandoned += len(picks)
         elif what < 0.15:
-            self._held.append((time.monotonic() + self._random.uniform(0.0, 2.0 * self._lease), name, picks))
+            self._held.append((time.monotonic() + self._random.uniform(0.0, 2.0 * self._plan.lease), name, picks))
         else:
             self._tell_all(name, picks)
         for due in [one for one in self._held if one[0] < time.monotonic()]:
@@ -172,7 +175,7 @@ class Worker:
 
     def _post(self, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The answer, after as many attempts as it takes."""
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._plan.limit
         while True:
             with contextlib.suppress(httpx.TransportError):
                 reply = self._http.post(path, **given)
@@ -328,6 +331,7 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                 settings = {"keep_log": True, "paired": question.name in PAIRED, "rescore_growth": 0.005}
                 await create(client, question, lease=plan.lease, seed=seed, max_wait=0.2, batch_size=4, **settings)
             await asyncio.to_thread(_prime, deployment.ports[0], seed, accounts)
+            await calm(client, QUESTIONS, 120.0)  # so that picks are made from estimates
             faults: list[str] = []
             adversary = Adversary(
                 random.Random(seed),
@@ -358,6 +362,9 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
             for task in (attack, reading):
                 task.cancel()
             await asyncio.gather(attack, reading, return_exceptions=True)
+            for task in (attack, reading):
+                if not task.cancelled():
+                    task.result()  # raises the error that ended it too early
             for api in deployment.apis:  # so that no request is under way
                 api.kill()
             await adversary.heal()
