@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -91,10 +92,13 @@ NOTHING = Anomalous()
 def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[AnomalousBatch]:
     """The anomalous batches of these generators, newest first: copies, and what is `anomalous`."""
     found: list[AnomalousBatch] = []
+    origins = defaultdict[int, dict[int, Origin]](dict)
+    for (ordinal, position), origin in anomalous.origins.items():
+        origins[ordinal][position] = origin
     for generator in generators:
         gone, are_notable = _retracted(generator), _are_notable(generator, generator.copies)
         copies = {one.seq: one for one in generator.named_copies if are_notable or one.seq in gone}
-        scales = {seq: origin for (ordinal, seq), origin in anomalous.origins.items() if ordinal == generator.ordinal}
+        scales = origins[generator.ordinal]
         for position in copies.keys() | scales.keys():
             copy = copies.get(position)
             findings = [] if copy is None else [repeats(copy.copy_of)]
@@ -127,23 +131,25 @@ def repeats(position: int) -> str:
     return f"repeats the batch at position {position}"
 
 
-def standing_warnings(
-    generator: GeneratorState, generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING
-) -> list[str]:
-    """The report's warnings about a generator's batches."""
-    warnings = [one.text for one in anomalous.groups if one.generator == generator.name]
-    gone = _retracted(generator)
-    named_copies = [copy for copy in generator.named_copies if copy.seq not in gone]
-    if _are_notable(generator, generator.copies):
-        at = ", ".join(str(copy.seq) for copy in named_copies[:_NAMED])
-        warnings.append(
-            f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at and f', as at position {at}'}"
-        )
+def standing_warnings(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[list[str]]:
+    """The report's warnings about the batches of each of these generators."""
+    scaled, identical = defaultdict[str, list[str]](list), defaultdict[int, list[str]](list)
+    for group in anomalous.groups:
+        scaled[group.generator].append(group.text)
     for one, other, agree in _duplicated_generators(generators):
-        if generator in (one, other):
-            duplicate = other if generator is one else one
-            warnings.append(f"identical to {duplicate.name!r} so far ({agree:,} batches agree): stop?")
-    return warnings
+        for generator, duplicate in ((one, other), (other, one)):
+            text = f"identical to {duplicate.name!r} so far ({agree:,} batches agree): stop?"
+            identical[generator.ordinal].append(text)
+    return [[*scaled[each.name], *_copied(each), *identical[each.ordinal]] for each in generators]
+
+
+def _copied(generator: GeneratorState) -> list[str]:
+    """A warning about the copies among a generator's batches, if they are notable."""
+    if not _are_notable(generator, generator.copies):
+        return []
+    gone = _retracted(generator)
+    at = ", ".join([str(copy.seq) for copy in generator.named_copies if copy.seq not in gone][:_NAMED])
+    return [f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at and f', as at position {at}'}"]
 
 
 def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:

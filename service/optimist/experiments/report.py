@@ -173,6 +173,7 @@ def report_of(
     even = stopping.uniform_samples(against, told) if decision.decided and names_one else None
     costly = even_cost(against, even, state.costs)
     chosen = next((arm.batches for arm in state.arms if arm.name == best and names_one), None)
+    warnings = standing_warnings(state.contenders, anomalous)
     return Report(
         **metric_facts(state.config.metric),
         experiment=state.config.name,
@@ -183,11 +184,11 @@ def report_of(
                 arm,
                 counted,
                 generator,
-                warnings=[*standing_warnings(generator, state.contenders, anomalous), *quarantine_warnings(generator)],
+                warnings=[*said, *quarantine_warnings(generator)],
                 scoring_error=generator.primary.scoring_error,
                 cost=state.costs.get(arm.name),
             )
-            for arm, generator in zip(state.arms, state.contenders, strict=True)
+            for arm, generator, said in zip(state.arms, state.contenders, warnings, strict=True)
         ],
         samples=state.samples,
         rounds=told,
