@@ -5,8 +5,8 @@ So of what is short everybody who waits gets the same, whatever the others want,
 waits long. Who begins to wait has used at least as much as those served by then: nothing can be saved up.
 
 `Turns` shares an event loop in this way: what the coroutines of each use of it is charged to them. Nothing takes the
-loop away from a coroutine, so a turn is to begin something: a request, or to read the next part of its body. While a
-pass of the loop has time left, everybody begins at once.
+loop away from a coroutine, so a turn is to begin something: a request, the next part of its body, or the next of the
+steps of what takes long (`in_steps`). While a pass of the loop has time left, everybody begins at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,12 @@ REMEMBERED = 256
 Result = TypeVar("Result")
 PASS = 0.002
 """Seconds of the loop's time, in one pass of it, after which who comes waits for the next pass."""
-_charge: ContextVar[Callable[[float], None] | None] = ContextVar("charge", default=None)
+MANY = 128
+"""Generators and open picks of one state from which on what is made of all of them takes longer than such a pass."""
+_thread = ThreadPoolExecutor(1, "aside")
+"""One for all: several would only take the interpreter from one another, and from the loop."""
+_for: ContextVar[tuple[Turns, str] | None] = ContextVar("for", default=None)
+"""Whom a task works for, and whose turns these are."""
 
 
 class Shares:
@@ -87,11 +93,11 @@ class Turns:
 
     async def metered(self, who: str, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of a coroutine, whose time, and that of tasks which it begins with `charged`, is charged."""
-        before = _charge.set(partial(self.charge, who))
+        before = _for.set((self, who))
         try:
             return await charged(work)
         finally:
-            _charge.reset(before)
+            _for.reset(before)
 
     def _count(self) -> None:
         if not self._is_counting:
@@ -118,8 +124,29 @@ class Turns:
 
 async def charged(work: Coroutine[Any, Any, Result]) -> Result:
     """The result of a coroutine, whose time is charged to whoever the calling task works for, if anybody."""
-    charge = _charge.get()
-    return await (work if charge is None else _Charged(work, charge))
+    known = _for.get()
+    return await (work if known is None else _Charged(work, partial(known[0].charge, known[1])))
+
+
+async def in_steps(work: Iterable[Result]) -> list[Result]:
+    """What is made one after the other, by turns of whoever the calling task works for, if anybody: others begin as
+    soon as that has taken a pass of the loop."""
+    made, begun = list[Result](), time.thread_time()
+    for one in work:
+        made.append(one)
+        if time.thread_time() - begun >= PASS:
+            await asyncio.sleep(0)  # what was used by now is charged, and the next pass begins
+            if (known := _for.get()) is not None:
+                await known[0].take(known[1])
+            begun = time.thread_time()
+    return made
+
+
+async def aside(count: int, work: Callable[..., Result], *arguments: object) -> Result:
+    """What a function makes of so many generators and picks; in a thread of its own where these are `MANY`."""
+    if count < MANY:
+        return work(*arguments)
+    return await asyncio.get_running_loop().run_in_executor(_thread, work, *arguments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

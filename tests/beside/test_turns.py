@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.turns import PASS, REMEMBERED, Shares, Turns, charged
+from optimist.turns import PASS, REMEMBERED, Shares, Turns, charged, in_steps
 
 
 def burn(seconds: float) -> None:
@@ -154,3 +155,27 @@ def test_those_that_used_nothing_since_are_forgotten_and_change_nothing():
     shares.wait("a")
     shares.wait("b")
     assert shares.first(["a", "b"]) == ["a", "b"]
+
+
+async def test_what_is_made_in_steps_lets_others_begin_after_each_pass():
+    turns, order = Turns(), list[str]()
+
+    def made() -> Iterator[int]:
+        for number in range(20):
+            burn(PASS / 2)
+            order.append("step")
+            yield number
+
+    async def quiet() -> None:
+        for _ in range(3):
+            await turns.take("quiet")
+            order.append("quiet")
+            await asyncio.sleep(0)
+
+    noisy = asyncio.create_task(turns.metered("noisy", in_steps(made())))
+    await asyncio.sleep(0)
+    await quiet()
+    assert not noisy.done()
+    gaps = " ".join(order).split("quiet")
+    assert max(gap.count("step") for gap in gaps) <= 6, "of the pass before, while it waits, and of the next"
+    assert await noisy == [*range(20)]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -77,6 +78,27 @@ async def test_a_round_asks_redis_once(store: Store, redis: Redis):
         await dispatcher.tell(batch(pick))
         pick = await first(dispatcher)
     assert await calls(redis) - before == 15
+
+
+async def test_an_ask_for_many_picks_of_many_generators_lets_others_go_on(store: Store):
+    dispatcher = await make_dispatcher(store, generators=[f"g{place}" for place in range(1000)])
+    await dispatcher.ask(AskRequest(worker="first"))
+    longest, over = 0.0, asyncio.Event()
+
+    async def ticking() -> None:
+        nonlocal longest
+        before = time.perf_counter()
+        while not over.is_set():
+            await asyncio.sleep(0)
+            longest, before = max(longest, time.perf_counter() - before), time.perf_counter()
+
+    ticks, begun = asyncio.create_task(ticking()), time.perf_counter()
+    reply = await dispatcher.ask(AskRequest(worker="w", count=MOST_PICKS))
+    taken = time.perf_counter() - begun
+    over.set()
+    await ticks
+    assert len(reply.picks) == MOST_PICKS
+    assert longest < taken / 3
 
 
 async def test_what_others_change_is_seen(store: Store):

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -20,7 +21,7 @@ from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.cache import Cache
-from optimist.dispatch.dispatcher import Dispatcher, read_anomalous, with_decision_latched
+from optimist.dispatch.dispatcher import Dispatcher, read_anomalous, state_of, with_decision_latched
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
@@ -30,6 +31,7 @@ from optimist.insight.metrics import count_tell
 from optimist.records import Artefact, NotFound, Settled
 from optimist.settings import Settings
 from optimist.store import SCORED, Store, name_of, namespace_of
+from optimist.turns import aside
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, Mixture, Report, Routes, TellReply
 from optimist_client.validation import each_in_words
@@ -154,7 +156,7 @@ class Context:
         name = experiment.config.name
         known = self._states.pop(name)
         stored = await self.store.state(name, None if known is None else known.stored, all_metrics=True)
-        return self._states.put(name, PolicyState(experiment, stored, known))
+        return self._states.put(name, await state_of(experiment, stored, known))
 
     async def mixture(self, state: PolicyState, metric: Metric | None = None) -> Mixture | None:
         """The newest mixture by this metric, None for the one that decides; None without one."""
@@ -194,7 +196,8 @@ class Context:
         """The report on a state that was just read. hint_after: as in `report_of`."""
         mixture, routes = await self.mixture(state), await self.routing_table(state)
         anomalous = await self.anomalous(state)
-        return report_of(state, hint_after, mixture=mixture, routes=routes, anomalous=anomalous)
+        made = partial(report_of, state, hint_after, mixture=mixture, routes=routes, anomalous=anomalous)
+        return await aside(state.stored.breadth, made)
 
     async def anomalous(self, state: PolicyState) -> Anomalous:
         """The batches on another scale, by a state that was just read."""

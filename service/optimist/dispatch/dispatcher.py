@@ -30,7 +30,7 @@ from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
 from optimist.records import Artefact, Batch, Exchanged, ExperimentState, NotFound, Settled, StoreError, Unavailable
 from optimist.store import Store
-from optimist.turns import charged
+from optimist.turns import aside, charged
 from optimist_client.models import AskReply, AskRequest, Experiment
 
 POLL = 0.25
@@ -132,7 +132,7 @@ class Dispatcher:
         if not tells and not asks:
             return
         new = [ask for ask in asks if not ask.is_noted]
-        plan = self._foreseen(tells, asks)
+        plan = await self._foreseen(tells, asks)
         if plan is None and self._is_known and not tells:
             await self._sleep()
             return
@@ -169,7 +169,7 @@ class Dispatcher:
         """Whether `_state` equals the state in the store, as far as the dispatcher knows."""
         return self._known_in == self._store.incarnation
 
-    def _foreseen(self, tells: Sequence[Tell], asks: Sequence[Ask]) -> PlannedAnswers | None:
+    async def _foreseen(self, tells: Sequence[Tell], asks: Sequence[Ask]) -> PlannedAnswers | None:
         """Apply the tells to the kept state in place, and plan the answers of the asks that need not wait any longer.
 
         None if all asks must wait, or if the state must be read first; it is then not known. From a state that was not
@@ -193,7 +193,7 @@ class Dispatcher:
                 full = Assignment(state, self._most_open)
                 if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
                     return PlannedAnswers({ask: [] for ask in refused})
-            plan = planned(state, ready, self._most_open, exactly=True)
+            plan = await planned(state, ready, self._most_open, exactly=True)
             if not plan.returned and all(plan.replies.values()):
                 return plan
         self._known_in = None
@@ -210,7 +210,7 @@ class Dispatcher:
             if state.stored.instance != self.info.instance:
                 raise NotFound(f"experiment {self._config.name!r} was made again since")
         ready = [ask for ask in asks if ask.may_go(state)]
-        return planned(state, ready, self._most_open, exactly=False) if ready else None
+        return await planned(state, ready, self._most_open, exactly=False) if ready else None
 
     def _may_decide(self, state: PolicyState) -> bool:
         """Whether the stopping rule is satisfied, and everything has been made that was due when it became so.
@@ -249,7 +249,7 @@ class Dispatcher:
         )
         version = self._answer_tells(tells, done, is_planned)
         if done.state is not None:
-            self._state, self._locked_out_since = PolicyState(self.info, done.state, self._state), None
+            self._state, self._locked_out_since = await state_of(self.info, done.state, self._state), None
             if self._models is not None:
                 await self._models.renew(self._state)
             return self._store.incarnation == incarnation
@@ -333,6 +333,18 @@ class Dispatcher:
             count_ask(reply)
 
 
+async def state_of(experiment: Experiment, stored: ExperimentState, known: PolicyState | None) -> PolicyState:
+    """The state of an experiment as it was just read, with the decision that it leads to; a large one is made in a
+    thread. known: an earlier state, as of `PolicyState`."""
+    return await aside(stored.breadth, _decided, experiment, stored, known)
+
+
+def _decided(experiment: Experiment, stored: ExperimentState, known: PolicyState | None) -> PolicyState:
+    state = PolicyState(experiment, stored, known)
+    _ = state.live_decision  # kept; comparing many generators for the first time takes long
+    return state
+
+
 async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalous:
     """The anomalous batches of now; of_decision: among those that the estimates of the state are made of."""
     names = arrays_with_levels(state)
@@ -356,7 +368,7 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
         # By the digest of what it rests on: another process may have latched one, or estimates have changed meanwhile.
         await store.latch_decision(name, decided, stored.basis_digest, instance=stored.instance)
         stored = await store.state(name, stored, all_metrics=stored.has_all_metrics)
-        state = PolicyState(state.experiment, stored, state)
+        state = await state_of(state.experiment, stored, state)
         if not state.is_scored:
             break
     return state

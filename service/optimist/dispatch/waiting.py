@@ -16,10 +16,11 @@ from optimist.experiments.goals import AskedContexts
 from optimist.experiments.goals.base import Pending
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Opening, Settled
+from optimist.turns import in_steps
 from optimist_client.models import AskReply, AskRequest, Pick
 
 PICKS_A_ROUND = 64
-"""Picks chosen in one round, unless one ask alone gets more: choosing blocks the event loop."""
+"""Picks chosen in one round, unless one ask alone gets more: those who asked first need not wait for all others."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class PlannedAnswers:
     """Whether the state was just read that it was made from."""
 
 
-def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exactly: bool) -> PlannedAnswers:
-    """Plan the answers of these asks, in order. Their picks are opened on the state, in place.
+async def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exactly: bool) -> PlannedAnswers:
+    """Plan the answers of these asks, in order, in steps. Their picks are opened on the state, in place.
 
     exactly: see `Assignment.opening`.
     """
@@ -46,7 +47,7 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exact
         if assignment.opened >= PICKS_A_ROUND:
             break  # the others are answered in the next round
         is_stale = ask.is_pending(state) or state.goal.is_stale
-        replies[ask] = assignment.answer(ask.request, is_stale, ask.key, ask.contexts)
+        replies[ask] = await in_steps(assignment.answer(ask.request, is_stale, ask.key, ask.contexts))
     return PlannedAnswers(replies, assignment.opening(exactly), assignment.returned, is_fresh=not exactly)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from optimist.experiments.goals import AskedContext, AskedContexts
@@ -73,27 +74,25 @@ class Assignment:
 
     def answer(
         self, request: AskRequest, stale: bool, key: str = "", contexts: AskedContexts | None = None
-    ) -> list[Pick]:
+    ) -> Iterator[Pick]:
         """The picks for this request: its own open ones first, then new ones up to `count` within the budgets.
 
-        key: id of the access key that asks. contexts: of the request; it gets one pick for each instead.
+        Each is chosen as it is taken. key: id of the access key that asks. contexts: of the request; it gets one pick
+        for each instead.
         """
         kept = self._state.open_picks.owned(request, contexts is not None)
-        if kept:
-            self.returned += [pick.number for pick in kept]
-            # A repeated request gets the same picks again, even if they are fewer than it asked for.
-            if any(pick.request_id == request.request_id for pick in kept):
-                return kept
-        new: list[Pick] = []
+        self.returned += [pick.number for pick in kept]
+        yield from kept
+        # A repeated request gets the same picks again, even if they are fewer than it asked for.
+        if any(pick.request_id == request.request_id for pick in kept):
+            return
         # An ask without a worker name counts as one worker.
         count = min(request.count if contexts is None else len(contexts), self._most_open.worker)
-        while len(kept) + len(new) < count and self._has_room(request.worker, key):
+        for place in range(count - len(kept)):
             able = self._state.able(request.generators)
-            if not any(arm.active for arm in able):
-                break
-            context = None if contexts is None else contexts[len(new)]
-            new.append(self._next(able, request, stale, key, context))
-        return kept + new
+            if not (self._has_room(request.worker, key) and any(arm.active for arm in able)):
+                return
+            yield self._next(able, request, stale, key, None if contexts is None else contexts[place])
 
     def _has_room(self, worker: str | None, key: str) -> bool:
         """True if the budgets and the limits on open picks allow one more pick."""

@@ -56,7 +56,7 @@ class LocalService:
             now, picks = self.evaluation.now(), list[models.Pick]()
             if not now.has_ended:
                 request = models.AskRequest(worker=worker, generators=None if generators is None else [*generators])
-                picks = Assignment(self.evaluation.state, _NO_LIMIT).answer(request, stale=False)
+                picks = [*Assignment(self.evaluation.state, _NO_LIMIT).answer(request, stale=False)]
             again = None if picks or now.has_ended else _AGAIN
             return models.AskReply(
                 picks=picks, state=now.phase, ended=now.has_ended, decision=now.decision, retry_after=again

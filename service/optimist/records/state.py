@@ -289,6 +289,11 @@ class ExperimentState:
     """Why it cannot be made by the metric that decides, whatever the goal; the next one removes this note."""
 
     @property
+    def breadth(self) -> int:
+        """The number of its generators and open picks."""
+        return len(self.generators) + len(self.open_picks)
+
+    @property
     def has_all_metrics(self) -> bool:
         """Whether the units of all metrics were read."""
         return all(len(generator.units) == len(self.labels) for generator in self.generators)

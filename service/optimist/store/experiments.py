@@ -150,7 +150,7 @@ class Experiments:
             remembered=self._settled_limit,
             held=names_held(known),
         )
-        return parse_state(answer, known, intervals if told else None)
+        return await parse_state(answer, known, intervals if told else None)
 
     async def metric_labels(self, experiment: str) -> list[str]:
         """The labels of all metrics, that of the one that decides first; empty where there is no such experiment."""

@@ -22,6 +22,7 @@ from optimist.records import (
     UnitState,
     codec,
 )
+from optimist.turns import aside
 
 
 class _OfGenerator(Protocol):
@@ -34,15 +35,22 @@ SAME = "same:"
 """Prefix of a count, before the ordinal of another generator: how many batches agree with that one's."""
 
 
-def parse_state(
+async def parse_state(
     answer: Sequence[Any], known: ExperimentState | None = None, told: Sequence[Sequence[bytes]] | None = None
 ) -> ExperimentState:
-    """The state in the answer of `read_state` in reading.lua.
+    """The state in the answer of `read_state` in reading.lua; a large one is parsed in a thread.
 
     told: the told intervals of each generator, as state.lua answers them; None: they were not read.
 
     known: a state read before; its open picks, and what it `names_held`, are taken from it.
     """
+    leased, names = answer[1], answer[3]
+    return await aside(len(leased) + len(names) // 2, _parsed, answer, known, told)
+
+
+def _parsed(
+    answer: Sequence[Any], known: ExperimentState | None, told: Sequence[Sequence[bytes]] | None
+) -> ExperimentState:
     decision, leased, *flat, labels, units, mixture, model, mixture_error, routes_error, retracted, accepted = answer
     counts, names, states, controls, quarantined, returned, named_copies = map(_pairs, flat)
     slices = _slices(returned)

@@ -186,7 +186,7 @@ class Picks:
             after=after.decode(),
             settled=[one if isinstance(one, StoreError) else _settled(one) for one in map(step, settled)],
             opened=None if opened is None else _opened(step(opened)),
-            state=None if state is None else parse_state(state, known),
+            state=None if state is None else await parse_state(state, known),
             is_foreseen=not unforeseen,
         )
 
