@@ -99,15 +99,49 @@ async def test_a_report_is_made_again_only_after_a_change(store: Store):
     assert (report.samples, (await polled())[0] is told) == (20, True)
     # A lease that ends changes nothing in Redis.
     await store.control("x", {"stopped": ""})
-    state = await store.state("x")
-    counts = {"positions": [0, 0], "batches": [1, 3], "pending_samples": [0, 0], "pending_batches": [0, 0], "told": 4}
-    told_of = {"experiment": "x", "instance": "one", "number": 1, "generator": "a", "size": 5, "seed": 1, "opened": 1.0}
-    record = Pick(**told_of, **counts, stale=False, worker=None, request_id="r", nonce="aa").model_dump_json()
-    opening = Opening([AskGroup("r", [NewPick(0, record, nonce="aa")])], 0.3, state.rounds, state.last)
-    assert isinstance((await store.exchange("x", opening=opening)).opened, Opened)
-    assert (await polled())[1].open_picks == 1
-    await asyncio.sleep(0.4)
+    await open_pick(store, told=4, lease=0.5)
+    report = (await polled())[1]
+    assert report.open_picks == 1
+    assert report.progress is not None
+    deadline = report.progress.picks[0].deadline
+    await store.renew_leases("x", [1], 1.0)
+    renewed, report = await polled()
+    assert report.progress is not None
+    assert report.progress.picks[0].deadline > deadline
+    assert (await polled())[0] is renewed, "while it is leased"
+    await asyncio.sleep(1.1)
     assert (await polled())[1].open_picks == 0
+
+
+async def open_pick(store: Store, told: int, lease: float) -> None:
+    """Open the first pick of experiment "x", of its first generator."""
+    state = await store.state("x")
+    counts = {"positions": [0, 0], "batches": [1, 3], "pending_samples": [0, 0], "pending_batches": [0, 0]}
+    told_of = {"experiment": "x", "instance": "one", "number": 1, "generator": "a", "size": 5, "seed": 1, "told": told}
+    record = Pick(
+        **told_of, **counts, opened=1.0, stale=False, worker=None, request_id="r", nonce="aa"
+    ).model_dump_json()
+    opening = Opening([AskGroup("r", [NewPick(0, record, nonce="aa")])], lease, state.rounds, state.last)
+    assert isinstance((await store.exchange("x", opening=opening)).opened, Opened)
+
+
+async def test_readers_get_the_same_report_until_something_changes(store: Store):
+    polls = polls_of(store)
+    await make(store, ["a", "b"], "one")
+    first, *others = await asyncio.gather(*(polls.now("x") for _ in range(20)))
+    assert all(one is first for one in others)
+    await open_pick(store, told=3, lease=60.0)
+    leased = await polls.now("x")
+    assert leased.report.open_picks == 1
+    assert await polls.now("x") is leased, "as long as its pick is leased"
+    assert Report.model_validate_json((await polls.report("x", 0)).text).open_picks == 1
+    assert await polls.now("x") is leased, "polls with charts have the same"
+    # Whoever asks after a change gets what is made after it, also while one from before is being made.
+    before = asyncio.create_task(polls.now("x"))
+    await asyncio.sleep(0)
+    await store.append("x", 0, "another", Contents("digest", 5, b"body"))
+    assert (await polls.now("x")).report.samples == 20
+    await before
 
 
 async def test_many_cursors_of_one_report_are_not_all_kept(store: Store):

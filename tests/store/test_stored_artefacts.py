@@ -173,6 +173,15 @@ async def test_a_table_alone_changes_the_fingerprint(store: Store):
     assert await store.fingerprints(["x"]) != before
 
 
+async def test_so_does_an_estimate_by_a_watched_metric(store: Store):
+    await append_to(store, 0, 1)
+    token, known = await claimed(store, "x", 0, label="rke"), await store.state("x")
+    before = await store.fingerprints(["x"])
+    assert await store.put_estimate("x", 0, 1, "{}", token, label="rke")
+    assert await store.fingerprints(["x"]) != before
+    assert (await store.state("x")).state_token == known.state_token, "picks rest on the metric that decides"
+
+
 def test_a_model_is_outgrown_by_all_samples_and_by_those_of_a_newcomer():
     made = {0: LogExtent(100, 1000), 1: LogExtent(10, 10)}
 

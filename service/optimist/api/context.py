@@ -183,14 +183,10 @@ class Context:
         """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""
         return await self.report_on(await self.state(experiment))
 
-    async def latched_state(self, name: str) -> PolicyState:
-        """The state of an experiment as it is now, whose decision is latched if there is one. Raises `NotFound`."""
-        state = await self.state(await self.experiment(name))
+    async def latched_state(self, experiment: Experiment) -> PolicyState:
+        """The `state` as it is now, whose decision is latched if there is one. Raises `NotFound`."""
+        state = await self.state(experiment)
         return await with_decision_latched(self.store, state) if state.is_scored else state
-
-    async def latched_report(self, name: str) -> Report:
-        """The report on the `latched_state`."""
-        return await self.report_on(await self.latched_state(name), self.settings.hint_after)
 
     async def report_on(self, state: PolicyState, hint_after: int | None = None) -> Report:
         """The report on a state that was just read. hint_after: as in `report_of`."""

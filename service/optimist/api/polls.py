@@ -1,22 +1,27 @@
-"""What dashboards poll: reports with their charts, and the list of experiments, made once for all who ask at a time."""
+"""Reports, and what dashboards poll: reports with their charts, and the list of experiments. Each is made once for all
+who ask while nothing has changed."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from weakref import WeakValueDictionary
 
 from optimist.api.pages import Body, page_of
 from optimist.cache import Cache
 from optimist.experiments.curves import ProgressCurve, mixture_curve, route_curve
 from optimist.experiments.outlines import Outline
 from optimist.experiments.report import report_of
+from optimist.experiments.state import PolicyState
 from optimist.records import HISTORY, Artefact, ArtefactPoint, ExperimentState, NotFound, Unavailable
 from optimist.store import Store
 from optimist.store.index import Indexed
+from optimist.turns import aside, charged
 from optimist_client.goals import find_goal
 from optimist_client.models import (
     Experiment,
@@ -77,14 +82,22 @@ class Shared:
 
 
 @dataclass
+class Made:
+    """A report, the state that it is made from, and until when it stands if nothing changes, in Unix seconds."""
+
+    fingerprint: bytes
+    until: float
+    state: PolicyState
+    report: Report
+    body: Body
+
+
+@dataclass
 class Poll:
     """One report and the progress curve that led to it."""
 
-    report: Report
-    instance: str
-    names: list[str]
+    made: Made
     curve: ProgressCurve
-    picks: list[OpenPickInfo]
     mixtures: Sequence[ArtefactPoint] | None
     """The mixtures over time; None where they are not the goal."""
     routing: Sequence[ArtefactPoint] | None
@@ -96,19 +109,25 @@ class Poll:
         after = after if after <= self.curve.told else 0
         known = self._bodies.get(after)
         if known is None:
+            state = self.made.state
+            names = [generator.name for generator in state.stored.generators]
+            picks = [
+                OpenPickInfo(deadline=leased.deadline, **state.open_picks[leased.number].model_dump(include=_SHOWN))
+                for leased in state.stored.open_picks[-SHOWN_PICKS:]
+            ]
             rounds, samples, batches = self.curve.checkpoints(after)
             progress = Progress(
-                instance=self.instance,
+                instance=state.stored.instance,
                 told=self.curve.told,
                 stride=self.curve.stride,
                 rounds=rounds,
                 samples=samples,
-                generators=self.curve.generators(self.names, batches, after),
-                mixture=None if self.mixtures is None else mixture_curve(self.mixtures, self.names, after),
+                generators=self.curve.generators(names, batches, after),
+                mixture=None if self.mixtures is None else mixture_curve(self.mixtures, names, after),
                 routes=None if self.routing is None else route_curve(self.routing, after),
-                picks=self.picks,
+                picks=picks,
             )
-            report = self.report.model_copy(update={"progress": progress})
+            report = self.made.report.model_copy(update={"progress": progress})
             known = self._bodies.put(after, Body.from_text(report.model_dump_json()))
         return known
 
@@ -149,10 +168,21 @@ class Polls:
         self._shared = Shared()
         self._curves = Cache[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
         self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
-        self._polls = Cache[str, tuple[bytes, Poll]](KEPT)
-        """Summaries and polls are kept with the fingerprint of their experiment, read just before."""
+        """Summaries are kept with the fingerprint of their experiment, read just before."""
+        self._kept = Cache[str, Made](KEPT)
+        self._polls = Cache[str, Poll](KEPT)
+        self._next: dict[str, asyncio.Task[Made]] = {}
+        """The reports that are not begun yet: all who ask for one by then get the same."""
+        self._making = WeakValueDictionary[str, asyncio.Lock]()
         self._mixtures = CachedPoints(store, "mixture", lambda one: one.mixture_growth)
         self._gains = CachedPoints(store, "routes", lambda one: one.route_growth)
+
+    async def now(self, name: str) -> Made:
+        """The report as it is now, whose decision is latched if there is one: the one before where nothing has changed
+        that it is made from. Raises NotFound, Replaced."""
+        if name not in self._next:
+            self._next[name] = asyncio.create_task(charged(self._in_turn(name)))
+        return await asyncio.shield(self._next[name])
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
@@ -182,31 +212,33 @@ class Polls:
         key = ("page", limit, after, frozenset(only), tag, search)
         return await self._shared.get(key, lambda: self._page(limit, after, only, tag, search))
 
-    async def _poll(self, name: str) -> Poll:
-        """The report as it is now: the one before, where nothing has changed that it is made from."""
-        (fingerprint,) = await self._store.fingerprints([name])
-        made, poll = self._polls.pop(name) or (b"", None)
-        if poll is None or not fingerprint or made != fingerprint:
-            poll = await self._made(name)
-        # The fingerprint does not tell of leases that end, nor of estimates by watched metrics.
-        if not poll.picks and not poll.report.watched:
-            self._polls.put(name, (fingerprint, poll))
-        return poll
+    async def _in_turn(self, name: str) -> Made:
+        async with self._making.setdefault(name, asyncio.Lock()):
+            del self._next[name]
+            (fingerprint,) = await self._store.fingerprints([name])
+            made = self._kept.pop(name)
+            if made is None or not fingerprint or made.fingerprint != fingerprint or time.time() >= made.until:
+                made = await self._made(name, fingerprint)
+            return self._kept.put(name, made)
 
-    async def _made(self, name: str) -> Poll:
-        state = await self._context.latched_state(name)
-        experiment = state.experiment
+    async def _made(self, name: str, fingerprint: bytes) -> Made:
+        experiment = await self._context.experiment(name)
+        state = await self._context.latched_state(experiment)
         _check_same(experiment, state.stored)
-        curve = await self._curve(experiment, state.stored)
-        picks = [
-            OpenPickInfo(deadline=leased.deadline, **state.open_picks[leased.number].model_dump(include=_SHOWN))
-            for leased in state.stored.open_picks[-SHOWN_PICKS:]
-        ]
-        names = [generator.name for generator in state.stored.generators]
-        mixtures, gains = await self._mixtures.points(experiment), await self._gains.points(experiment)
         report = await self._context.report_on(state, self._context.settings.hint_after)
-        _check_same(await self._context.experiment(name), state.stored)
-        return Poll(report, state.stored.instance, names, curve, picks, mixtures, gains)
+        body = await aside(state.stored.breadth, lambda: Body.from_text(report.model_dump_json()))
+        until = min((leased.deadline for leased in state.stored.open_picks), default=math.inf)
+        return Made(fingerprint, until, state, report, body)
+
+    async def _poll(self, name: str) -> Poll:
+        made, poll = await self.now(name), self._polls.pop(name)
+        if poll is None or poll.made is not made:
+            experiment, stored = made.state.experiment, made.state.stored
+            curve = await self._curve(experiment, stored)
+            mixtures, gains = await self._mixtures.points(experiment), await self._gains.points(experiment)
+            _check_same(await self._context.experiment(name), stored)
+            poll = Poll(made, curve, mixtures, gains)
+        return self._polls.put(name, poll)
 
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
         name = experiment.config.name

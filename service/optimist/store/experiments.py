@@ -211,7 +211,7 @@ class Experiments:
     async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
         """For each experiment a text that differs after every change of it; b"" for one that is not there.
 
-        Changes of watched metrics alone, or of the leases of open picks, are left out.
+        A lease that ends changes nothing of it.
         """
         facts = ("instance", "state_token", "newest_artefact", "noted")
         keys_of = [[self._commands.key(name, part) for part in ("counts", "quarantined")] for name in experiments]

@@ -116,7 +116,7 @@ async def _settled(context: Context, name: str, has_table: bool) -> Report:
     ends = time.monotonic() + PATIENCE
     while True:
         try:
-            report = await context.latched_report(name)
+            report = (await context.polls.now(name)).report
         except NotFound:
             raise NotFound("the experiment was deleted during the trial") from None
         is_scored = report.scored and all(metric.scored for metric in report.watched.values())

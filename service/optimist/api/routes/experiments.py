@@ -13,7 +13,7 @@ from optimist.api.bodies.objects import LongRoute
 from optimist.api.context import Context, ContextDep, StoreDep, metric_called
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.permissions import ADMINISTER, READ, READ_OWN, permits
-from optimist.api.pages import Body, CursorQuery, LimitQuery, count_answer, place_of, respond
+from optimist.api.pages import CursorQuery, LimitQuery, count_answer, place_of, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
 from optimist.archive.importing import check_staying
@@ -224,13 +224,12 @@ async def get_report(
 ) -> Response:
     """Standings, regret, pick ratio and decision; answers 304 to the `ETag` it gave when nothing has changed.
 
-    With `after` it has what charts need besides, thinned out so that it stays small, and may be a second old: it is
-    made once for all who ask meanwhile.
+    It is made once for all who ask while nothing has changed. With `after` it has what charts need besides, thinned out
+    so that it stays small, and may be a second old.
     """
     if after is not None:
         return respond(await context.polls.report(name, after), if_none_match)
-    report = await context.latched_report(name)
-    return respond(Body.from_text(report.model_dump_json()), if_none_match)
+    return respond((await context.polls.now(name)).body, if_none_match)
 
 
 @router.get("/{name}/contrast")

@@ -42,3 +42,8 @@ end
 local function changed()
   redis.call('HSET', counts, 'state_token', new_token(redis.call('HINCRBY', counts, 'version', 1)))
 end
+
+-- Marks a change of what reports show beside that: `noted` in `counts` is when the last one was made.
+local function touch()
+  redis.call('HSET', counts, 'noted', string.format('%.6f', now()))
+end

@@ -1,10 +1,11 @@
 -- uses: prelude deriving curve
--- keys: estimates units
+-- keys: estimates units counts
 -- args: generator label seq payload token point chain kernels channel experiment
 
 -- Publishes the estimate at log position `seq`: `estimates` has the payload by unit. point: what charts keep of it, ''
 -- for nothing. chain: chained digest of the log at `seq`. Answers 1 if this is now the estimate, 0 if a newer one exists.
--- Picks are made from the estimates of the metric that decides: only these change the version, and are announced.
+-- Picks are made from the estimates of the metric that decides: only these change the version, and are announced. Those of
+-- others are `noted` in `counts`.
 local unit = unit_of(generator, label)
 if not holds(unit, token) then
   return superseded
@@ -22,6 +23,8 @@ keep_point(unit, tonumber(seq), point)
 if decides(label) then
   changed()
   redis.call('PUBLISH', channel, experiment .. ' ' .. generator .. ' ' .. seq)
+else
+  touch()
 end
 -- The name of this estimate, for readers that have it already. Retractions, and lost writes, never make it come again.
 local made = table.concat({unit, seq, state_token or string.format('%.6f', now())}, ' ')

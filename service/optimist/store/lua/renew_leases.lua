@@ -13,6 +13,7 @@ for _, number in ipairs(numbers) do
   if deadline and tonumber(deadline) > at then
     redis.call('ZADD', leases, 'GT', string.format('%.6f', at + seconds), number)
     answer[#answer + 1] = tonumber(number)
+    touch()
   end
 end
 return answer
