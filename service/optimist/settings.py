@@ -79,6 +79,10 @@ class Settings(BaseSettings):
     max_connections: int = Field(1000, ge=1)
     """Maximum number of simultaneous connections; further ones are answered with 503. Each of several API processes
     takes its part of them."""
+    connection_share: float = Field(0.25, gt=0, le=1)
+    """The fraction of `max_connections` that one access key may have; and one address, of connections without a key.
+
+    An idle connection makes room for a new one; without any, requests are answered with 503."""
     head_timeout: float = Field(15.0, gt=0)
     """Seconds within which the request line and headers must arrive."""
     body_timeout: float = Field(30.0, gt=0)

@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -22,12 +23,13 @@ from pydantic.warnings import UnsupportedFieldAttributeWarning
 from pydantic_core import SchemaError
 from threadpoolctl import threadpool_limits
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from optimist.api.app import create_app
-from optimist.api.middleware.limits import GONE, WHOLE, SharedCounters
+from optimist.api.middleware.limits import ADMITTED, GONE, WHOLE, SharedCounters
 from optimist.process import answer_soon, configure_log, give_back_from
 from optimist.records import CannotStart
+from optimist.server.connections import Connections
 from optimist.settings import Settings
 
 LONGEST_HEAD = 2**16
@@ -39,7 +41,8 @@ GRACE = 10
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with what it lacks (0.54): limits of a request's head, and of a client that does not read.
+    """uvicorn's protocol with what it lacks (0.54): limits of a request's head, and of a client that does not read; and
+    shares of connections.
 
     A connection that asks for nothing is closed after `head_timeout` seconds, one between requests by uvicorn, and one
     that takes nothing of an answer that waits for it after `answer_timeout` seconds.
@@ -47,6 +50,8 @@ class PatientProtocol(HttpToolsProtocol):
 
     head_timeout: float
     answer_timeout: float
+    all_connections: Connections
+    _has_room = True
     _head_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
     _in_head = False
@@ -55,7 +60,19 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._has_room = self.all_connections.open(self, self.client[0] if self.client else "")
         self._await_head()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for an answer on this connection."""
+        cycle: RequestResponseCycle | None = getattr(self, "cycle", None)
+        return cycle is None or cycle.response_complete
+
+    def close(self) -> None:
+        """Close an idle connection."""
+        self.all_connections.close(self)
+        self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Take what came, and go on waiting where it did not complete a head."""
@@ -75,6 +92,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_head = True
         self._size = 0
+        self.scope.setdefault("state", {})[ADMITTED] = partial(self.all_connections.admit, self)
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -94,6 +112,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self.limit_concurrency = None if self._has_room else 0
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -114,6 +133,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._end_stall()
         if (scope := getattr(self, "scope", None)) is not None:
             scope.setdefault("state", {})[GONE] = True
+        self.all_connections.close(self)
         super().connection_lost(exc)
 
     def _grow(self, by: int) -> None:
@@ -136,9 +156,10 @@ class PatientProtocol(HttpToolsProtocol):
             self._stall_timer = None
 
 
-def patient(head_timeout: float, answer_timeout: float) -> Any:
-    """The protocol class with these limits, in seconds, as uvicorn makes one of each connection itself."""
-    return type("Patient", (PatientProtocol,), {"head_timeout": head_timeout, "answer_timeout": answer_timeout})
+def patient(head_timeout: float, answer_timeout: float, connections: Connections) -> Any:
+    """The protocol class with these limits, times in seconds, as uvicorn makes one of each connection itself."""
+    limits = {"head_timeout": head_timeout, "answer_timeout": answer_timeout, "all_connections": connections}
+    return type("Patient", (PatientProtocol,), limits)
 
 
 @contextmanager
@@ -270,15 +291,15 @@ def run_api(
     gc.freeze()
     # Requests leave no cycles behind: by default it would look for them every 25 rounds.
     gc.set_threshold(10_000)
+    # Its part, although connections do not spread quite evenly: see docs/deploy.md.
+    connections = Connections(-(-settings.max_connections // counters.processes), settings.connection_share)
     config = Config(
         app,
         host=settings.host,
-        http=patient(settings.head_timeout, settings.answer_timeout),
+        http=patient(settings.head_timeout, settings.answer_timeout, connections),
         ws="none",
         log_config=None,
         access_log=False,
-        # Its part, although connections do not spread quite evenly: see docs/deploy.md.
-        limit_concurrency=-(-settings.max_connections // counters.processes),
         timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
         timeout_graceful_shutdown=GRACE,
         ssl_certfile=settings.tls_certificate,

@@ -36,6 +36,9 @@ WHOLE = "optimist.whole"
 """Mark in the `state` of the scope of a request that has come to its end."""
 GONE = "optimist.gone"
 """Mark in the same place of a request whose client has closed the connection."""
+ADMITTED = "optimist.admitted"
+"""In the `state` of the scope of a request, if the server counts connections: what counts this one towards the share of
+a key, and returns False where others use all of it."""
 SMALL = 2**18
 """Bytes of memory that each request may use for its body without being counted."""
 READING = 2e-9

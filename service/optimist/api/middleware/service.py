@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from optimist.api import problems
 from optimist.api.context import is_replaced
 from optimist.api.middleware.access import Access, header
-from optimist.api.middleware.limits import Limits
+from optimist.api.middleware.limits import ADMITTED, Limits
 from optimist.api.middleware.permissions import permission_of
 from optimist.api.problems import ApiError
 from optimist.insight.metrics import REQUEST_SECONDS
@@ -138,9 +138,12 @@ class Service(FastAPI):
             return
         scope["app"] = self
         visit = Visit(scope, send)
+        counted = scope.get("state", {}).pop(ADMITTED, None)
         try:
             try:
                 await self._access.admit(scope, self.routes)
+                if counted is not None and "caller" in scope and not counted(scope["caller"].key):
+                    raise _too_many_connections()
             except Exception as error:
                 await _refusal(error)(scope, receive, visit.send)
                 return
@@ -164,6 +167,17 @@ class Service(FastAPI):
         except Exception as error:
             answer = _refusal(error)
         await answer(scope, receive, visit.send)
+
+
+def _too_many_connections() -> ApiError:
+    return ApiError(
+        503,
+        "unavailable",
+        "Too many connections",
+        "requests in progress with this key use its share of the connections: try again later",
+        action="retry",
+        headers={"retry-after": "1", "connection": "close"},
+    )
 
 
 def _refusal(error: Exception) -> Response:
