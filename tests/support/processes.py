@@ -9,7 +9,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -28,6 +27,7 @@ from redis import Redis
 from optimist.store import running_url
 from optimist_client import AsyncPick, Experiment, Pick, tensors
 from optimist_client.models import Report
+from tests.support import warm
 
 
 def free_port() -> int:
@@ -67,22 +67,29 @@ class Service:
     """`optimist serve` as a child process; `url` stays the same over restarts."""
 
     def __init__(
-        self, directory: Path, *options: str, port: int | None = None, environment: dict[str, str] | None = None
+        self,
+        directory: Path,
+        *options: str,
+        port: int | None = None,
+        environment: dict[str, str] | None = None,
+        popen: type[subprocess.Popen[bytes]] = warm.Popen,
     ) -> None:
+        """popen: how it is started; `subprocess.Popen`, as a user's shell does."""
         self.directory = directory
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._command = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", *options]
+        self._command = [*warm.CLI, "serve", f"--port={self.port}", *options]
         if not any(option.startswith("--redis-url") for option in options):
             self._command.append(f"--data-dir={directory}")
         self._environment = {**os.environ, **(environment or {})}
         self._log = directory / "service.log"
+        self._popen = popen
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, wait: bool = True) -> Service:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
+            self.process = self._popen(self._command, stdout=log, stderr=log, env=self._environment)
         if wait:
             self.wait_until_ready()
         return self
@@ -131,13 +138,7 @@ class Service:
 
     def _children(self, word: bytes) -> list[int]:
         assert self.process is not None
-        found = []
-        for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
-            for pid in path.read_text().split():
-                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-                    if word in Path(f"/proc/{pid}/cmdline").read_bytes():
-                        found.append(int(pid))
-        return found
+        return [pid for pid in children(self.process.pid) if word in command_line(pid)]
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -146,9 +147,9 @@ class Service:
 
 
 @contextmanager
-def serving(directory: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[Service]:
-    """A service that runs; a Redis of its own does not wait for the disk."""
-    service = Service(directory, *options, environment=environment).start()
+def serving(directory: Path, *options: str, **how: Any) -> Iterator[Service]:
+    """A service that runs; a Redis of its own does not wait for the disk. how: what else `Service` takes."""
+    service = Service(directory, *options, **how).start()
     try:
         stop_syncing(service)
         yield service
@@ -161,6 +162,19 @@ def stop_syncing(service: Service) -> None:
     if (url := running_url(service.directory)) is not None:
         with Redis.from_url(url) as redis:
             redis.config_set("appendfsync", "no")
+
+
+def children(pid: int) -> list[int]:
+    """Process ids of those that a process has started or adopted."""
+    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
+
+
+def command_line(pid: int) -> bytes:
+    """The words of a command, each followed by a zero byte; empty if the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def is_alive(pid: int) -> bool:
@@ -264,9 +278,9 @@ def losing_replies(url: str, every: int) -> Iterator[str]:
 @contextmanager
 def scorer(redis_url: str, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`optimist scorer` as a child process, which is killed in the end, paused or not."""
-    command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url={redis_url}"]
+    command = [*warm.CLI, "scorer", f"--redis-url={redis_url}"]
     with (directory / "scorer.log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        process = warm.Popen(command, stdout=log, stderr=log)
     try:
         yield process
     finally:

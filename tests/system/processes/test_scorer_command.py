@@ -7,7 +7,6 @@ import itertools
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import optimist
 from optimist.api.redis_health import LEAST_RESERVE
 from optimist.store import start_embedded
 from optimist_client import FixError, Optimist
+from tests.support import warm
 from tests.support.processes import Service, append_batch, free_port, scored, scraped, serving, until
 
 WARM = 32 * 2**20
@@ -68,11 +68,11 @@ class Pair:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     directory, port = tmp_path_factory.mktemp("pair"), free_port()
     with start_embedded(directory / "redis") as redis:
-        command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url={redis.url}", f"--metrics-port={port}"]
+        command = [*warm.CLI, "scorer", f"--redis-url={redis.url}", f"--metrics-port={port}"]
         log = directory / "scorer.log"
         with log.open("wb") as file:
             environment = {**os.environ, "OPTIMIST_WARM_BYTES": f"{WARM}"}
-            scorer = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
+            scorer = warm.Popen(command, stdout=file, stderr=file, env=environment)
         try:
             with serving(directory, f"--redis-url={redis.url}", "--no-scoring") as service:
                 with Redis.from_url(redis.url) as client:

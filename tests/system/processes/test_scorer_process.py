@@ -37,14 +37,19 @@ def tell(experiment: Experiment, rounds: int) -> None:
         pick.tell(np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
 
 
-def test_torch_is_the_scorers_alone_and_no_command_line_holds_the_url(shared: Service):
-    service = shared
-    scorer = service.scorer_pid()
-    assert scorer is not None
-    assert "libtorch" not in Path(f"/proc/{service.process.pid}/maps").read_text()
-    assert "libtorch" in Path(f"/proc/{scorer}/maps").read_text()
-    assert b"redis" not in Path(f"/proc/{scorer}/cmdline").read_bytes()
-    until(lambda: scraped(service.url)("scorer_process_resident_memory_bytes") > 0)
+def test_torch_is_the_scorers_alone_and_no_command_line_holds_the_url(tmp_path: Path):
+    """As a user's shell starts it: no fork of `tests.support.warm`."""
+    with serving(tmp_path, popen=subprocess.Popen) as service:
+        until(lambda: scraped(service.url)("scorer_process_resident_memory_bytes") > 0)
+        scorer = service.scorer_pid()
+        assert scorer is not None
+        assert "libtorch" not in Path(f"/proc/{service.process.pid}/maps").read_text()
+        until(lambda: "libtorch" in Path(f"/proc/{scorer}/maps").read_text())
+        assert b"redis" not in Path(f"/proc/{scorer}/cmdline").read_bytes()
+        with Optimist(service.url) as client:
+            experiment = client.create_experiment("x", ["a"], reference=REFERENCE)
+            tell(experiment, 1)
+            assert scored(experiment).standings[0].samples > 0
 
 
 @pytest.mark.long
