@@ -19,6 +19,7 @@ import httpx
 from redis import Redis
 from redis import exceptions as redis_errors
 
+from optimist.store import dies_with_parent
 from optimist.store.keys import DUE
 from optimist.store.redis_program import find_program
 
@@ -68,7 +69,7 @@ def until(condition: Callable[[], object], what: str, seconds: float = 120.0) ->
 
 @dataclass
 class Member:
-    """One process, which can be stopped and started again."""
+    """One process, which can be stopped and started again. It ends when this process does, however."""
 
     name: str
     command: list[str]
@@ -79,9 +80,10 @@ class Member:
 
     def start(self) -> None:
         """Start the process. `wait` returns when it is ready."""
+        command = [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *self.command]
         with self.log.open("ab") as log:
             # A session of its own: Ctrl-C reaches only the script, which then stops all processes in order.
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def wait(self) -> None:
         """Wait until the process is ready. Raises RuntimeError with the end of its log if it ended instead."""
