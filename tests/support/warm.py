@@ -93,9 +93,17 @@ class Popen(subprocess.Popen[Any]):
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
 
+def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """What comes of `optimist ARGUMENTS` in a process of its own."""
+    command = [*CLI, *map(str, arguments)]
+    with Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as process:
+        output, errors = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
 def _can_be_warm(command: Any, environment: Mapping[str, str]) -> bool:
     def early(every: Mapping[str, str]) -> dict[str, str]:
-        return {name: value for name, value in every.items() if name.startswith(EARLY)}
+        return {name: every[name] for name in every if name.startswith(EARLY) and name != "PYTHONPATH"}
 
     if sys.platform != "linux" or not isinstance(command, list):
         return False
@@ -130,6 +138,11 @@ class Warm:
                     )
                 cls._own = cls(own)
             return cls._own
+
+    @classmethod
+    def process_id(cls) -> int | None:
+        """Process id of the one of this process; None while it has started none."""
+        return None if cls._process is None else cls._process.pid
 
     @classmethod
     def take(cls, channel: socket.socket) -> None:
@@ -179,8 +192,9 @@ def _run(channel: socket.socket) -> None:
     os.environ.update(order.environment)
     _write_command(order.command)
     np.random.seed()
-    if "-P" not in order.command:
-        sys.path.insert(0, order.directory)
+    begin = [] if "-P" in order.command else [order.directory]
+    brought = order.environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = begin + [path for path in brought if path not in ("", *sys.path)]
     sys.argv = list(order.command[order.command.index(order.module) :])
     runpy.run_module(order.module, run_name="__main__", alter_sys=True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.support.places import ROOT
 
 UNIT = ROOT / "deploy" / "systemd" / "optimist.service"
@@ -26,7 +27,5 @@ def test_systemd_accepts_the_unit(tmp_path: Path):
 
 def test_its_command_has_these_options():
     (command,) = re.findall(r"^ExecStart=\S+ (.+)$", UNIT.read_text(), flags=re.M)
-    helped = subprocess.run(
-        [sys.executable, "-m", "optimist.cli", *command.split(), "--help"], capture_output=True, text=True, timeout=60
-    )
+    helped = warm.run(*command.split(), "--help")
     assert helped.returncode == 0, helped.stderr

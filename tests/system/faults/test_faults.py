@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from optimist.store import running_url
 from optimist.store.store import FORMAT
 from optimist_client import Experiment, Optimist
 from optimist_client.models import Report
+from tests.support import warm
 from tests.support.commands import invoked
 from tests.support.processes import Service, append_batch, is_alive, scored, serving, until
 from tests.support.profiles import is_full
@@ -175,8 +174,7 @@ def test_the_format_is_marked_again_after_all_was_removed(first: Service):
 
 
 def test_a_directory_that_cannot_be_used_is_said_plainly():
-    command = [sys.executable, "-m", "optimist.cli", "serve", "--port=0", "--data-dir=/dev/null/x"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = warm.run("serve", "--port=0", "--data-dir=/dev/null/x")
     assert done.returncode in (1, 2)
     assert "cannot be used for data" in done.stderr
     assert "Traceback" not in done.stderr

@@ -15,6 +15,7 @@ from redis import Redis
 
 from optimist.store import start_embedded
 from optimist_client import Experiment, Optimist
+from tests.support import warm
 from tests.support.processes import Service, is_alive, scored, scraped, serving, until
 from tests.support.profiles import is_full
 
@@ -137,8 +138,7 @@ def test_it_is_told_to_end_as_it_starts(tmp_path: Path):
 @pytest.mark.long
 def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path):
     """The other commands: tests/beside/test_settings.py."""
-    line = [sys.executable, "-m", "optimist.cli", "serve", "--device=cuda:99", "--port=0", f"--data-dir={tmp_path}"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120)
+    done = warm.run("serve", "--device=cuda:99", "--port=0", f"--data-dir={tmp_path}")
     assert done.returncode == 1
     assert "device 'cuda:99' is not here" in done.stderr
     assert "Traceback" not in done.stderr
@@ -148,7 +148,8 @@ def test_a_service_whose_scorer_cannot_begin_says_so_and_ends(tmp_path: Path):
     """It listens before that: the scorer starts beside it."""
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text('raise ImportError("no torch here")')
-    service = Service(tmp_path / "data", environment={"PYTHONPATH": ":".join([str(tmp_path), *sys.path])})
+    path = ":".join([str(tmp_path), *sys.path])
+    service = Service(tmp_path / "data", environment={"PYTHONPATH": path}, popen=subprocess.Popen)
     service.start(wait=False)
     assert service.process.wait(60) == 1
     assert "no torch here" in service.log()

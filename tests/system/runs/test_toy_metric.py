@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from toy_metric import ColumnMean
 
 from optimist import Evaluation, score, simulate
 from optimist_client import ConflictError, Optimist
+from tests.support import warm
 from tests.support.alike import same
 from tests.support.places import ROOT
 from tests.support.processes import Service, serving
@@ -61,10 +63,8 @@ def test_in_memory(tmp_path: Path):
 def test_on_files(tmp_path: Path):
     for name in ("low", "high"):
         np.save(tmp_path / f"{name}.npy", rows(name, 60, 0))
-    command = [sys.executable, "-m", "optimist.cli", "score", "low.npy", "high.npy", "--json"]
-    done = subprocess.run(
-        [*command, "--metric=column-mean:column=3"], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True
-    )
+    command = ("score", "low.npy", "high.npy", "--json", "--metric=column-mean:column=3")
+    done = warm.run(*command, env={**os.environ, **ENVIRONMENT}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = {row["name"]: row["score"] for row in json.loads(done.stdout)}
     assert found == pytest.approx({name: rows(name, 60, 0)[:, 3].mean() for name in ("low", "high")})
@@ -121,8 +121,6 @@ def test_the_api_takes_it_without_torch():
 
 
 def test_a_module_that_is_not_there_stops_the_service():
-    command = [sys.executable, "-m", "optimist.cli", "serve", "--port=0"]
-    environment = {**ENVIRONMENT, "OPTIMIST_METRICS": "no_such_metrics"}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    ended = warm.run("serve", "--port=0", env={**os.environ, "OPTIMIST_METRICS": "no_such_metrics"})
     assert ended.returncode == 1
     assert ended.stderr == "OPTIMIST_METRICS: cannot import 'no_such_metrics': No module named 'no_such_metrics'\n"
