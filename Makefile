@@ -7,12 +7,13 @@ TORCH_INDEX ?=
 VENV ?= .venv
 BIN = $(VENV)/bin
 DEMO = $(VENV)/.installed-demo
+TEST = $(VENV)/.installed-test
 DEV = $(VENV)/.installed-dev
 
 # Without bytecode each of the many processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis coverage fuzz lint size pictures site benchmark clean
+.PHONY: demo test test-long test-full test-fast test-faults test-redis coverage fuzz lint size pictures site benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -20,7 +21,7 @@ demo: $(DEMO)
 # Three at a time on two cores: tests often wait for processes to start, stop and answer.
 PARALLEL = -n 3 --dist worksteal
 
-test: $(DEV)
+test: $(TEST)
 	$(BIN)/pytest $(PARALLEL) -m "not long"
 
 # The tests that take many seconds each: things are killed, the whole demo is run, memories and disks are filled.
@@ -31,15 +32,11 @@ test-long: $(DEV)
 test-full: $(DEV)
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full --timeout 1800
 
-# The tests that failed last, one after the other, with the names of those that pass. Fails if none failed before.
-test-again: $(DEV)
-	$(BIN)/pytest --last-failed --last-failed-no-failures none -rap
-
-test-fast: $(DEV)
+test-fast: $(TEST)
 	$(BIN)/pytest $(PARALLEL) -m "not faults and not long"
 
 # The store's tests on Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), and clusters.
-test-redis: $(DEV)
+test-redis: $(TEST)
 	OPTIMIST_TEST_SERVERS=6.2,7.0,cluster,7.0-cluster $(BIN)/pytest tests/store
 
 # All tests that kill real processes; docs/reliability.md describes the long runs.
@@ -88,13 +85,13 @@ $(VENV)/bin/pip:
 		echo "  macOS:          brew install python@3.12"; exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
 
-# The extra `demo`, or `dev`, which includes it. The demo uses few of the modules, which are compiled as they are used:
-# compiling all of them takes longer than everything else.
+# One of the extras `demo`, `test` and `dev`, each of which includes those before it. The demo uses few of the modules,
+# which are compiled as they are used: compiling all of them takes longer than everything else.
 $(DEMO): COMPILE = --no-compile
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH_INDEX:%=--extra-index-url %) \
 		$(COMPILE) -c constraints.txt -e '.[$*]'
-	touch $@
+	touch $@ $(if $(filter dev,$*),$(TEST))
 
 clean:
 	rm -rf $(VENV) build site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

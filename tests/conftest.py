@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,13 +39,19 @@ settings.register_profile("default", max_examples=20, deadline=None)
 settings.register_profile("full", max_examples=150, deadline=None)
 settings.load_profile("default")
 
+ALL_LONG = re.compile(r"^pytestmark = [^\]]*?pytest\.mark\.long\b", re.MULTILINE)
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m long`, leave out files without such a test: each worker takes many seconds to import all of them."""
-    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
-    if config.option.markexpr == "long" and is_test and "pytest.mark.long" not in collection_path.read_text():
-        return True
-    return None
+    """With `-m long`, leave out files without such a test, and with `-m "not long"` those of nothing else.
+
+    Each worker takes seconds to import all of them, and those of nothing else may need what only `dev` installs.
+    """
+    if config.option.markexpr not in ("long", "not long") or not collection_path.match("test_*.py"):
+        return None
+    text = collection_path.read_text()
+    left_out = ALL_LONG.search(text) if config.option.markexpr == "not long" else "pytest.mark.long" not in text
+    return True if left_out else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

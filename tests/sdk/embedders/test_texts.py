@@ -29,6 +29,7 @@ def minilm() -> Sentences:
     return Sentences.shipped(device="cpu")
 
 
+@pytest.mark.long
 def test_minilm_puts_texts_of_like_meaning_together(minilm: Sentences):
     rows = minilm.embed(TEXTS)
     assert (minilm.name, minilm.dimension) == ("all-MiniLM-L6-v2", 384)
@@ -39,6 +40,7 @@ def test_minilm_puts_texts_of_like_meaning_together(minilm: Sentences):
     np.testing.assert_allclose(minilm(TEXTS[::-1])[::-1], rows, atol=1e-5)
 
 
+@pytest.mark.long
 def test_threads_may_share_it(minilm: Sentences):
     expected = minilm.embed(TEXTS)
     with ThreadPoolExecutor(8) as pool:

@@ -12,6 +12,7 @@ import pytest
 from tests.support.places import ROOT
 
 SCRIPT = ROOT / "benchmarks" / "same_bits.py"
+pytestmark = pytest.mark.long
 
 
 def compared(*given: str | Path) -> tuple[int, str]:
@@ -37,7 +38,6 @@ def test_only_the_experiment_with_another_last_bit_is_named(tmp_path: Path):
     assert "Different: 1 of 2 experiments" in said
 
 
-@pytest.mark.long
 def test_an_experiment_is_played_on_a_service(tmp_path: Path):
     file = tmp_path / "record.json"
     code, said = compared("--save", file, "--only", "given up")

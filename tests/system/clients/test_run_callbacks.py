@@ -9,12 +9,8 @@ import sys
 from html import unescape
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pytest
-from nbconvert import HTMLExporter
-from nbconvert.preprocessors import ExecutePreprocessor
-from nbformat.v4 import new_code_cell, new_notebook
 
 from optimist_client import Experiment, Optimist, Report
 from optimist_client.callbacks import COLUMNS, CsvCallback, MlflowCallback, TensorBoardCallback, values
@@ -54,6 +50,7 @@ def test_a_csv_file_has_a_line_for_each_generator_and_report(experiment: Experim
         CsvCallback(file)
 
 
+@pytest.mark.long
 def test_tensorboard_has_the_scores_by_samples(experiment: Experiment, tmp_path: Path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util.tensor_util import make_ndarray
@@ -68,6 +65,7 @@ def test_tensorboard_has_the_scores_by_samples(experiment: Experiment, tmp_path:
         assert make_ndarray(event.tensor_proto) == pytest.approx(values(last)[tag])
 
 
+@pytest.mark.long
 def test_mlflow_has_the_scores_and_the_decision(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -154,6 +152,11 @@ report
 def test_a_cell_shows_the_standings_the_chart_and_the_decision(
     service: Service, client: Optimist, name: str, reference, tmp_path: Path
 ):
+    import nbformat
+    from nbconvert import HTMLExporter
+    from nbconvert.preprocessors import ExecutePreprocessor
+    from nbformat.v4 import new_code_cell, new_notebook
+
     client.create_experiment(name, ["a", "b"], reference=reference, budget=400, stop=False)
     notebook = new_notebook(cells=[new_code_cell(CELL.format(url=service.url, name=name))])
     ExecutePreprocessor(timeout=120, kernel_name="python3").preprocess(notebook, {"metadata": {"path": str(tmp_path)}})

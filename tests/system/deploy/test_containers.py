@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from compose_spec import PyCompose
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
@@ -27,13 +26,16 @@ def compose() -> dict[str, Any]:
     return yaml.safe_load(COMPOSE.read_text())
 
 
-def validated(text: str) -> PyCompose:
+def validated(text: str) -> Any:
+    from compose_spec import PyCompose
+
     # YAML's merges are PyYAML's to follow: the reader of the specification does not.
     found = PyCompose.from_yaml(yaml.safe_dump(yaml.safe_load(text)))
     found.validate()
     return found
 
 
+@pytest.mark.long
 def test_the_dockerfile_is_clean():
     hadolint = Path(sys.executable).parent / "hadolint"
     found = subprocess.run([hadolint, ROOT / "docker" / "Dockerfile"], capture_output=True, text=True, timeout=60)
@@ -58,6 +60,7 @@ def test_every_image_runs_as_nobody_in_particular():
         assert "USER" not in by_name[target]
 
 
+@pytest.mark.long
 def test_compose_is_valid_and_the_check_would_notice():
     text = COMPOSE.read_text()
     assert {"api-1", "api-2", "scorer", "proxy", "redis", "prometheus"} == set(validated(text).service_names())

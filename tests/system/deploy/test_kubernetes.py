@@ -17,6 +17,7 @@ from tests.support.places import ROOT
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 OVERLAYS = ("single-node", "redis-cluster", "two-cells")
 PODS = ("Deployment", "StatefulSet")
+pytestmark = pytest.mark.long
 
 
 def rendered(directory: Path) -> list[dict[str, Any]]:

