@@ -42,7 +42,8 @@ IMPORTED = (
     *("fastapi_offline", "hiredis", "httptools", "imagesize", "prometheus_client.multiprocess", "pydantic_settings"),
     *("redis.asyncio.cluster", "rich.progress", "rich.table", "scipy.linalg", "threadpoolctl", "torch"),
     *("typer.rich_utils", "uvicorn.lifespan.on", "uvicorn.main", "uvicorn.protocols.http.httptools_impl", "uvloop"),
-    *("optimist.estimation", "optimist.experiments", "optimist.metrics", "optimist.settings", "optimist.store"),
+    *("optimist.commands", "optimist.estimation", "optimist.experiments", "optimist.metrics", "optimist.store"),
+    "optimist_client.models.exports",
 )
 ADOPT_ORPHANS = 36
 """PR_SET_CHILD_SUBREAPER of <linux/prctl.h>."""
@@ -192,6 +193,9 @@ def _run(channel: socket.socket) -> None:
     os.environ.update(order.environment)
     _write_command(order.command)
     np.random.seed()
+    if "OPTIMIST_METRICS" in order.environment:  # the options of commands name the metrics there are
+        for name in [name for name in sys.modules if name.startswith("optimist.commands")]:
+            del sys.modules[name]
     begin = [] if "-P" in order.command else [order.directory]
     brought = order.environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = begin + [path for path in brought if path not in ("", *sys.path)]
