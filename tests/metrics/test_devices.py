@@ -43,6 +43,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "information-vendi": ("information-vendi", {"kernel": GAUSSIAN, "prompt_kernel": GAUSSIAN, "order": 2.0}),
 }
 CASES = [(kind, bound) for kind, (metric, _) in KINDS.items() for bound in find(metric).bounds]
+pytestmark = pytest.mark.long
 
 
 def arrays_of(metric: str, rows: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:

@@ -13,6 +13,7 @@ from tests.support.pages import OpenPage
 from tests.support.processes import Service, append_batch
 
 NAME = "anomalous"
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from tests.support.processes import Service, append_batch
 
 REFUSED = "Failed to load resource"
 GENERATORS = ["good", "bad", "worse"]
+pytestmark = pytest.mark.long
 
 
 @dataclass
@@ -87,7 +88,6 @@ def site(service: Service) -> Iterator[Site]:
     [("worse", 5, 7), ("bad", 21, 5)],
     ids=["fewer", "alike"],
 )
-@pytest.mark.long
 def test_lost_rounds_leave_the_charts(
     open_page: OpenPage, site: Site, generator: str, batches: int, rows: int, request: pytest.FixtureRequest
 ):

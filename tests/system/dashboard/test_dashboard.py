@@ -49,12 +49,14 @@ def until(page: Page, condition: str, argument: object = None) -> None:
     page.wait_for_function(condition, arg=argument, timeout=WAIT)
 
 
+@pytest.mark.long
 def test_without_experiments_it_says_how_to_make_one(open_page: OpenPage, mortal: Service):
     page = open_page(f"{mortal.url}/")
     expect(page.get_by_role("heading", name="No experiments yet")).to_be_visible()
     expect(page.locator("pre")).to_contain_text(f'Optimist("{mortal.url}")')
 
 
+@pytest.mark.long
 def test_without_tells_it_waits(open_page: OpenPage, experiment: Experiment):
     page = open_page(f"/#/e/{experiment.name}")
     expect(page.locator(".answer")).to_have_text("Waiting for the first samples. 3 generators will be scored by FID.")
@@ -67,6 +69,7 @@ def test_without_tells_it_waits(open_page: OpenPage, experiment: Experiment):
     expect(page.get_by_text("No pick is open")).to_be_visible()
 
 
+@pytest.mark.long
 def test_what_an_experiment_does_not_have_has_no_section(open_page: OpenPage, client: Optimist):
     client.create_experiment("plain", ["a", "b"], metric="is", dimension=4)
     page = open_page("/#/e/plain")
@@ -78,6 +81,7 @@ def test_what_an_experiment_does_not_have_has_no_section(open_page: OpenPage, cl
         expect(page.get_by_role("region", name=section, exact=True)).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, client: Optimist):
     experiment = create(client, "lone", ["good"], budget=50)
     work(experiment, None)
@@ -90,6 +94,7 @@ def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, c
     expect(page.locator("#estimates-of")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_fifty_generators_fit(open_page: OpenPage, client: Optimist):
     names = [f"checkpoint-{n:02d}" for n in range(50)]
     work(create(client, "fifty", names, stop=False), 500, {name: 0.05 * n for n, name in enumerate(names)})
@@ -199,6 +204,7 @@ def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: E
     expect(page.get_by_role("button", name="Retire good")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: Optimist):
     costs = {"good": 0.5, "bad": 3.0}
     experiment = create(client, "priced-drawn", list(costs), policy="uniform", stop=False, costs=costs, max_cost=35.0)
@@ -216,6 +222,7 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
     expect(page.locator(".standings tbody tr", has_text="newcomer").locator(".cost")).to_have_text("0 at 0.25")
 
 
+@pytest.mark.long
 def test_damage_is_seen_in_the_list_and_on_the_page(open_page: OpenPage, experiment: Experiment, redis_url: str):
     work(experiment, 30)
     scored(experiment)  # a new estimate would remove the error
@@ -233,6 +240,7 @@ def test_damage_is_seen_in_the_list_and_on_the_page(open_page: OpenPage, experim
     expect(page.locator(".title .badge.incomplete")).to_be_visible()
 
 
+@pytest.mark.long
 def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Service):
     with Optimist(mortal.url) as client:
         experiment = create(client, "mortal", ["good", "bad"], stop=False, max_wait=0.0)
@@ -251,6 +259,7 @@ def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Se
         expect(page.get_by_role("heading", name="Not found")).to_be_visible()
 
 
+@pytest.mark.long
 def test_an_unknown_experiment_is_said_to_be_unknown(open_page: OpenPage):
     page = open_page("/#/e/nobody", expected=REFUSED)
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()
@@ -270,6 +279,7 @@ def tab_to(page: Page, target: Locator) -> None:
     raise AssertionError(f"Tab does not lead to {target}")
 
 
+@pytest.mark.long
 def test_it_works_by_keyboard_alone(open_page: OpenPage, experiment: Experiment):
     work(experiment, 60)
     page = open_page("/")
@@ -318,6 +328,7 @@ def test_it_works_by_keyboard_alone(open_page: OpenPage, experiment: Experiment)
     assert ([one.state for one in report.standings], report.budget) == (["active", "paused", "active"], 500)
 
 
+@pytest.mark.long
 def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experiment, axe: str):
     work(experiment, 60)
     experiment.set_cost("good", 0.5)
@@ -331,6 +342,7 @@ def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experim
         assert serious_violations_of_both_schemes(page, axe) == []
 
 
+@pytest.mark.long
 def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, experiment: Experiment, axe: str):
     work(experiment, 300)
     report = scored(experiment)
@@ -350,6 +362,7 @@ def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, e
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.long
 def test_an_interval_beyond_the_axis_has_an_arrow_and_the_axis_has_values(open_page: OpenPage, client: Optimist):
     shifts = {"good": 0.0, "near": 0.3, "nearer": 0.2, "nearest": 0.1, "far": 30.0}
     work(create(client, "far", list(shifts), stop=False, policy="uniform"), 100, shifts)
@@ -367,6 +380,7 @@ def test_an_interval_beyond_the_axis_has_an_arrow_and_the_axis_has_values(open_p
     assert page.locator(".own .axis .value").count() == far.locator(".own .tick").count()
 
 
+@pytest.mark.long
 def test_no_curve_of_estimates_is_cut_and_shares_are_steps(open_page: OpenPage, client: Optimist):
     work(create(client, "curves", list(SHIFTS), stop=False), 200)
     page = open_page("/#/e/curves?how=open")

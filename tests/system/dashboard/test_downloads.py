@@ -16,6 +16,7 @@ from optimist_client.metrics import Mean
 from tests.support.pages import OpenPage
 
 NAMES = ["=2+3", 'b "quoted", <i>odd</i>']
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ IMAGES, TEXTS = "with-images", "with-texts"
 KERNEL = {"sigma": 1.0, "features": 16}
 CONFIG: dict[str, Any] = {"dimension": 2, "kernel": KERNEL, "policy": "uniform", "batch_size": 4, "stop": False}
 PROMPTS = ["Say <b>hello</b>", "A long prompt, " + "which goes on and on, " * 20]
+pytestmark = pytest.mark.long
 
 
 def image(seed: int, channel: int) -> np.ndarray:

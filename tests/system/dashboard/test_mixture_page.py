@@ -20,6 +20,7 @@ from tests.support.processes import Service
 MODEL = RKE(kernel=Gaussian(1.5, features=16), dimension=4)
 KINDS = {"left": (-2.0, 0.0), "middle": (0.0,), "right": (0.0, 3.0), "copy": (0.0,)}
 """Where each generator's samples are: no one has all places, and `copy` adds nothing to the others."""
+pytestmark = pytest.mark.long
 
 
 def create(client: Optimist, name: str, **config: Any) -> Experiment:

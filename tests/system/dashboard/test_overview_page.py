@@ -63,6 +63,7 @@ def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three:
     assert serious_violations_of_both_schemes(page, axe) == []
 
 
+@pytest.mark.long
 def test_rows_are_blocks_on_a_phone(open_page: OpenPage, list_of_three: None, axe: str):
     page = open_page("/#/?q=list-", bypass_csp=True, viewport={"width": 390, "height": 844})
     expect(page.locator(".line")).to_have_count(3)
@@ -72,6 +73,7 @@ def test_rows_are_blocks_on_a_phone(open_page: OpenPage, list_of_three: None, ax
     assert serious_violations_of_both_schemes(page, axe) == []
 
 
+@pytest.mark.long
 def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, client: Optimist):
     client.create_experiment("gone-soon", ["a", "b"], metric=Mean())
     page = open_page("/#/?q=gone")
@@ -89,6 +91,7 @@ def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, cl
         client.experiment("gone-soon").report()
 
 
+@pytest.mark.long
 def test_several_get_a_tag_at_once(open_page: OpenPage, client: Optimist):
     made = [client.create_experiment(name, ["a", "b"], metric=Mean(), tags=["old"]) for name in ("tag-one", "tag-two")]
     page = open_page("/")
@@ -106,6 +109,7 @@ def test_several_get_a_tag_at_once(open_page: OpenPage, client: Optimist):
     assert [experiment.report().tags for experiment in made] == [["old", "morning"]] * 2
 
 
+@pytest.mark.long
 def test_views_are_saved_under_a_name(open_page: OpenPage, client: Optimist):
     client.create_experiment("viewed", ["a", "b"], metric=Mean())
     page = open_page("/#/?q=viewed")
@@ -122,6 +126,7 @@ def test_views_are_saved_under_a_name(open_page: OpenPage, client: Optimist):
     expect(page.get_by_label("View", exact=True)).to_be_hidden()
 
 
+@pytest.mark.long
 def test_an_abandoned_experiment_is_idle(open_page: OpenPage, client: Optimist):
     client.create_experiment("abandoned", ["a", "b"], metric=Mean()).ask().give_up()
     page = open_page("/")
@@ -133,6 +138,7 @@ def test_an_abandoned_experiment_is_idle(open_page: OpenPage, client: Optimist):
     assert page.evaluate(said, {**one, "active": one["active"] - 3 * 3600, "open_picks": 1}) == one["state"]
 
 
+@pytest.mark.long
 def test_all_pages_of_a_long_list_are_searched_and_follow_changes(open_page: OpenPage, client: Optimist):
     made = [f"many-{number:03}" for number in range(255)]  # the newest 50, then 200, then the rest
     for name in made:
@@ -158,6 +164,7 @@ def test_all_pages_of_a_long_list_are_searched_and_follow_changes(open_page: Ope
             client.delete_experiment(name)
 
 
+@pytest.mark.long
 def test_any_number_are_selected_and_compared(open_page: OpenPage, client: Optimist, axe: str):
     rng = random.Random(0)
     for name, generators in {"versus-one": ["a", "b"], "versus-other": ["a", "c"], "versus-third": ["a"]}.items():
@@ -190,6 +197,7 @@ def test_any_number_are_selected_and_compared(open_page: OpenPage, client: Optim
 PHONE = {"width": 390, "height": 844}
 
 
+@pytest.mark.long
 def test_tags_and_a_note_are_edited_and_filter_the_list(open_page: OpenPage, client: Optimist, axe: str):
     client.create_experiment("labels-bare", ["a", "b"], metric=Mean())
     client.create_experiment("labels-tagged", ["a", "b"], metric=Mean(), tags=["<b>old</b>"], note="Learning rate 3e-4")
@@ -221,6 +229,7 @@ def test_tags_and_a_note_are_edited_and_filter_the_list(open_page: OpenPage, cli
     assert serious_violations_of_both_schemes(page, axe) == []
 
 
+@pytest.mark.long
 def test_what_the_service_refuses_is_said_and_nothing_typed_is_lost(open_page: OpenPage, client: Optimist):
     client.create_experiment("labels-refused", ["a", "b"], metric=Mean())
     page = open_page("/#/e/labels-refused", expected="Failed to load resource")

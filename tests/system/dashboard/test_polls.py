@@ -101,6 +101,7 @@ def test_the_list_has_summaries_with_the_newest_first(http: httpx.Client, experi
     assert len(report.decision.verdicts) == 2
 
 
+@pytest.mark.long
 def test_a_million_rounds_are_a_small_report(http: httpx.Client, million: str):
     reply = http.get(f"/v1/experiments/{million}/report?after=0")
     report = Report.model_validate(reply.json())

@@ -21,6 +21,7 @@ from tests.support.processes import Service
 SUCCESS = {"large": (0.95, 0.3), "small": (0.2, 0.9)}
 """How often each generator is right on prompts of either kind."""
 KINDS = ("Write <b>Python</b> number", "Translate the following text, which is a very long one, into Danish: number")
+pytestmark = pytest.mark.long
 
 
 def create(client: Optimist, name: str, **config: Any) -> Experiment:

@@ -25,6 +25,7 @@ MIXTURE: dict[str, Any] = {
 }
 FAR, NEAR, SAME = {"good": 0.0, "bad": 3.0}, {"one": 0.0, "two": 0.1}, {"one": 0.0, "two": 0.0}
 ROUTED = {"metric": "mean", "goal": "route", "context": 2, "seeds": False}
+pytestmark = pytest.mark.long
 
 
 def rows(shift: float, size: int, seed: int, width: int) -> np.ndarray:
@@ -77,7 +78,6 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.long
 def test_all_say_the_same(open_page: OpenPage, service: Service, client: Optimist):
     answers = {name: answered(client, name, case) for name, case in CASES.items()}
     assert len({report.answer for report in answers.values()}) == len(CASES), "of states that are unlike"

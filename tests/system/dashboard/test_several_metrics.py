@@ -16,6 +16,7 @@ from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schem
 from tests.support.written import generators, write_watched_experiment
 
 NAME = "several-drawn"
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from tests.support.processes import Service, answered_by, serving
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TEXTS = ["javascript:window.pwned=1", "<img src=x onerror=window.pwned=1>"]
+pytestmark = pytest.mark.long
 
 
 @dataclass

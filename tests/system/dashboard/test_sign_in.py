@@ -11,8 +11,9 @@ from optimist_client import Optimist
 from tests.support.keys import guarded
 from tests.support.pages import serious_violations_of_both_schemes
 
+pytestmark = pytest.mark.long
 
-@pytest.mark.long
+
 def test_a_key_signs_in_and_stays_out_of_reach(browser: Browser, tmp_path: Path):
     with guarded(tmp_path / "data", "--no-scoring") as (service, key):
         with Optimist(service.url, api_key=key) as client:
@@ -40,7 +41,6 @@ def test_a_key_signs_in_and_stays_out_of_reach(browser: Browser, tmp_path: Path)
         page.close()
 
 
-@pytest.mark.long
 def test_a_shared_link_shows_one_experiment_without_controls(browser: Browser, tmp_path: Path, axe: str):
     with guarded(tmp_path / "data", "--no-scoring") as (service, key):
         with Optimist(service.url, api_key=key) as client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.pages import WAIT, OpenPage, serious_violations
@@ -12,6 +13,7 @@ from tests.support.processes import Service
 
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 LIGHT, DARK = "rgb(245, 246, 244)", "rgb(18, 22, 21)"
+pytestmark = pytest.mark.long
 
 
 def axis(page: Page) -> str:
