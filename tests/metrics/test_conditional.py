@@ -234,6 +234,7 @@ def test_covariances_between_the_entropies_count():
 CALIBRATED = [1.0, 2.0, 3.0]
 
 
+@pytest.mark.long
 def test_errors_are_of_the_size_of_the_misses():
     maps = maps_of(40, 2.0)
     truth = fed(JointStatistic(*maps, halves=True), pairs_of(10_000, 50_000), 10_000)

@@ -189,6 +189,7 @@ def loss_of(centres: Floats, spread: float) -> Quadratic:
     return Quadratic(np.array([[(one * other).sum() for one in moments] for other in moments]), np.zeros(len(moments)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "shared"), [(30, 0.7), (120, 0.0)])
 def test_errors_of_mixtures_are_right(count: int, shared: float):
     """Root mean square z of value, gain and slacks over 40 mixtures, independent or of the same seeds."""

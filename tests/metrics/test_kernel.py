@@ -308,6 +308,7 @@ BELOW_TWO = [0.5, 1.0, 1.5]
 OTHERS = [(2.0, None), (3.0, None), (math.inf, None), (1.0, 8), (2.0, 8)]
 
 
+@pytest.mark.long
 def test_errors_are_of_the_size_of_the_misses():
     feature_map = GaussianFourier.draw(4, 64, 1.5, seed=1)
     metrics = [VendiScore(feature_map, order) for order in BELOW_TWO]

@@ -44,6 +44,7 @@ def after(columns: np.ndarray, scores: np.ndarray, drift: Drift | None = None, f
     return drift, found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", [successes, beta, normal])
 def test_answers_that_do_not_change_are_not_said_to(law: Law):
     assert not any(after(*told(law, seed, 2000))[1] for seed in range(5))
@@ -135,6 +136,7 @@ def _gram(columns: np.ndarray) -> np.ndarray:
     return rows.T @ rows
 
 
+@pytest.mark.long
 def test_all_wealth_is_one_for_each_sample_on_average():
     """Of Shiryaev and Roberts: E[wealth] = n without a change, so that the bound of Markov holds."""
     ends = []

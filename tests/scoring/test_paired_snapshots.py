@@ -49,7 +49,12 @@ def pairing(stored: str) -> Pairing:
 EVERY = [*((name, False) for name in KINDS), *((name, True) for name in PAIRED)]
 
 
-@pytest.mark.parametrize(("name", "paired"), EVERY)
+def soon(name: str) -> list[pytest.MarkDecorator]:
+    """The marks of a case of this kind: few of them are tried before each push."""
+    return [] if name in FEW else [pytest.mark.long]
+
+
+@pytest.mark.parametrize(("name", "paired"), [pytest.param(*case, marks=soon(case[0])) for case in EVERY])
 def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(name: str, paired: bool):
     kind = KINDS[name]
     log = in_order(log_of(kind, 36)) if paired else log_of(kind, 36)

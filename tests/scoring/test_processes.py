@@ -60,6 +60,7 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
     assert stored.generators[0].primary.estimate == estimate
 
 
+@pytest.mark.long
 async def test_expensive_watched_metrics_of_one_namespace_leave_another_one_its_share(
     make, server: EmbeddedRedis, tmp_path: Path
 ):

@@ -60,7 +60,7 @@ async def rewrite(redis: Redis, made: Made, generator: int, change: Callable[[in
             await redis.xadd(key, fields, id=entry_id)
 
 
-@pytest.mark.parametrize("growth", [0.0, 0.2])
+@pytest.mark.parametrize("growth", [pytest.param(0.0, marks=pytest.mark.long), 0.2])
 async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: EmbeddedRedis, growth: float):
     """`kept` holds the whole log to compare with; `trimmed` has been through as many snapshots as scorers."""
     kept = await make("kept", rescore_growth=growth, keep_log=True)

@@ -10,6 +10,7 @@ from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from redis.asyncio import Redis
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -50,6 +51,7 @@ def in_the_pool() -> list[dict[str, int]]:
     return [each for one in [pools[decides].submit(seen) for decides in (True, True, False)] for each in one.result()]
 
 
+@pytest.mark.long
 def test_every_library_has_one_thread_in_the_scorers_pools():
     """In a process of its own: OpenBLAS obeys one thread of a process, the first to set it."""
     environment: dict[str, Any] = {**os.environ, "OMP_NUM_THREADS": "4"}

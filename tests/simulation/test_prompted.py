@@ -77,6 +77,7 @@ def samples(digits) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("metric", "ranks"),
     [

@@ -217,6 +217,7 @@ def temporary(service: Service) -> list[str]:
     return [path for path in found if path.endswith("(deleted)") and "tmp" in path]
 
 
+@pytest.mark.long
 def test_an_import_that_was_refused_or_breaks_off_lets_the_next_one_in(client: Optimist, tmp_path: Path, name: str):
     """After a large one that was refused its sender waits for a while."""
     small = exported(client, name)
@@ -246,6 +247,7 @@ def test_an_import_that_was_refused_or_breaks_off_lets_the_next_one_in(client: O
         until(lambda: http.post("/v1/import", content=b"").status_code == 422)
 
 
+@pytest.mark.long
 def test_only_archives_are_refused_where_the_disk_has_little_room(tmp_path: Path, client: Optimist, name: str):
     whole = exported(client, name)
     least = str(shutil.disk_usage(tmp_path).free * 6 // 10)

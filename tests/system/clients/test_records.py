@@ -116,6 +116,7 @@ def test_a_page_ends_within_a_batch(client: Optimist, service: Service, name: st
         assert httpx.get(url, params={"after": cursor}).status_code == 422
 
 
+@pytest.mark.long
 def test_what_is_left_of_a_log_is_there(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["a"], metric="rke", dimension=2, kernel={"sigma": 1.0, "features": 8})
     rng, told = np.random.default_rng(0), 0

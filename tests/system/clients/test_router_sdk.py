@@ -85,6 +85,7 @@ def next_pick(experiment: Experiment) -> tuple[int, float | None, float | None]:
     return sum(pick.info.positions), pick.info.price, pick.info.probability
 
 
+@pytest.mark.long
 def test_the_price_of_a_ceiling_is_the_same_after_an_import(client: Optimist, name: str, tmp_path: Path):
     costs = {"a": 10.0, "b": 1.0}
     config = ROUTE | {"rescore_growth": 0.0, "keep_log": True}
@@ -143,6 +144,7 @@ def test_what_needs_a_context_or_has_none_is_refused(client: Optimist, name: str
         other.route_table()
 
 
+@pytest.mark.long
 def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped(
     client: Optimist, service: Service, name: str, tmp_path: Path
 ):

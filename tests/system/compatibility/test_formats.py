@@ -74,6 +74,7 @@ def test_all_that_was_there_is_there(fixture: dict[str, Any], tmp_path: Path):
             alike(standing(client.experiment(name)), fixture["before"][name])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_an_experiment_goes_on_and_can_be_taken_along(
     name: str, client: Optimist, fixture: dict[str, Any], tmp_path: Path

@@ -38,6 +38,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(place_of_all_workers(tmp_path_factory) / "pages", write_pages)
 
 
+@pytest.mark.long
 def test_every_export_of_the_metrics_is_in_the_reference_with_its_settings(pages: Path):
     _, found, after = (pages / "reference" / "sdk.md").read_text().partition("\n## optimist_client.metrics\n")
     sections = {name: after.partition(f"\n### {name}\n")[2].partition("\n### ")[0] for name in metrics.__all__}
@@ -49,6 +50,7 @@ def test_every_export_of_the_metrics_is_in_the_reference_with_its_settings(pages
     ]
 
 
+@pytest.mark.long
 def test_the_tables_of_metrics_are_on_their_page(pages: Path):
     page = (pages / "metrics.md").read_text()
     # Other tests declare metrics of their own.
@@ -83,6 +85,7 @@ def test_every_option_of_every_command_says_what_it_does():
     assert not silent
 
 
+@pytest.mark.long
 def test_every_variable_that_is_read_is_on_the_settings_page(pages: Path):
     sources = [*(ROOT / "service").rglob("*.py"), *(ROOT / "clients").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     named = {name for file in sources for name in re.findall(r"OPTIMIST_[A-Z_]*[A-Z]", file.read_text())}
@@ -105,6 +108,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.long
 def test_links_lead_somewhere(pages: Path):
     lost: list[tuple[str, str]] = []
     for page in (*LINKING, *(f"docs/{name}" for name in BY_HAND), *RESULTS):
@@ -121,6 +125,7 @@ def test_links_lead_somewhere(pages: Path):
     assert not lost
 
 
+@pytest.mark.long
 def test_placeholders_in_the_reference_are_shown_and_no_tags(pages: Path):
     page = (pages / "reference" / "redis.md").read_text()
     assert '"&lt;nonce> &lt;least rows> ' in page
@@ -135,6 +140,7 @@ def test_the_runbook_knows_every_alert():
     assert not [name for name in alerts if f"| {name} |" not in page]
 
 
+@pytest.mark.long
 def test_every_metric_of_prometheus_is_in_the_reference(pages: Path):
     made = (ROOT / "service" / "optimist" / "insight" / "metrics.py").read_text()
     names = set(re.findall(r'"(optimist_[a-z_]+)"', made))
@@ -143,6 +149,7 @@ def test_every_metric_of_prometheus_is_in_the_reference(pages: Path):
     assert not {name for name in names if f"`{name}`" not in page and f"`{name}_total`" not in page}
 
 
+@pytest.mark.long
 def test_every_key_in_redis_is_in_the_reference(pages: Path):
     page = (pages / "reference" / "redis.md").read_text()
     assert all(f"| `…:{part}` |" in page for part in EXPERIMENT_PARTS)

@@ -34,6 +34,8 @@ RUNNING = [
         one.language in ("python", "bash", "json") and not one.comment.startswith("not run") for one in snippets(page)
     )
 ]
+SOON = ("README.md", "sdk.md")
+"""The pages that are run before each push."""
 
 
 def command(snippet: Snippet, port: int) -> tuple[list[str], dict[str, str]]:
@@ -117,7 +119,10 @@ def test_every_block_says_what_it_is(page: Path):
 
 # Readers leave connections to the end of their process.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[] if page.name in SOON else pytest.mark.long, id=page.name) for page in RUNNING],
+)
 def test_what_is_shown_runs(page: Path, shared: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "folder"
     folder.mkdir()

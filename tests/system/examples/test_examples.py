@@ -76,6 +76,7 @@ def test_answers_are_compared_and_shown_by_kind(run: Callable[..., str], url: st
     assert all(re.fullmatch(r" +\d+\.\d%  .{10,}", kind) for kind in kinds)
 
 
+@pytest.mark.long
 def test_no_model_alone_is_as_diverse_as_a_mixture(run: Callable[..., str], url: str):
     printed = run("blend", f"--url={url}")
     assert ", decided" in printed
@@ -87,6 +88,7 @@ def test_no_model_alone_is_as_diverse_as_a_mixture(run: Callable[..., str], url:
     assert max(served, key=served.get) == "straight"
 
 
+@pytest.mark.long
 def test_a_folder_is_replayed_until_the_answer_is_sure(run: Callable[..., str], url: str):
     printed = run("folder", f"--url={url}", "--name=digits-in-a-folder")
     assert ", decided" in printed
@@ -115,6 +117,7 @@ def test_a_folder_of_pictures_is_replayed_to_its_last_file(run: Callable[..., st
     assert "21 of 21 files were used" in printed
 
 
+@pytest.mark.long
 def test_judged_answers_are_decided_with_fewer_judgements_than_all_prompts_take(run: Callable[..., str], url: str):
     printed = run("judged", f"--url={url}")
     assert ", decided" in printed
