@@ -85,12 +85,11 @@ $(VENV)/bin/pip:
 		echo "  macOS:          brew install python@3.12"; exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
 
-# One of the extras `demo`, `test` and `dev`, each of which includes those before it. The demo uses few of the modules,
-# which are compiled as they are used: compiling all of them takes longer than everything else.
-$(DEMO): COMPILE = --no-compile
+# One of the extras `demo`, `test` and `dev`, each of which includes those before it. Few of their modules are ever used,
+# and these are compiled then: compiling all of them takes longer than everything else.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH_INDEX:%=--extra-index-url %) \
-		$(COMPILE) -c constraints.txt -e '.[$*]'
+		--no-compile -c constraints.txt -e '.[$*]'
 	touch $@ $(if $(filter dev,$*),$(TEST))
 
 clean:
