@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import os
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,9 +24,11 @@ from hypothesis import settings
 from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
+from tests.support.left import left_ports, left_processes
 from tests.support.once import made_once, place_of_all_workers
 from tests.support.places import DATA
-from tests.support.processes import Service, serving
+from tests.support.processes import Service, serving, until
+from tests.support.warm import adopt_orphans
 
 # The tests start the service a hundred times. Where bytecode is not kept, each start compiles the whole of it again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -63,6 +67,20 @@ def pytest_collection_finish() -> None:
     """Spare the collector all modules and tests: going through these again and again takes a fifth of the time."""
     gc.freeze()
     gc.set_threshold(10_000)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails at the very end if the tests of this process have left a process, or a port that listens.
+
+    Temporary files of the tests, and of what they start, lie where pytest removes its own.
+    """
+    adopt_orphans()
+    os.environ["TMPDIR"] = tempfile.tempdir = str(tmp_path_factory.mktemp("temporary"))
+    yield
+    with contextlib.suppress(AssertionError):  # some are ending
+        until(lambda: not left_processes(), 10.0)
+    assert (left_processes(), left_ports()) == ([], [])
 
 
 @pytest.fixture(scope="session")
