@@ -6,12 +6,16 @@ that is started again goes on with the counters of the one before, and there are
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import shutil
+import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from prometheus_client import REGISTRY, CollectorRegistry, Metric, PlatformCollector, ProcessCollector, values
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -21,6 +25,9 @@ DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 """The variable that names the files' directory. The processes that this one starts inherit it."""
 NAME = "PROMETHEUS_MULTIPROC_NAME"
 """The variable with the name of a process: "scorer", "api-1", …; no two that run at the same time have the same."""
+PREFIX = "optimist-metrics-"
+NEW = 60.0
+"""Seconds in which the directory of a service that starts may not be locked yet."""
 SERVICE, API, SCORER = "service", "api-", "scorer"
 """The names: of a process that only starts others, the beginning of those that answer requests, and of the scorer."""
 
@@ -30,13 +37,31 @@ def sharing(name: str) -> Generator[None]:
     """Let this process and those that it starts share their metrics; before `insight.metrics` is imported."""
     # In memory where there is such a place: a full disk must not end a process that counts something.
     memory = "/dev/shm"
-    place = memory if os.access(memory, os.W_OK) else None
-    with TemporaryDirectory(prefix="optimist-metrics-", dir=place, ignore_cleanup_errors=True) as directory:
+    place = memory if os.access(memory, os.W_OK) else gettempdir()
+    remove_left(Path(place))
+    with TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as directory:
+        held = os.open(directory, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_SH)
         os.environ |= {DIRECTORY: directory, NAME: name}
         try:
             yield
         finally:
             del os.environ[DIRECTORY], os.environ[NAME]
+            os.close(held)
+
+
+def remove_left(place: Path) -> None:
+    """Remove the directories of services that were killed: nobody holds their locks."""
+    for left in place.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # another user's, held by a service that runs, or gone
+            if time.time() - left.stat().st_mtime < NEW:
+                continue
+            held = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left)
+            finally:
+                os.close(held)
 
 
 def join() -> None:
