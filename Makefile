@@ -47,7 +47,7 @@ test-faults: $(DEV)
 # Whether a test passes is for the commands above.
 WHOLE = system sdk/embedders
 coverage: $(DEV)
-	-$(BIN)/pytest $(PARALLEL) -m "not long" -p no:cacheprovider -p pytest_cov --cov --cov-report= $(WHOLE:%=--ignore=tests/%)
+	-$(BIN)/pytest $(PARALLEL) -p no:cacheprovider -p pytest_cov --cov --cov-report= $(WHOLE:%=--ignore=tests/%)
 	$(BIN)/python benchmarks/covered.py
 
 # A long run of the fuzzers: $(CASES) bodies for each of three paths, and a tenth as many requests for each operation of
