@@ -106,6 +106,7 @@ def test_arrays_that_are_no_images(tmp_path: Path):
         read(tmp_path)
 
 
+@pytest.mark.long
 def test_zips_that_unpack_to_more_than_images(tmp_path: Path):
     file = tmp_path / "a.zip"
 

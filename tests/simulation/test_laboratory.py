@@ -84,6 +84,7 @@ def test_jobs_and_company_change_nothing(played: Result):
     assert not same(simulated(sources, seed=8)["ucb"], played["ucb"])
 
 
+@pytest.mark.long
 def test_every_policy_of_a_trial_sees_the_same_samples(played: Result):
     """All draw each generator's first batches alike: after one batch each, the estimates are the same."""
     once = simulated(problem(0.0, 0.8, 1.0), policies=["uniform", "greedy:bound=influence", "thompson"], rounds=3)

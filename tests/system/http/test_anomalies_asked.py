@@ -52,6 +52,7 @@ def test_absurd_rows_after_sane_ones_are_refused_and_change_nothing(client: Opti
     assert pick.tell(rows(3)).position == 3
 
 
+@pytest.mark.long
 def test_odd_batches_are_logged_a_few_a_minute(tmp_path: Path):
     with serving(tmp_path, "--no-scoring") as service, Optimist(service.url) as client:
         experiment = made(client, "odd")

@@ -22,6 +22,7 @@ SLACK = 24 * MIB
 """What the process may grow beside it: batches on their way to Redis, what malloc keeps, small requests."""
 WIDTH = 200
 LIMITS = {"OPTIMIST_MAX_MEMORY": str(MEMORY), "OPTIMIST_MAX_BODY": str(64 * MIB), "OPTIMIST_MAX_ROWS": "100000"}
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +97,6 @@ def test_bodies_take_no_more_memory_than_is_reserved(bounded: Service, kind: str
     assert growth <= MEMORY + SLACK, f"{growth / MIB:.0f} MiB"
 
 
-@pytest.mark.long
 def test_a_batch_that_cannot_be_taken_is_not_decoded(bounded: Service):
     """Of a pick that never was, or of another width; the repeat of one that was told is known by its numbers."""
     with httpx.Client(base_url=bounded.url, timeout=120, headers={"content-type": tensors.MEDIA_TYPE}) as http:

@@ -19,6 +19,7 @@ from tests.support.processes import Service, serving
 PROMPTS = [f"{n} {'a long prompt ' * 40}"[:500] for n in range(20_000)]
 
 
+@pytest.mark.long
 def test_experiments_with_long_prompts_have_short_entries(service: Service, client: Optimist, name: str):
     for number in range(2):
         client.create_experiment(
@@ -46,6 +47,7 @@ def test_experiments_with_long_prompts_have_short_entries(service: Service, clie
         client.delete_experiment(one.name)
 
 
+@pytest.mark.long
 def test_clients_read_all_pages(client: Optimist, name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("optimist_client.client.PAGE", 10)
     names = [f"{name}-{number:03}" for number in range(25)]

@@ -165,6 +165,7 @@ def test_a_decision_keeps_what_had_been_told_and_its_cost_follows_the_prices(
     assert experiment.resume(stop=False).decision_cost is None
 
 
+@pytest.mark.long
 def test_top_two_samples_the_cheap_one_more_unless_it_is_told_not_to(client: Optimist, name: str, reference):
     settings = {"policy": "top-two", "max_wait": 30.0, "paired": False, "costs": {"cheap": 0.01, "dear": 4.0}}
     counts = []

@@ -70,6 +70,7 @@ def test_a_run_ends_once_the_best_mixture_is_known(client: Optimist, name: str, 
     assert experiment.ask() is None
 
 
+@pytest.mark.long
 def test_asks_under_load_are_made_from_mixtures(client: Optimist, name: str):
     experiment = client.create_experiment(name, list(PLACES), **{**MIXTURE, "tolerance": 0.0, "budget": 1500})
     picks = []
@@ -236,6 +237,7 @@ async def test_the_asyncio_client_has_the_same(service: Service, told: Experimen
         assert report.ended
 
 
+@pytest.mark.long
 def test_charts_are_given_the_mixtures_over_time(service: Service, client: Optimist, name: str):
     experiment = client.create_experiment(name, list(PLACES), **{**MIXTURE, "tolerance": 0.0, "budget": 400})
     experiment.run(generators(), progress=False)

@@ -59,6 +59,7 @@ def test_simulated():
     assert ours["regret"] < even["regret"]
 
 
+@pytest.mark.long
 def test_in_the_service_as_in_memory(client: Optimist):
     names, settings = list(MEANS), {"goal": "worst", "policy": "ucb", "rescore_growth": 0.0, "budget": 150}
     experiment = client.create_experiment("worst", names, metric=Mean(), **settings)
