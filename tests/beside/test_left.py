@@ -12,7 +12,10 @@ from tests.support.left import left_ports, left_processes
 from tests.support.processes import until
 
 SLEEPS = "import time; time.sleep(600)"
-LEAVES = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {SLEEPS!r}]).pid)"
+LEAVES = f"""
+import subprocess, sys
+print(subprocess.Popen([sys.executable, "-c", {SLEEPS!r}], stdout=subprocess.DEVNULL).pid)
+"""
 
 
 def named() -> bool:
