@@ -268,6 +268,7 @@ def test_prices_and_tries_are_played(tmp_path: Path):
         assert expected in " ".join(wrong.output.replace("│", " ").split())
 
 
+@pytest.mark.long
 def test_a_budget_is_kept_on_a_file(tmp_path: Path):
     contexts, _, scores = tasks(8, 400)
     arrays = {"contexts": contexts, "scores": scores, "names": ["ada", "bob"], "costs": [4.0, 1.0]}
@@ -291,6 +292,7 @@ def test_a_budget_is_kept_on_a_file(tmp_path: Path):
         assert ("to keep the budget" if command[0] == "route" else "Best fixed mixture at a mean cost of 2: ") in said
 
 
+@pytest.mark.long
 def test_a_ceiling_is_kept_where_policies_are_played(tmp_path: Path):
     contexts, _, scores = tasks(8, 300)
     known = ScoredPrompts.from_table(contexts, scores, ["ada", "bob"], np.array([4.0, 1.0]))

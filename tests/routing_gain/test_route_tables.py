@@ -81,6 +81,7 @@ def test_the_table_says_who_wins_what_in_both_directions(sign: float):
     assert sum(share.traffic for share in made.shares) == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_costs_are_weighed_and_what_was_saved_is_said():
     rows = told()
     free = table(rows, costs=[3.0, 1.0, 0.5])

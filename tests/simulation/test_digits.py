@@ -47,6 +47,7 @@ def fid(features, reference):
     return np.sum((features.mean(axis=0) - mean) ** 2) + np.trace(own) + np.trace(covariance) - 2 * cross
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(NAMES | PROMPTED))
 def test_images_are_new_and_pure_in_what_they_are_asked_by(digits, name):
     assert (set(digits.generators), set(digits.prompted)) == (NAMES, PROMPTED)
@@ -65,6 +66,7 @@ def test_images_are_new_and_pure_in_what_they_are_asked_by(digits, name):
     assert len(np.unique(images, axis=0)) == 50
 
 
+@pytest.mark.long
 def test_another_process_draws_the_same_bits_and_needs_no_torch(digits, digits_cache):
     command = [sys.executable, "-c", OTHER_PROCESS, str(digits_cache), json.dumps(SOME)]
     told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -75,6 +77,7 @@ def test_another_process_draws_the_same_bits_and_needs_no_torch(digits, digits_c
     assert told == {**hashes, "torch": False, "sklearn": False}
 
 
+@pytest.mark.long
 def test_images_and_labels_are_scikit_learns_and_the_network_reads_them(digits):
     from sklearn.datasets import load_digits
 
@@ -85,6 +88,7 @@ def test_images_and_labels_are_scikit_learns_and_the_network_reads_them(digits):
     assert (digits.probabilities(digits.images).argmax(axis=1) == labels).mean() > 0.95
 
 
+@pytest.mark.long
 def test_features_and_probabilities(digits):
     images = digits.generators["vae-1.0"].sample(5, seed=0)
     features, probabilities = digits.features(images), digits.probabilities(images)
@@ -97,6 +101,7 @@ def test_features_and_probabilities(digits):
     np.testing.assert_array_equal(digits.features(images[:0]), np.empty((0, 64)))
 
 
+@pytest.mark.long
 def test_every_feature_carries_information(digits):
     mean, covariance, samples, some_rows = digits.reference()
     assert mean.dtype == covariance.dtype == np.float64
@@ -108,6 +113,7 @@ def test_every_feature_carries_information(digits):
     np.testing.assert_allclose(covariance, centred.T @ centred / (len(features) - 1), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 def test_the_contest_is_fair_but_decidable(digits):
     """The winner leads by more than four standard errors at 1,000 samples each, and by none that 10 samples show."""
     reference = digits.reference()
@@ -128,6 +134,7 @@ def test_the_contest_is_fair_but_decidable(digits):
     assert gap < np.hypot(spread[best, 10], spread[second, 10])
 
 
+@pytest.mark.long
 def test_the_demo_s_family_answers_a_seed_alike_and_has_one_best(digits):
     """Most of the noise in the difference of neighbours is common, so that the same seeds show it sooner."""
     reference = digits.reference()
@@ -140,6 +147,7 @@ def test_the_demo_s_family_answers_a_seed_alike_and_has_one_best(digits):
     assert apart.std() < 0.5 * np.hypot(*found.std(axis=1))
 
 
+@pytest.mark.long
 def test_the_demo_is_played_again_unpaired_as_far_as_its_budget(digits, digits_cache, monkeypatch):
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
     kernel = {"name": "gaussian", "sigma": 5.0, "features": 16}
@@ -162,6 +170,7 @@ def test_what_pairing_saved_is_said_as_it_was_counted():
     )
 
 
+@pytest.mark.long
 def test_no_generator_copies_the_digits(digits):
     """Generated images lie about as far from their nearest real image as real images lie from each other."""
     real = digits.images.astype(np.float64)

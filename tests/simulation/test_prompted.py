@@ -18,6 +18,7 @@ def prompts_of(size, seed=0):
     return [TEXTS[digit] for digit in np.random.default_rng(seed).integers(10, size=size)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(FOLLOWING))
 def test_most_images_show_the_digit_that_was_asked_for(digits, name):
     prompts = prompts_of(1000)
@@ -27,12 +28,14 @@ def test_most_images_show_the_digit_that_was_asked_for(digits, name):
     assert min(right[classes(prompts) == digit].mean() for digit in range(10)) > 0.85
 
 
+@pytest.mark.long
 def test_the_heedless_generator_ignores_its_prompts(digits):
     generator = digits.prompted[HEEDLESS]
     assert isinstance(generator, PromptIgnoring)
     np.testing.assert_array_equal(generator.sample(SOME, seed=1), generator.sample(SOME[::-1], seed=1))
 
 
+@pytest.mark.long
 def test_one_seed_gives_each_digit_its_own_noise(digits):
     """Two images of one pick must not differ from their digits' centres by the same noise."""
     generator = digits.prompted["class-gaussian-0.7"]
@@ -43,6 +46,7 @@ def test_one_seed_gives_each_digit_its_own_noise(digits):
     assert abs(np.corrcoef(*coordinates)[0, 1]) < 0.9
 
 
+@pytest.mark.long
 def test_embeddings_of_prompts(digits):
     embeddings = digits.embeddings(TEXTS)
     assert embeddings.shape == (10, 64)

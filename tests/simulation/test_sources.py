@@ -158,6 +158,7 @@ def test_a_gaussian_has_the_moments_and_the_distance_it_is_given():
     assert source.exact(Question(Vendi(kernel=Gaussian(sigma=1.0)))) is None
 
 
+@pytest.mark.long
 def test_the_demo_s_generators_are_sampled_as_they_are_drawn(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
     problem = sources.digits("fid")
@@ -172,6 +173,7 @@ def test_the_demo_s_generators_are_sampled_as_they_are_drawn(digits, digits_cach
     assert len(np.unique(np.concatenate(parts), axis=0)) == 1100
 
 
+@pytest.mark.long
 def test_prompted_generators_get_the_same_prompts(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
     problem = sources.digits("information-vendi")
@@ -184,6 +186,7 @@ def test_prompted_generators_get_the_same_prompts(digits, digits_cache, monkeypa
     assert not np.array_equal(other, prompts[0])
 
 
+@pytest.mark.long
 def test_a_paired_draw_is_that_of_every_generator(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
     """Row i has the same seed in every generator, over the boundaries of blocks and for any sizes of batches."""
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))

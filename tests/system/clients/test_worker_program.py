@@ -51,6 +51,7 @@ def program(service: Service, key: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.long
 def test_the_program_of_the_readme_runs_with_a_workers_key(keyed: tuple[Service, str]):
     service, admin = keyed
     bound = new_key(service.directory, "worker", "default", "my-checkpoints")

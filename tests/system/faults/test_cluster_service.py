@@ -15,7 +15,7 @@ from tests.support.keys import new_key, optimist_keys
 from tests.support.processes import Service, scored, scorer, serving
 from tests.support.servers import Cluster, cluster, redis_6, redis_7
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 MOST = 4
 
