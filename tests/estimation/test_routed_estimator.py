@@ -165,6 +165,7 @@ def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
         np.testing.assert_array_equal(found.state()[name][..., same], part[..., same])
 
 
+@pytest.mark.long
 def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeypatch: pytest.MonkeyPatch):
     most = 400
     monkeypatch.setattr("optimist.estimation.routed.BATCHES", most)

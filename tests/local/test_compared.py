@@ -169,6 +169,7 @@ class _Lengths(Sentences):
         return np.array([[len(text), len(text) % 2] for text in batch], np.float32)
 
 
+@pytest.mark.long
 def test_the_page_shows_the_best_and_the_worst_samples(folders: Path):
     found = compare(folders, stop=False, examples=3)
     groups = found.examples["clean"]
@@ -294,6 +295,7 @@ def test_cached_rows_of_a_wrong_length_are_made_anew(folders: Path):
     assert compare(folders, embed=embedder, resume=False).made == 0
 
 
+@pytest.mark.long
 def test_large_samples_are_embedded_a_few_at_a_time(tmp_path: Path):
     batches: list[int] = []
 

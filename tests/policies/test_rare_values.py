@@ -72,6 +72,7 @@ def test_the_direction_is_that_of_losses():
     assert found.factors(np.array(1.0)) > 1.0 == found.factors(np.array(-1.0))
 
 
+@pytest.mark.long
 def test_equal_generators_are_seldom_told_apart_before_their_rare_values_come():
     """0 or 1 in a range that is not known; by errors of their own, 45 % of such runs stop."""
     stopped = 0

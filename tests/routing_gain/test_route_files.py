@@ -54,6 +54,7 @@ def test_the_gain_of_a_table_is_that_of_the_right_generator():
     assert (found.routed == SUCCESS[kinds].argmax(1))[kinds != 2].mean() > 0.97
 
 
+@pytest.mark.long
 def test_the_gain_of_a_log_allows_for_who_got_which_prompt():
     off, hits = [], 0
     for seed in range(12):
@@ -241,6 +242,7 @@ def test_policies_are_played_on_a_file(tmp_path: Path):
     assert again.stdout == shown.stdout
 
 
+@pytest.mark.long
 def test_prices_and_tries_are_played(tmp_path: Path):
     contexts, kinds, _ = tasks(8, 300)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=SUCCESS[kinds], names=["ada", "bob"], costs=[4.0, 1.0])

@@ -205,6 +205,7 @@ def checkpoints(n: int = 300) -> dict[str, np.ndarray]:
     return {f"g{shift}": rows(1, shift, n) for shift in (0.5, 0.6, 0.7)}
 
 
+@pytest.mark.long
 def test_rows_that_are_aligned_are_compared_by_row():
     settings: dict[str, Any] = {"policies": "top-two", "stop": True, "rounds": 60, "trials": 2}
     paired = simulated(checkpoints(), paired=True, **settings)

@@ -48,6 +48,7 @@ def squared_kernel(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.square(np.cos((one @ omegas)[:, None] - (other @ omegas)[None]).mean(axis=2))
 
 
+@pytest.mark.long
 def test_the_truth_is_the_unbiased_loss_of_all_samples(played: Result):
     made, n = list(rows().values()), 300
     pairs = np.array([[squared_kernel(one, other).mean() for other in made] for one in made])

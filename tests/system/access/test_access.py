@@ -382,6 +382,7 @@ def test_the_same_name_in_two_namespaces_is_two_experiments(callers: dict[str, h
     assert blue.get("/v1/experiments/copy").status_code == 404
 
 
+@pytest.mark.long
 def test_scorers_find_experiments_of_every_namespace(shared: Service):
     with Optimist(shared.url, api_key=new_key(shared.directory, "admin", "red")) as optimist:
         reference = (np.zeros(2), np.eye(2))

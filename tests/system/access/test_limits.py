@@ -217,6 +217,7 @@ def test_picks_on_their_way_have_a_number(limited: Service):
         assert len(client.post("/v1/experiments/e0/picks", json={}).json()["picks"]) == 1
 
 
+@pytest.mark.long
 def test_each_key_has_a_rate_of_its_own(tmp_path: Path):
     with guarded(tmp_path, "--no-scoring", environment={"OPTIMIST_RATE_LIMIT": "0.5"}) as (service, first):
         second = new_key(tmp_path, "viewer")

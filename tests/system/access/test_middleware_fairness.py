@@ -189,6 +189,7 @@ def test_a_covariance_may_be_negative_by_what_rounding_does(negative: float):
 FINE = (200, 204, 404, 409, 410)
 
 
+@pytest.mark.long
 def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(not_scoring: Service):
     """Bodies cut in the middle on every kind of route, and all that is asked of an experiment while it is deleted."""
     body = batch(5)

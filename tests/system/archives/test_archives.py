@@ -242,6 +242,7 @@ def test_an_import_through_lost_replies_is_made_once(service: Service, client: O
     assert answer["instance"] == made.info.instance
 
 
+@pytest.mark.long
 def test_an_export_while_workers_tell_is_of_one_moment(
     client: Optimist, other: Optimist, name: str, reference, tmp_path: Path
 ):

@@ -266,6 +266,7 @@ def test_only_archives_are_refused_where_the_disk_has_little_room(tmp_path: Path
         assert "Traceback" not in full.log()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_was_done_to_an_experiment_its_export_is_accepted(client: Optimist, name: str, seed: int):
     draw, rng = random.Random(seed), np.random.default_rng(seed)

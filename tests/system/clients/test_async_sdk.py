@@ -62,6 +62,7 @@ async def test_every_operation_may_be_awaited(service: Service, client: Optimist
         assert os.listdir(tmp_path) == ["archive"]
 
 
+@pytest.mark.long
 async def test_a_run_through_lost_replies_counts_every_batch_once(service: Service, name: str, reference):
     """Asynchronous generators, callbacks, embedders in threads, and a proxy that loses every third reply."""
     seen: list[str] = []

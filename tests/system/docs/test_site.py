@@ -32,6 +32,7 @@ def command(site: Path, *options: str) -> list[str]:
     return [sys.executable, "-c", SERVE, str(site), *options]
 
 
+@pytest.mark.long
 def test_the_pages_are_served_until_interrupted(tmp_path: Path):
     (tmp_path / "index.html").write_text("<h1>Optimist</h1>")
     (tmp_path / "index.md").write_text("# Größen")
@@ -46,12 +47,14 @@ def test_the_pages_are_served_until_interrupted(tmp_path: Path):
         assert process.wait(30) == 0
 
 
+@pytest.mark.long
 def test_an_install_without_the_pages_says_so(tmp_path: Path):
     done = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "make site" in done.stderr
 
 
+@pytest.mark.long
 def test_a_port_that_is_taken_is_named(tmp_path: Path):
     (tmp_path / "index.html").write_text("<h1>Optimist</h1>")
     with socket.create_server(("127.0.0.1", 0)) as taken:

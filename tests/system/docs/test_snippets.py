@@ -34,7 +34,7 @@ RUNNING = [
         one.language in ("python", "bash", "json") and not one.comment.startswith("not run") for one in snippets(page)
     )
 ]
-SOON = ("README.md", "sdk.md")
+SOON = ("README.md",)
 """The pages that are run before each push."""
 
 

@@ -57,6 +57,7 @@ def test_the_last_checkpoint_makes_the_best_digits(run: Callable[..., str], url:
     assert "Best: epoch-30 with" in printed
 
 
+@pytest.mark.long
 def test_a_fleet_finds_the_model_with_the_least_noise(run: Callable[..., str], url: str):
     printed = run("fleet", f"--url={url}")
     assert ", decided" in printed

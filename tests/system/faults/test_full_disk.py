@@ -112,6 +112,7 @@ def test_growth_is_refused_while_the_disk_still_has_room_for_redis(disk: Path, r
         assert tell(service, second).status_code == 200, "at once, though the last look was of a full disk"
 
 
+@pytest.mark.long
 def test_what_was_removed_leaves_the_file_of_redis_when_its_disk_is_short(disk: Path, reference):
     with serving(disk, OPTIMIST_MIN_FREE_BYTES=str(40 * 2**20)) as service, Optimist(service.url) as client:
         client.create_experiment("full", ["a", "b"], reference=reference)

@@ -71,6 +71,7 @@ def test_api_and_scorer_log_the_loss_of_redis_and_its_return_once(service: Servi
     assert service.log().count("Redis does not answer") == 2
 
 
+@pytest.mark.long
 def test_what_a_scorer_took_of_lost_batches_goes_with_them(service: Service, redis: OldRedis):
     """The lost batches and those that take their place are as many, so that every count is the same again."""
     rng = np.random.default_rng(0)

@@ -149,6 +149,7 @@ def mutants(body: bytes, seed: int) -> Iterator[bytes]:
         yield bytes(other)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PATHS)
 def test_no_body_makes_the_service_fail_and_what_is_refused_leaves_nothing(
     service: Service, directory: Path, path: str

@@ -60,6 +60,7 @@ def test_a_new_experiment_has_maps_of_a_limited_size(limited: Service, config: d
             assert client.get("/v1/experiments").json()["experiments"] == [], "nothing is left"
 
 
+@pytest.mark.long
 def test_what_is_there_goes_on_under_a_smaller_limit_but_is_not_imported(
     limited: Service, not_scoring: Service, tmp_path: Path
 ):

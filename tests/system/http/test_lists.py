@@ -80,6 +80,7 @@ def test_wrong_pages_are_refused(service: Service):
             assert httpx.get(f"{service.url}/v1/{path}?{wrong}").status_code == 422
 
 
+@pytest.mark.long
 def test_a_page_counts_as_memory_for_bodies(tmp_path: Path):
     with (
         serving(tmp_path, "--no-scoring", environment={"OPTIMIST_MAX_MEMORY": "262144"}) as service,

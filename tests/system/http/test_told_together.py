@@ -100,6 +100,7 @@ def test_what_is_no_such_request_changes_nothing(client: Optimist, service: Serv
     assert experiment.report().samples == 0
 
 
+@pytest.mark.long
 def test_of_several_the_others_are_told_and_the_error_is_raised(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["a", "b"], **CONFIG, previews=8)
     picks = experiment.ask_all(count=100)

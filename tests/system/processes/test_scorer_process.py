@@ -144,6 +144,7 @@ def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_service_whose_scorer_cannot_begin_says_so_and_ends(tmp_path: Path):
     """It listens before that: the scorer starts beside it."""
     (tmp_path / "torch").mkdir()

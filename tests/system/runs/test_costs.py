@@ -178,6 +178,7 @@ def test_top_two_samples_the_cheap_one_more_unless_it_is_told_not_to(client: Opt
     assert plain < 2 * other
 
 
+@pytest.mark.long
 def test_a_pick_records_the_costs_that_it_was_made_with(client: Optimist, name: str, reference, tmp_path: Path):
     experiment = priced(client, name, reference, policy="top-two", max_wait=30.0, keep_log=True)
     work(experiment, 60)

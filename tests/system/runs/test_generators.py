@@ -50,6 +50,7 @@ def append(http: httpx.Client, path: str, batch: np.ndarray, **headers: str) -> 
     return http.post(f"/v1/experiments/{path}/batches", content=body, headers=headers)
 
 
+@pytest.mark.long
 def test_a_generator_that_joins_while_workers_run_is_warmed_up_and_can_win(client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["bad", "worse"], reference=reference, budget=4_000, stop=False)
     workers = [threading.Thread(target=run, args=(client.experiment(name),)) for _ in range(3)]
@@ -70,6 +71,7 @@ def test_a_generator_that_joins_while_workers_run_is_warmed_up_and_can_win(clien
     assert report.open_picks == 0
 
 
+@pytest.mark.long
 def test_paused_generators_come_back_and_retired_ones_are_out_for_good(client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["good", "bad", "worse"], reference=reference, stop=False)
     run(experiment, 100)

@@ -51,6 +51,7 @@ def told(service: Service, client: Optimist, name: str) -> Experiment:
     return experiment
 
 
+@pytest.mark.long
 def test_a_run_ends_once_the_best_mixture_is_known(client: Optimist, name: str, capsys: pytest.CaptureFixture[str]):
     experiment = client.create_experiment(name, list(PLACES), budget=3000, **MIXTURE)
     report = experiment.run(generators(), workers=4, progress=True)
@@ -224,6 +225,7 @@ def test_a_lost_reply_shares_out_nothing_twice(service: Service, told: Experimen
         assert abs(total[generator] - 90 * weight) < 1.0
 
 
+@pytest.mark.long
 async def test_the_asyncio_client_has_the_same(service: Service, told: Experiment):
     async with AsyncOptimist(service.url) as optimist:
         experiment = await optimist.experiment(told.name)

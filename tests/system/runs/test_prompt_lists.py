@@ -46,6 +46,7 @@ def in_memory(config: dict) -> Evaluation:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", [RKE, PAIRS], ids=["rke", "conditional-vendi"])
 def test_the_service_scores_as_in_memory_and_after_an_import(
     service: Service, client: Optimist, name: str, tmp_path: Path, config: dict

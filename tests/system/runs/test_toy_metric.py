@@ -115,6 +115,7 @@ def test_no_line_of_the_project_names_it():
     assert len([line for line in lines if line]) <= 60
 
 
+@pytest.mark.long
 def test_the_api_takes_it_without_torch():
     code = "import sys, toy_metric, optimist.api.app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT).returncode == 0
