@@ -243,7 +243,8 @@ def test_a_server_whose_file_was_damaged_serves_once_it_is_mended(tmp_path: Path
         file.write_bytes(b"nonsense" + sound[8:])
         os.kill(server.pid, signal.SIGKILL)
         until(lambda: caplog.text.count("then mend it with redis-check-aof") >= 2)
-        assert {record.levelname for record in caplog.records} == {"WARNING", "ERROR"}
+        # Commands that other tests have run here may have set the level of the log to INFO.
+        assert {record.levelname for record in caplog.records} - {"INFO"} == {"WARNING", "ERROR"}
         assert not answers(redis)
         with pytest.raises(DirectoryInUse):
             start_embedded(tmp_path, wait_seconds=0)
