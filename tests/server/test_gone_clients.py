@@ -18,6 +18,7 @@ from uvicorn import Config
 from optimist.api.app import create_app
 from optimist.api.bodies.objects import LARGE
 from optimist.server.api import Server, patient
+from optimist.server.connections import Connections
 from optimist.settings import Settings
 from optimist.store import start_embedded
 from optimist_client import tensors
@@ -57,7 +58,9 @@ async def test_the_body_of_a_client_that_has_gone_is_not_decoded(tmp_path: Path)
     with start_embedded(tmp_path) as redis, Threads() as threads, socket.create_server(("127.0.0.1", 0)) as bound:
         asyncio.get_running_loop().set_default_executor(threads)
         app = create_app(Settings(), redis.url)
-        server = Server(Config(app, http=patient(15, 60), ws="none", log_config=None), listening.set)
+        server = Server(
+            Config(app, http=patient(15, 60, Connections(100, 1.0)), ws="none", log_config=None), listening.set
+        )
         serving = asyncio.create_task(server.serve([bound]))
         await listening.wait()
         port = bound.getsockname()[1]

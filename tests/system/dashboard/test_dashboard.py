@@ -232,6 +232,7 @@ def test_damage_is_seen_in_the_list_and_on_the_page(open_page: OpenPage, experim
             f"1:{experiment.info.config.metric.shown_label}:error",
             "CorruptData: the snapshot is torn",
         )
+        redis.hset(experiment_key(experiment.name, "counts"), "noted", "now")  # as put_scoring_error.lua does
     page = open_page("/")
     line = page.locator(".line", has_text=experiment.name)
     expect(line.locator(".badge.incomplete")).to_be_visible()

@@ -1,11 +1,11 @@
 -- uses: prelude deriving curve
--- keys: estimates units counts
+-- keys: estimates units
 -- args: generator label seq payload token point chain kernels channel experiment
 
 -- Publishes the estimate at log position `seq`: `estimates` has the payload by unit. point: what charts keep of it, ''
 -- for nothing. chain: chained digest of the log at `seq`. Answers 1 if this is now the estimate, 0 if a newer one exists.
 -- Picks are made from the estimates of the metric that decides: only these change the version, and are announced. Those of
--- others are `noted` in `counts`.
+-- others are noted by `touch`.
 local unit = unit_of(generator, label)
 if not holds(unit, token) then
   return superseded

@@ -1,5 +1,5 @@
 -- uses: prelude
--- keys: units counts
+-- keys: units
 -- args: unit note token
 
 -- Notes why a unit cannot be scored.
