@@ -106,7 +106,8 @@ def _can_be_warm(command: Any, environment: Mapping[str, str]) -> bool:
     def early(every: Mapping[str, str]) -> dict[str, str]:
         return {name: every[name] for name in every if name.startswith(EARLY) and name != "PYTHONPATH"}
 
-    if sys.platform != "linux" or not isinstance(command, list):
+    # Numerics would have threads by now, which a fork lacks. Programs such as `tests.chaos` start real commands.
+    if sys.platform != "linux" or os.environ.get("OMP_NUM_THREADS") != "1" or not isinstance(command, list):
         return False
     is_ours = any(command[: len(start)] == start for start in STARTS)
     # What coverage measures, it has seen begin.
