@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from optimist.local.answer import Compared
     from optimist.local.compare import compare
-    from optimist.local.compared import Compared
-    from optimist.local.comparison import Comparison, contrast, mixture
+    from optimist.local.contrast import Comparison, contrast, mixture
     from optimist.local.evaluation import Evaluation
     from optimist.local.run import run
     from optimist.local.single import score
@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Compared": "optimist.local.compared",
-    "Comparison": "optimist.local.comparison",
+    "Compared": "optimist.local.answer",
+    "Comparison": "optimist.local.contrast",
     "Estimate": "optimist.numerics.estimate",
     "Evaluation": "optimist.local.evaluation",
     "Optimist": "optimist_client",
     "compare": "optimist.local.compare",
-    "contrast": "optimist.local.comparison",
-    "mixture": "optimist.local.comparison",
+    "contrast": "optimist.local.contrast",
+    "mixture": "optimist.local.contrast",
     "run": "optimist.local.run",
     "score": "optimist.local.single",
     "simulate": "optimist.simulation.laboratory",

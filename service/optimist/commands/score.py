@@ -66,7 +66,7 @@ def score(
     """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`."""
     settings = settings_of(device=device)
     with extras("server,scoring"):
-        from optimist.local.comparison import mixture_of_sets, question_on
+        from optimist.local.contrast import mixture_of_sets, question_on
         from optimist.local.offline import score_files, sets_in
     with format_errors(ValueError), progress() as begun:
         primary, *further = metrics_of([metric, *(watch or [])], real_data(reference, reference_samples))

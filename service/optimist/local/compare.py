@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from optimist.estimation.arrays import real_data_of
-from optimist.local.compared import Compared, loaded, place_of, save
+from optimist.local.answer import Compared, loaded, place_of, save
 from optimist.local.config import experiment_of
 from optimist.local.embedding import BYTES, Embedding, EmbeddingCache, embedder_of, kind_of
 from optimist.local.evaluation import Evaluation

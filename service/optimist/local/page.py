@@ -18,7 +18,7 @@ from optimist_client.models import Report, Standing
 from optimist_client.previews import encoded, image_kind
 
 if TYPE_CHECKING:
-    from optimist.local.compared import Compared
+    from optimist.local.answer import Compared
 
 Place = Literal["best", "typical", "worst"]
 LOOKED_AT = 512

@@ -131,7 +131,7 @@ def contrast(
     ('a', 200)
     """
     question = question_on(metric, paired, delta, device, **settings)
-    return compare(reader(samples, question), question)
+    return contrast_of_sets(reader(samples, question), question)
 
 
 def question_on(
@@ -142,7 +142,7 @@ def question_on(
     return Question(declared_of(metric, place, **settings), "influence", delta, device=place, paired=paired)
 
 
-def compare(
+def contrast_of_sets(
     sets: Callable[[], Iterable[Samples]], question: Question, begun: Callable[[str], None] = lambda name: None
 ) -> Comparison:
     """Compare the sets, which are read twice, in the same order, so that one is in memory at a time.
