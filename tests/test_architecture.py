@@ -23,6 +23,7 @@ TORCH, REDIS = "torch", "redis"
 MAY_LOAD: dict[str, set[str]] = {
     "records": set(),
     "numerics": set(),
+    "datasets": set(),
     "policies": set(),
     "experiments": set(),
     "routing_gain": set(),

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import optimist
+from optimist.datasets.samples import source_of
 from optimist.local.compare import order_of
 from optimist.local.embedding import Embedding, EmbeddingCache
-from optimist.local.sources import source_of
 from optimist_client import FixError
 from optimist_client.embedders import Function, Sentences
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.local.sources import source_of
+from optimist.datasets.samples import source_of
 from optimist_client import FixError
 from optimist_client.embedders.pixels import IMAGENET, framed, to_pixels
 from optimist_client.previews import encoded

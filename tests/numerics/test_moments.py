@@ -11,7 +11,7 @@ import pytest
 from optimist import score
 from optimist.api.problems import ApiError
 from optimist.api.references import checked
-from optimist.local.offline import read_reference
+from optimist.datasets.references import read_reference
 from optimist.metrics.fid.reference import Reference
 from optimist.numerics.real_data import (
     ASYMMETRY,

@@ -60,12 +60,14 @@ def contrast(
     """
     settings = settings_of(device=device)
     with extras("server,scoring"):
+        from optimist.datasets.sets import sets_in
         from optimist.local.contrast import contrast_of_sets, question_on
-        from optimist.local.offline import sets_in
+        from optimist.local.offline import wanted_by
     with format_errors(ValueError), progress() as begun:
         (declared,) = metrics_of([metric], real_data(reference, reference_samples))
         question = question_on(declared, paired or id is not None, delta, settings.device)
-        found = contrast_of_sets(sets_in(files, question, reference, Fields(field=field, id=id)), question, begun)
+        wanted = wanted_by([question], reference, Fields(field=field, id=id))
+        found = contrast_of_sets(sets_in(files, wanted, question.is_paired), question, begun)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:

@@ -66,8 +66,9 @@ def score(
     """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`."""
     settings = settings_of(device=device)
     with extras("server,scoring"):
+        from optimist.datasets.sets import sets_in
         from optimist.local.contrast import mixture_of_sets, question_on
-        from optimist.local.offline import score_files, sets_in
+        from optimist.local.offline import score_files, wanted_by
     with format_errors(ValueError), progress() as begun:
         primary, *further = metrics_of([metric, *(watch or [])], real_data(reference, reference_samples))
         how: dict[str, Any] = {"delta": delta, "device": settings.device}
@@ -78,7 +79,8 @@ def score(
         best = None
         if mixture:
             question = question_on(primary, **how)
-            best = mixture_of_sets(sets_in(files, question, reference, fields), question, begun)
+            sets = sets_in(files, wanted_by([question], reference, fields), paired=False)
+            best = mixture_of_sets(sets, question, begun)
     if as_json:
         scores = [row.to_dict() for row in rows]
         found = scores if best is None else {"scores": scores, "mixture": best.model_dump(mode="json")}

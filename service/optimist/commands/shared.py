@@ -223,7 +223,7 @@ def real_data(reference: Path | None, samples: int | None) -> RealData | None:
         if samples is not None:
             raise FixError("--reference-samples goes with --reference")
         return None
-    from optimist.local.offline import read_reference
+    from optimist.datasets.references import read_reference
 
     return read_reference(reference, samples)
 

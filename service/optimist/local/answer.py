@@ -10,11 +10,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from optimist.datasets.samples import Kind, Source
 from optimist.local.embedding import Embedding
 from optimist.local.evaluation import Evaluation
 from optimist.local.page import Example, Place, page_of
 from optimist.local.saving import FORMAT
-from optimist.local.sources import Kind, Source
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import DecisionInfo, Report

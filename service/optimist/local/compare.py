@@ -16,16 +16,16 @@ from typing import Any, Protocol, Self
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from optimist.datasets.references import read_reference
+from optimist.datasets.samples import Kind, Source, name_of, source_of
 from optimist.estimation.arrays import real_data_of
 from optimist.local.answer import Compared, loaded, place_of, save
 from optimist.local.config import experiment_of
 from optimist.local.embedding import BYTES, Embedding, EmbeddingCache, embedder_of, kind_of
 from optimist.local.evaluation import Evaluation
-from optimist.local.offline import read_reference
 from optimist.local.page import Example, Place, examples_of
 from optimist.local.question import kind_of as metric_kind
 from optimist.local.question import of_samples, real_data
-from optimist.local.sources import Kind, Source, name_of, source_of
 from optimist.numerics.real_data import RealData
 from optimist.places import cache_directory
 from optimist.policies.stopping import FEWEST_SAMPLES

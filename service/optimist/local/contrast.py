@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from optimist.datasets.sets import Samples, naming, reader
 from optimist.estimation.arrays import Batch
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.question import Question, declared_of
-from optimist.local.sets import Samples, naming, reader, seen, streamed
+from optimist.local.streams import seen, streamed
 from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Stopping, shown_mixture
@@ -131,7 +132,7 @@ def contrast(
     ('a', 200)
     """
     question = question_on(metric, paired, delta, device, **settings)
-    return contrast_of_sets(reader(samples, question), question)
+    return contrast_of_sets(reader(samples, tuple(question.reads.values())), question)
 
 
 def question_on(
@@ -211,7 +212,7 @@ def mixture(
     ([0.5, 0.5], True)
     """
     question = question_on(metric, paired, delta, device, **settings)
-    return mixture_of_sets(reader(samples, question), question)
+    return mixture_of_sets(reader(samples, tuple(question.reads.values())), question)
 
 
 def mixture_of_sets(

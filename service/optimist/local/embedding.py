@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.local.sources import Kind, Source
+from optimist.datasets.samples import Kind, Source
 from optimist_client import embedders
 from optimist_client.embedders import Classifier, Embedder
 from optimist_client.errors import FixError

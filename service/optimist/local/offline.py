@@ -12,20 +12,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from optimist.datasets.sets import Wanted, check_matrix, generators_in, naming
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
-from optimist.local.sets import FileSamples, Samples, in_folder, naming, of_metric, paired_by_ids
 from optimist.local.single import score
-from optimist.numerics.batches import as_matrices, check_batch, check_rows
+from optimist.numerics.batches import check_batch, check_rows
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.real_data import RealData, check_definite, check_moments
 from optimist.records import codec
 from optimist_client.errors import FixError
-from optimist_client.files import Arrays, read_arrays
+from optimist_client.files import read_arrays
 from optimist_client.metrics import Metric
-from optimist_client.references import Moments, check_samples, given_in
-from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields, Rows
+from optimist_client.rows import NO_FIELDS, Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +73,14 @@ def score_files(
     question = Question(declared_of(metric, device, **settings), bound, delta, device=device)
     questions = [question, *(Question(declared_of(one, device), delta=delta, device=device) for one in watch)]
     by_label([one.metric for one in questions])
+    wanted = wanted_by(questions, beside, fields)
     if any(one.open_kernels for one in questions):
-        questions = _fitted(questions, files, beside, fields)
+        questions = _fitted(questions, files, wanted)
     sigmas = {field: kernel.sigma for field, kernel in questions[0].kernels.items()}
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
     how: dict[str, Any] = {"delta": delta, "device": device}
     found: list[FileScore] = []
-    for one in _generators(files, questions, beside, fields):
+    for one in generators_in(files, wanted):
         begun(one.name)
         with naming(one):
             estimate, *others = (
@@ -95,42 +94,19 @@ def score_files(
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
 
 
-def sets_in(
-    files: Sequence[Path], question: Question, beside: Path | None, fields: Fields = NO_FIELDS
-) -> Callable[[], Iterator[Samples]]:
-    """Reads the sets of all generators in the files and folders, as `score_files` does, one in memory at a time.
-
-    Paired ones are in the order of their ids, where their rows have some.
-    """
-    if not question.is_paired:
-        return lambda: _generators(files, [question], beside, fields)
-    return paired_by_ids(lambda: _generators(files, [question], beside, fields, with_ids=True))
+def wanted_by(questions: Sequence[Question], beside: Path | None = None, fields: Fields = NO_FIELDS) -> Wanted:
+    """What these questions read of files and folders."""
+    columns = columns_of(questions)
+    told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
+    is_whole = len(columns) > 1 or len(questions) > 1 or any(one.metric.reads is not None for one in questions)
+    return Wanted(columns, told_by, is_whole, beside, fields)
 
 
-def read_reference(file: Path, samples: int | None = None) -> RealData:
-    """Real data from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
-
-    samples: how many features moments come from, which the file may say, too. Raises FixError for anything else.
-    """
-    given = given_in(file)
-    try:
-        if isinstance(given, Moments):
-            data = RealData.of_moments(given.with_samples(samples))
-            check_definite(data.covariance, check_moments(data.mean, data.covariance))
-            return data
-        check_samples(len(given), samples)
-        return RealData.of_rows("features", given)
-    except ValueError as error:
-        raise FixError(f"{file}: {error}") from None
-
-
-def _fitted(
-    questions: Sequence[Question], files: Sequence[Path], beside: Path | None, fields: Fields
-) -> list[Question]:
+def _fitted(questions: Sequence[Question], files: Sequence[Path], wanted: Wanted) -> list[Question]:
     """The questions with their open kernels fixed by the same number of first rows as in an experiment."""
     most = max(question.rows_to_fit(1) for question in questions)
     logs: list[dict[str, torch.Tensor]] = []
-    for one in _generators(files, questions, beside, fields):
+    for one in generators_in(files, wanted):
         with naming(one):
             check_batch(one.batch, {array: rows.shape[1] for array, rows in one.batch.items()})
         logs.append({array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in one.batch.items()})
@@ -138,78 +114,6 @@ def _fitted(
         question.fitted(first_rows([[question.own(log)] for log in logs], question.rows_to_fit(len(logs))))
         for question in questions
     ]
-
-
-def _generators(
-    files: Sequence[Path],
-    questions: Sequence[Question],
-    beside: Path | None,
-    fields: Fields,
-    *,
-    with_ids: bool = False,
-) -> Iterator[FileSamples]:
-    """The samples of every generator, one file in memory at a time. Raises FixError if widths differ.
-
-    with_ids: whether rows that have ids bring them.
-    """
-    told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
-    widths = {name: columns for name, columns in columns_of(questions).items() if columns is not None}
-    known = {array: (columns, told_by) for array, columns in widths.items()}
-    names = tuple(columns_of(questions))
-    is_whole = len(names) > 1 or len(questions) > 1 or any(question.metric.reads is not None for question in questions)
-    for file in files:
-        if file.is_dir():
-            found = _in_folder(file, names, beside)
-        elif file.suffix in SUFFIXES:
-            found = _of_rows(Rows.from_file(file, fields), names, is_whole, with_ids)
-        else:
-            found = _batches_of(file, read_arrays(file, fields), names, is_whole)
-        for one in found:
-            name, batch = one.name, as_matrices(one.batch, widths)
-            for array, rows in batch.items():
-                check_matrix(file, name if len(names) == 1 else array, rows)
-                columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
-                if rows.shape[1] != columns:
-                    wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
-                    raise FixError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
-            yield replace(one, batch=batch)
-
-
-def _in_folder(folder: Path, names: Sequence[str], beside: Path | None) -> Iterator[FileSamples]:
-    """The generators of a folder, by name."""
-    for name, origin, arrays in in_folder(folder, names, beside):
-        yield FileSamples(name, of_metric(origin, arrays, names), folder)
-
-
-def _of_rows(rows: Rows, names: Sequence[str], is_whole: bool, with_ids: bool) -> Iterator[FileSamples]:
-    """The generators of rows, each of which may be several by its fields."""
-    for generator, part in rows.by_generator().items():
-        ids = part.ids() if with_ids else None
-        for one in _batches_of(rows.file, part.arrays(), names, is_whole, generator):
-            yield replace(one, ids=ids)
-
-
-def _batches_of(
-    file: Path, arrays: Arrays, names: Sequence[str], is_whole: bool, generator: str | None = None
-) -> Iterator[FileSamples]:
-    """The generators of a file, by displayed name: one per array, or a single one that has them all.
-
-    generator: of a part of the file.
-    """
-    alone = generator or file.stem
-    if is_whole:
-        yield FileSamples(alone, of_metric(f"{file}", arrays, names), file)
-        return
-    for name, rows in arrays.items():
-        yield FileSamples(alone if len(arrays) == 1 else name, {names[0]: rows}, file)
-
-
-def check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
-    """Raise FixError unless the array of a file is a matrix of more than one row."""
-    if rows.ndim != 2 or rows.shape[1] < 1:
-        raise FixError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")
-    if len(rows) == 1:
-        raise FixError(f"{file}: array {name!r}: expected two rows or more, as one says nothing of errors; found 1")
 
 
 STEADY = 0.01

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from optimist.datasets.samples import Source
 from optimist.local.embedding import Embedding
 from optimist.local.evaluation import Evaluation
-from optimist.local.sources import Source
 from optimist_client.display import as_html, as_notes
 from optimist_client.models import Report, Standing
 from optimist_client.previews import encoded, image_kind

@@ -10,9 +10,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from optimist.datasets.references import read_reference
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.local.evaluation import Evaluation
-from optimist.local.offline import read_reference
 from optimist_client import models, tensors
 from optimist_client.callbacks import Callback
 from optimist_client.drivers import BlockingTransport

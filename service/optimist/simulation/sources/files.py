@@ -13,10 +13,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from optimist.archive.file import Archive
+from optimist.datasets.sets import in_folder, of_metric
 from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
-from optimist.local.sets import in_folder, of_metric
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.spectra.symmetric import congruence
 from optimist.numerics.batches import as_matrices

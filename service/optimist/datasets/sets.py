@@ -1,25 +1,23 @@
-"""Sets of samples, one of each generator, in memory, in files or in folders: read one after the other, and checked."""
+"""Sets of samples, one of each generator, in memory, in files or in folders: read one after the other."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from optimist.estimation.arrays import Batch, arrays_of, check_arrays, tensors_of
-from optimist.estimation.question import Question
-from optimist.estimation.streaming import StreamingEstimator
+from optimist.numerics.batches import as_matrices
 from optimist_client.errors import FixError
 from optimist_client.files import MOMENTS, SUFFIXES, Arrays, read_arrays
 from optimist_client.metrics import declared
+from optimist_client.rows import NO_FIELDS, Fields, Rows
+from optimist_client.rows import SUFFIXES as ROWS
 
 
 def in_folder(folder: Path, tensors: Sequence[str], beside: Path | None) -> Iterator[tuple[str, str, Arrays]]:
@@ -78,7 +76,8 @@ class Samples:
     """All samples of one generator, and the file that they are from, if there is one."""
 
     name: str
-    batch: Batch
+    batch: Any
+    """Rows (n, d), or arrays by name."""
     file: Path | None = None
     ids: Sequence[str] | None = None
     """By which samples of several sets belong together; None: by their places."""
@@ -92,62 +91,6 @@ class FileSamples(Samples):
 
     batch: Arrays
     file: Path = Path()
-
-
-def seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[int], dict[str, list[Tensor]]]:
-    """Distinct names and the lengths of all sets, once they are checked, and the first rows of each array."""
-    found: list[tuple[str, str, dict[str, Tensor], int]] = []
-    widths: dict[str, int] | None = None
-    for one in sets:
-        with naming(one):
-            arrays = arrays_of(one.batch, question.reads.values())
-            arrays = check_arrays(arrays, [question], widths)
-        widths = {array: rows.shape[1] for array, rows in tensors_of(arrays).items()}
-        tensors = question.own(tensors_of(arrays))
-        most = question.rows_to_fit(1)
-        rows = len(next(iter(tensors.values())))
-        longer = one.name if one.file is None else f"{one.file}:{one.name}"
-        found.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
-    counts = Counter(name for name, *_ in found)
-    names = [name if counts[name] == 1 else longer for name, longer, *_ in found]
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise FixError(f"{name}: expected different sets of samples, got this one {count} times")
-    needed = question.rows_to_fit(len(found))
-    return (
-        names,
-        [rows for *_, rows in found],
-        {array: [first[array][:needed] for *_, first, _ in found] for array in question.arrays},
-    )
-
-
-def streamed(
-    sets: Iterable[Samples],
-    names: Iterable[str],
-    question: Question,
-    begun: Callable[[str], None],
-    lengths: Iterable[int] = (),
-) -> Iterator[tuple[Samples, str, StreamingEstimator]]:
-    """An estimator of each whole set, row i with index i; `begun` is called with its name before.
-
-    lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones.
-    """
-    for name, one in zip(names, sets, strict=True):
-        begun(name)
-        tensors = question.own(tensors_of(check_arrays(arrays_of(one.batch, question.reads.values()), [question])))
-        bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
-        rows = len(next(iter(tensors.values())))
-        known = lengths if one.common is None else [one.common]
-        ends = sorted({length for length in known if question.is_paired and 0 < length < rows})
-        with naming(one):
-            # Numbers take no room: all of them are compared.
-            is_number = sum(bound.metric.widths.values()) == 1
-            estimator = StreamingEstimator(bound, 0.0, question.is_paired, common=rows if is_number else None)
-            for start, end in pairwise([0, *ends, rows]):
-                part = {array: values[start:end] for array, values in tensors.items()}
-                indices = (start, end - start) if one.common is None or start < one.common else None
-                estimator.add(part, [f"{row}" for row in range(start, end)], None, indices)
-        yield one, name, estimator
 
 
 def paired_by_ids(sets: Callable[[], Iterator[FileSamples]]) -> Callable[[], Iterator[Samples]]:
@@ -174,18 +117,21 @@ def paired_by_ids(sets: Callable[[], Iterator[FileSamples]]) -> Callable[[], Ite
     return ordered
 
 
-def reader(samples: Any, question: Question) -> Callable[[], Iterator[Samples]]:
-    """Reads the sets given by name. Raises FixError for anything but sets by name."""
+def reader(samples: Any, names: Sequence[str]) -> Callable[[], Iterator[Samples]]:
+    """Reads the sets given by name, of those in files the arrays of these `names`.
+
+    Raises FixError for anything but sets by name.
+    """
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
         raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
-    return lambda: _read(samples, question)
+    return lambda: _read(samples, names)
 
 
-def _read(samples: Mapping[str, Batch | str | Path], question: Question) -> Iterator[Samples]:
+def _read(samples: Mapping[str, Any], names: Sequence[str]) -> Iterator[Samples]:
     """The sets, those in files read now."""
     for name, one in samples.items():
         if isinstance(one, str | Path):
-            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one)), tuple(question.reads.values())), Path(one))
+            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one)), names), Path(one))
         else:
             yield Samples(name, one)
 
@@ -199,3 +145,91 @@ def naming(one: Samples) -> Generator[None]:
         if one.file is None:
             raise FixError(f"samples of {one.name!r}: {error}") from None
         raise FixError(f"{one.file}: array {one.name!r}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is read of the files and folders of generators."""
+
+    columns: Mapping[str, int | None]
+    """The arrays by name, with their columns where these are known."""
+    told_by: str = "the settings"
+    """What says these numbers of columns."""
+    is_whole: bool = False
+    """Whether each file is one generator with all arrays. Otherwise every array of a file is a generator's."""
+    beside: Path | None = None
+    """A file in the folders that is no generator's: the reference."""
+    fields: Fields = NO_FIELDS
+
+
+def sets_in(files: Sequence[Path], wanted: Wanted, paired: bool) -> Callable[[], Iterator[FileSamples | Samples]]:
+    """Reads the sets of all generators in the files and folders, one in memory at a time.
+
+    Paired ones are in the order of their ids, where their rows have some.
+    """
+    if not paired:
+        return lambda: generators_in(files, wanted)
+    return paired_by_ids(lambda: generators_in(files, wanted, with_ids=True))
+
+
+def generators_in(files: Sequence[Path], wanted: Wanted, *, with_ids: bool = False) -> Iterator[FileSamples]:
+    """The samples of every generator, one file in memory at a time. Raises FixError if widths differ.
+
+    with_ids: whether rows that have ids bring them.
+    """
+    widths = {name: columns for name, columns in wanted.columns.items() if columns is not None}
+    known = {array: (columns, wanted.told_by) for array, columns in widths.items()}
+    names = tuple(wanted.columns)
+    for file in files:
+        if file.is_dir():
+            found = _in_folder(file, names, wanted.beside)
+        elif file.suffix in ROWS:
+            found = _of_rows(Rows.from_file(file, wanted.fields), names, wanted.is_whole, with_ids)
+        else:
+            found = _batches_of(file, read_arrays(file, wanted.fields), names, wanted.is_whole)
+        for one in found:
+            name, batch = one.name, as_matrices(one.batch, widths)
+            for array, rows in batch.items():
+                check_matrix(file, name if len(names) == 1 else array, rows)
+                columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
+                if rows.shape[1] != columns:
+                    expected = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
+                    raise FixError(f"{file}: expected {expected}, as {whose} has; {name!r} has {rows.shape[1]}")
+            yield replace(one, batch=batch)
+
+
+def _in_folder(folder: Path, names: Sequence[str], beside: Path | None) -> Iterator[FileSamples]:
+    """The generators of a folder, by name."""
+    for name, origin, arrays in in_folder(folder, names, beside):
+        yield FileSamples(name, of_metric(origin, arrays, names), folder)
+
+
+def _of_rows(rows: Rows, names: Sequence[str], is_whole: bool, with_ids: bool) -> Iterator[FileSamples]:
+    """The generators of rows, each of which may be several by its fields."""
+    for generator, part in rows.by_generator().items():
+        ids = part.ids() if with_ids else None
+        for one in _batches_of(rows.file, part.arrays(), names, is_whole, generator):
+            yield replace(one, ids=ids)
+
+
+def _batches_of(
+    file: Path, arrays: Arrays, names: Sequence[str], is_whole: bool, generator: str | None = None
+) -> Iterator[FileSamples]:
+    """The generators of a file, by displayed name: one per array, or a single one that has them all.
+
+    generator: of a part of the file.
+    """
+    alone = generator or file.stem
+    if is_whole:
+        yield FileSamples(alone, of_metric(f"{file}", arrays, names), file)
+        return
+    for name, rows in arrays.items():
+        yield FileSamples(alone if len(arrays) == 1 else name, {names[0]: rows}, file)
+
+
+def check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
+    """Raise FixError unless the array of a file is a matrix of more than one row."""
+    if rows.ndim != 2 or rows.shape[1] < 1:
+        raise FixError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")
+    if len(rows) == 1:
+        raise FixError(f"{file}: array {name!r}: expected two rows or more, as one says nothing of errors; found 1")

@@ -1,0 +1,26 @@
+"""Real data in files: their moments, or real features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from optimist.numerics.real_data import RealData, check_definite, check_moments
+from optimist_client.errors import FixError
+from optimist_client.references import Moments, check_samples, given_in
+
+
+def read_reference(file: Path, samples: int | None = None) -> RealData:
+    """Real data from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
+
+    samples: how many features moments come from, which the file may say, too. Raises FixError for anything else.
+    """
+    given = given_in(file)
+    try:
+        if isinstance(given, Moments):
+            data = RealData.of_moments(given.with_samples(samples))
+            check_definite(data.covariance, check_moments(data.mean, data.covariance))
+            return data
+        check_samples(len(given), samples)
+        return RealData.of_rows("features", given)
+    except ValueError as error:
+        raise FixError(f"{file}: {error}") from None

@@ -1,0 +1,71 @@
+"""Estimators of sets of samples that are there, one after the other, so that one is in memory at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+from torch import Tensor
+
+from optimist.datasets.sets import Samples, naming
+from optimist.estimation.arrays import arrays_of, check_arrays, tensors_of
+from optimist.estimation.question import Question
+from optimist.estimation.streaming import StreamingEstimator
+from optimist_client.errors import FixError
+
+
+def seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[int], dict[str, list[Tensor]]]:
+    """Distinct names and the lengths of all sets, once they are checked, and the first rows of each array."""
+    found: list[tuple[str, str, dict[str, Tensor], int]] = []
+    widths: dict[str, int] | None = None
+    for one in sets:
+        with naming(one):
+            arrays = arrays_of(one.batch, question.reads.values())
+            arrays = check_arrays(arrays, [question], widths)
+        widths = {array: rows.shape[1] for array, rows in tensors_of(arrays).items()}
+        tensors = question.own(tensors_of(arrays))
+        most = question.rows_to_fit(1)
+        rows = len(next(iter(tensors.values())))
+        longer = one.name if one.file is None else f"{one.file}:{one.name}"
+        found.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
+    counts = Counter(name for name, *_ in found)
+    names = [name if counts[name] == 1 else longer for name, longer, *_ in found]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise FixError(f"{name}: expected different sets of samples, got this one {count} times")
+    needed = question.rows_to_fit(len(found))
+    return (
+        names,
+        [rows for *_, rows in found],
+        {array: [first[array][:needed] for *_, first, _ in found] for array in question.arrays},
+    )
+
+
+def streamed(
+    sets: Iterable[Samples],
+    names: Iterable[str],
+    question: Question,
+    begun: Callable[[str], None],
+    lengths: Iterable[int] = (),
+) -> Iterator[tuple[Samples, str, StreamingEstimator]]:
+    """An estimator of each whole set, row i with index i; `begun` is called with its name before.
+
+    lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones.
+    """
+    for name, one in zip(names, sets, strict=True):
+        begun(name)
+        tensors = question.own(tensors_of(check_arrays(arrays_of(one.batch, question.reads.values()), [question])))
+        bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
+        rows = len(next(iter(tensors.values())))
+        known = lengths if one.common is None else [one.common]
+        ends = sorted({length for length in known if question.is_paired and 0 < length < rows})
+        with naming(one):
+            # Numbers take no room: all of them are compared.
+            is_number = sum(bound.metric.widths.values()) == 1
+            estimator = StreamingEstimator(bound, 0.0, question.is_paired, common=rows if is_number else None)
+            for start, end in pairwise([0, *ends, rows]):
+                part = {array: values[start:end] for array, values in tensors.items()}
+                indices = (start, end - start) if one.common is None or start < one.common else None
+                estimator.add(part, [f"{row}" for row in range(start, end)], None, indices)
+        yield one, name, estimator
