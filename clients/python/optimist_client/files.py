@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist_client import parquet, rows, tensors
+from optimist_client import rows, tensors
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OF_NUMBERS = (".npy", ".npz", ".safetensors")
 """The endings of files that hold nothing but numbers."""
 SUFFIXES = (*OF_NUMBERS, ".parquet", *rows.SUFFIXES)
+FEATURES: Mapping[str, int | None] = {"features": None}
+"""What is read of a table unless something else is asked for: one array, of any number of columns."""
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
 """The names of reference moments in a file: those of Optimist, and those of pytorch-fid."""
 BESIDE_MOMENTS = ("samples", "some_rows")
@@ -35,24 +37,32 @@ def moments_among(names: Collection[str]) -> tuple[str, ...]:
     return (*pair, *(name for name in BESIDE_MOMENTS if pair and name in names))
 
 
-def read_arrays(file: Path, fields: rows.Fields = rows.NO_FIELDS) -> Arrays:
+def read_arrays(
+    file: Path, fields: rows.Fields = rows.NO_FIELDS, wanted: Mapping[str, int | None] = FEATURES
+) -> Arrays:
     """Read the arrays of a file by name: at least one, all of real numbers. Raises FixError.
 
-    fields: those of the rows of .jsonl and .csv files.
-    Of an `.npz` with a mean and covariance only these are read, and what belongs to them (`moments_among`).
+    fields: those of the rows of tables. wanted: the names of the arrays that are made of rows, with their columns where
+    these are known. Of an `.npz` with a mean and covariance only these are read, and what belongs to them
+    (`moments_among`). Axes of length 1 behind the second one, as pooling layers leave them, are dropped; whole numbers
+    (n,), the labels of rows that a matrix of the same file has, are passed over.
     """
-    if file.suffix not in SUFFIXES:
+    suffix = file.suffix.lower()
+    if suffix == ".gz":
+        raise FixError(f"{file}: expected a file that is not packed: unpack it first, as by gunzip")
+    if suffix not in SUFFIXES:
         raise FixError(f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}")
     if file.exists() and not file.is_file():
         raise FixError(f"{file}: expected a regular file, found {'a folder' if file.is_dir() else 'a special file'}")
-    if file.suffix in rows.SUFFIXES:
+    if suffix in rows.TABLES:
         parts = rows.Rows.from_file(file, fields).by_generator()
-        if len(parts) == 1:
-            return next(iter(parts.values())).arrays()
-        return {f"{name}/{array}": one for name, part in parts.items() for array, one in part.arrays().items()}
+        found = {name: part.arrays(wanted).arrays for name, part in parts.items()}
+        if len(found) == 1:
+            return next(iter(found.values()))
+        return {f"{name}/{array}": one for name, arrays in found.items() for array, one in arrays.items()}
     fields.check_unused(file)
     try:
-        arrays = _readers[file.suffix](file)
+        arrays = _readers[suffix](file)
     except FileNotFoundError:
         raise FixError(f"{file}: no such file") from None
     # A damaged file may raise errors of zipfile, zlib or numpy, depending on where it is damaged.
@@ -60,10 +70,25 @@ def read_arrays(file: Path, fields: rows.Fields = rows.NO_FIELDS) -> Arrays:
         raise FixError(f"{file}: expected a readable {file.suffix} file of numbers: {error}") from None
     if not arrays:
         raise FixError(f"{file}: expected at least one array, found none")
+    arrays = {name: _plain(array) for name, array in arrays.items() if not _are_labels(array, arrays)}
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":
             raise FixError(f"{file}: array {name!r}: expected real numbers, found dtype {array.dtype}")
     return arrays
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The array with booleans as numbers, and without axes of length 1 behind the second one."""
+    if array.ndim > 2 and max(array.shape[2:]) == 1:
+        array = array.reshape(array.shape[:2])
+    return array.astype(np.uint8) if array.dtype.kind == "b" else array
+
+
+def _are_labels(array: NDArray[Any], arrays: Arrays) -> bool:
+    """Whether these are whole numbers of rows of which another array has more."""
+    if array.ndim != 1 or array.dtype.kind not in "iuUS" or moments_among(arrays):
+        return False
+    return any(one.ndim > 1 and len(one) == len(array) for one in arrays.values())
 
 
 def _load(file: Path) -> Arrays:
@@ -85,4 +110,4 @@ def _decode(file: Path) -> Arrays:
     return tensors.decode(file.read_bytes())
 
 
-_readers = dict(zip((*OF_NUMBERS, ".parquet"), (_load, _load, _decode, parquet.read), strict=True))
+_readers = dict(zip(OF_NUMBERS, (_load, _load, _decode), strict=True))

@@ -1,129 +1,241 @@
-"""Reads rows of named values from .jsonl and .csv files: texts, numbers, ids, prompts and costs of samples."""
+"""Rows of named values in tables (.csv, .tsv, .jsonl, .json, .parquet): which field is what is decided here, once.
+
+A field is known by its name and by what most of its values are, never by the first row. Fields of objects within
+objects have names with dots. Names are compared without regard to capital letters.
+"""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
-import math
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from optimist_client import parquet
+from optimist_client.cells import Column, has_decimal_commas, label_of, numbers_in
 from optimist_client.errors import FixError
-from optimist_client.parquet import GENERATOR
 from optimist_client.validation import is_list, is_mapping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SUFFIXES = (".jsonl", ".csv")
+SUFFIXES = (".jsonl", ".json", ".csv", ".tsv")
+TABLES = (*SUFFIXES, ".parquet")
 LONGEST = 2**24
 """The most characters of a line of JSON, or of a cell."""
+GENERATORS = ("generator", "model", "name")
+"""The fields that say which generator made a row, the first that there is."""
+QUESTIONS = ("question_id", "doc_id", "id", "sample_id", "task_id")
+"""The fields of ids, the first that there is."""
+PLACES = ("index", "idx", "", "unnamed: 0", "__index_level_0__")
+"""What index columns of tables are called. They are ids where nothing else is, and no row repeats one."""
+_BESIDE = re.compile(
+    "costs?|price|usd|latency|ms|secs?|seconds?|time|duration|elapsed|timestamp|created|tokens|length|len|chars|seed|step"
+    "|epoch|attempt|rank|row|line|version|probability"
+)
+"""Words in the names of numbers that stand beside a score."""
+_SCORE = "score"
+_SNIFFED, _DELIMITERS = 2**16, ",;\t|"
+"""Characters by which the separator of cells is found, and what it may be."""
+
+Missing = Literal["drop", "zero"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of a row that are its sample, its id, its cost and its prompt; None: those of the usual names."""
+    """Which fields of a row are what, and which rows count; None: the fields of the usual names."""
 
     field: str | None = None
     """Of the sample, or of several numbers, such as "gpt,small"."""
     id: str | None = None
-    """By which rows of several files belong together; usually "id"."""
+    """By which rows of several files belong together; usually one of `QUESTIONS`."""
     cost: str | None = None
     """Of the sample; usually "cost"."""
     prompt: str | None = None
     """The text that the sample was made for; usually "prompt"."""
+    by: str | None = None
+    """Of the generator's name; usually one of `GENERATORS`."""
+    where: tuple[str, ...] = ()
+    """Only rows of which all of these hold, each such as "filter=strict-match" or "score!=-1"."""
+    missing: Missing | None = None
+    """Whether rows without a number are left out, or get 0; None: they are refused."""
 
     @property
     def given(self) -> dict[str, str]:
         """The fields that were given, by what they are."""
-        found = {"field": self.field, "id": self.id, "cost": self.cost, "prompt": self.prompt}
+        found = {"field": self.field, "id": self.id, "cost": self.cost, "prompt": self.prompt, "by": self.by}
         return {name: value for name, value in found.items() if value is not None}
 
     def check_unused(self, file: Path) -> None:
         """Raise FixError if fields were given for a file that has none."""
-        if self.given:
-            options = " and ".join(f"--{name}" for name in self.given)
-            raise FixError(f"{file}: {options}: only files ending in {', '.join(SUFFIXES)} have fields")
+        given = [*self.given, *(["where"] if self.where else []), *(["missing"] if self.missing else [])]
+        if given:
+            options = " and ".join(f"--{name}" for name in given)
+            raise FixError(f"{file}: {options}: only files ending in {', '.join(TABLES)} have fields")
 
 
 NO_FIELDS = Fields()
 
 
+class Samples(NamedTuple):
+    """What is taken of the rows of one generator."""
+
+    arrays: dict[str, NDArray[Any]]
+    """Float64 (n, d) by name."""
+    columns: dict[str, tuple[str, ...]]
+    """The fields that an array was made of, one for each of its columns; one field for lists."""
+    ids: list[str]
+    """By which rows of several files belong together: distinct."""
+    paired_by: str
+    """The field of these ids, or "place"."""
+    missing: int
+    """Rows that had no value, and were left out or got 0."""
+    dropped: int
+    """Rows that `where` left out."""
+
+
 class Rows:
     """Rows of a file, in order. Messages name the file and the line."""
 
-    def __init__(self, file: Path, fields: Fields, rows: list[tuple[int, dict[str, Any]]]) -> None:
-        """rows: the number of the line and the values of each."""
-        self.file, self.fields, self._rows = file, fields, rows
+    def __init__(
+        self, file: Path, fields: Fields, columns: Mapping[str, Column], lines: Sequence[int], dropped: int = 0
+    ) -> None:
+        """columns: the values by field. lines: the number of each row's line. dropped: rows that were left out."""
+        self.file, self.fields, self._columns, self._lines, self._dropped = file, fields, columns, lines, dropped
 
     @classmethod
     def from_file(cls, file: Path, fields: Fields = NO_FIELDS) -> Rows:
-        """All rows of a file. Raises FixError for one that cannot be read, has no rows or another ending."""
-        if file.suffix.lower() not in SUFFIXES:
-            raise FixError(f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix!r}")
+        """The rows of a file that `fields.where` chooses. Raises FixError for one that cannot be read, has no rows or
+        another ending.
+        """
+        suffix = file.suffix.lower()
+        if suffix not in TABLES:
+            raise FixError(f"{file}: expected a file ending in {', '.join(TABLES)}, found {file.suffix!r}")
         try:
-            with file.open(encoding="utf-8-sig", newline="") as stream:
-                rows = _of_json(file, stream) if file.suffix.lower() == ".jsonl" else _of_csv(file, stream)
+            if suffix == ".parquet":
+                found = {name: Column(cells) for name, cells in parquet.columns_of(file).items()}
+                count = len(next(iter(found.values())).cells) if found else 0
+                rows = cls(file, fields, _flat(found), range(1, count + 1))
+            else:
+                with _opened(file) as stream:
+                    if suffix in (".csv", ".tsv"):
+                        rows = cls(file, fields, *_of_csv(file, stream))
+                    else:
+                        rows = cls(file, fields, *(_of_json if suffix == ".json" else _of_lines)(file, stream))
         except FileNotFoundError:
             raise FixError(f"{file}: no such file") from None
-        except UnicodeDecodeError as error:
-            raise FixError(f"{file}: expected text in UTF-8: {error}") from None
-        if not rows:
+        except UnicodeError as error:
+            raise FixError(f"{file}: expected text in UTF-8, or in UTF-16 with its mark: {error}") from None
+        except FixError as error:
+            raise FixError(f"{error}" if f"{error}".startswith(f"{file}") else f"{file}: {error}") from None
+        except Exception as error:
+            if suffix != ".parquet":
+                raise
+            raise FixError(f"{file}: expected a readable .parquet file: {error}") from None  # errors of pyarrow
+        if not len(rows):
             raise FixError(f"{file}: expected at least one row, found none")
-        return cls(file, fields, rows)
-
-    def by_generator(self) -> dict[str, Rows]:
-        """The rows of each generator that a field "generator" names; without one all of them, by the file's name."""
-        if GENERATOR not in self.names:
-            return {self.file.stem: self}
-        found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-        for name, row in zip(self.labels(GENERATOR, "generator"), self._rows, strict=True):
-            found.setdefault(name, []).append(row)
-        return {name: Rows(self.file, self.fields, rows) for name, rows in found.items()}
+        return rows._chosen()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._lines)
 
-    @cached_property
+    @property
     def names(self) -> list[str]:
         """The names of all fields."""
-        return [*dict.fromkeys(name for _, row in self._rows for name in row)]
+        return [*self._columns]
 
-    def column(self, name: str, what: str = "value") -> list[Any]:
-        """The value of a field in every row. Raises FixError where one has none."""
-        if name not in self.names:
-            raise FixError(f"{self.file}: no field {name!r} ({what}); there are {', '.join(self.names)}")
-        for line, row in self._rows:
-            if row.get(name) in (None, ""):
-                raise FixError(f"{self.file}: line {line}: expected a {what} in the field {name!r}, found none")
-        return [row[name] for _, row in self._rows]
+    def _picked(self, places: Sequence[int], dropped: int = 0) -> Rows:
+        columns = {name: column.picked(places) for name, column in self._columns.items()}
+        return Rows(self.file, self.fields, columns, [self._lines[place] for place in places], self._dropped + dropped)
+
+    def _chosen(self) -> Rows:
+        """The rows of which all conditions of `where` hold."""
+        places = [*range(len(self))]
+        for condition in self.fields.where:
+            name, is_equal, value = _condition(condition)
+            labels = [label_of(one) for one in self._column(name, "where").values]
+            places = [place for place in places if (_same(labels[place], value)) == is_equal]
+            if not places:
+                there = ", ".join(f"{one}" for one in islice(dict.fromkeys(labels), 8))
+                raise FixError(f"{self.file}: --where {condition}: no row is left; {name} has {there}")
+        return self if len(places) == len(self) else self._picked(places, len(self) - len(places))
+
+    def by_generator(self) -> dict[str, Rows]:
+        """The rows of each generator that a field names; without one all of them, by the file's name."""
+        if self.generator is None:
+            return {self.file.stem: self}
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(self.labels(self.generator, "generator")):
+            places.setdefault(name, []).append(place)
+        return {name: self._picked(own) for name, own in places.items()}
+
+    @cached_property
+    def generator(self) -> str | None:
+        """The field of the generators' names, if there is one. By itself only one by which generators have several
+        rows each is taken.
+        """
+        if self.fields.by is not None:
+            return self._column(self.fields.by, "generator") and self._named(self.fields.by)
+        for name in filter(None, map(self._named, GENERATORS)):
+            counts = Counter(map(label_of, self._columns[name].values))
+            if None not in counts and (name.lower() == GENERATORS[0] or min(counts.values()) > 1):
+                return name
+        return None
+
+    @cached_property
+    def id(self) -> str | None:
+        """The field of ids, if there is one."""
+        return self._usual("id", *QUESTIONS)
+
+    @property
+    def cost(self) -> str | None:
+        """The field of costs, if there is one."""
+        return self._usual("cost", "cost")
+
+    @property
+    def prompt(self) -> str | None:
+        """The field of prompts, if there is one."""
+        return self._usual("prompt", "prompt")
 
     def texts(self, name: str, what: str = "text") -> list[str]:
         """A field of texts. Raises FixError for a value that is none."""
-        values = self.column(name, what)
-        for (line, _), value in zip(self._rows, values, strict=True):
+        cells = self._present(name, what, [None if cell == "" else cell for cell in self._column(name, what).cells])
+        for line, value in zip(self._lines, cells, strict=True):
             if not isinstance(value, str):
                 raise self._wrong(line, name, "a text", value)
-        return values
+        return [*cells]
 
     def labels(self, name: str, what: str) -> list[str]:
-        """A field of texts or whole numbers, as texts. Raises FixError for another value."""
-        values = self.column(name, what)
-        for (line, _), value in zip(self._rows, values, strict=True):
-            if not isinstance(value, str | int) or isinstance(value, bool):
+        """A field of texts, booleans or whole numbers, as texts. Raises FixError for another value."""
+        found: list[str] = []
+        for line, value in zip(self._lines, self._present(name, what, self._column(name, what).values), strict=True):
+            label = label_of(value)
+            if label is None:
                 raise self._wrong(line, name, "a text or a whole number", value)
-        return [f"{value}" for value in values]
+            found.append(label)
+        return found
 
     def numbers(self, name: str, what: str = "number") -> NDArray[Any]:
-        """A field of numbers, or of lists of numbers of one length, float64 (n, d). Raises FixError for others."""
+        """A field of numbers, or of lists of numbers of one length, float64 (n, d). Raises FixError for others, and for
+        missing ones unless `fields.missing` is "zero".
+        """
         import numpy as np
 
-        rows: list[list[float]] = []
-        for (line, _), value in zip(self._rows, self.column(name, what), strict=True):
-            found = _numbers(value)
+        column, rows = self._column(name, what), list[list[float]]()
+        if not isinstance(column.cells, Sequence):
+            return np.asarray(column.cells, np.float64)
+        values = [column.read(value) for value in column.values]
+        if self.fields.missing == "zero":
+            values = [0.0 if value is None else value for value in values]
+        for line, value in zip(self._lines, self._present(name, what, values), strict=True):
+            found = numbers_in(value)
             if found is None:
                 raise self._wrong(line, name, "a number or a list of numbers", value)
             if rows and len(found) != len(rows[0]):
@@ -131,51 +243,49 @@ class Rows:
             rows.append(found)
         return np.array(rows, np.float64)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The fields that are asked for, or all that are numbers in the first row, as float64 (n, d) by name.
+    def arrays(self, wanted: Mapping[str, int | None], like: Mapping[str, Sequence[str]] | None = None) -> Samples:
+        """The arrays of a generator's rows: of each of the `wanted` names, with its columns where these are known.
 
-        Raises FixError where there are none.
+        Of the fields that are asked for, or else of those that have the arrays' names; of a single array also the one
+        field of lists, or the score where it has one column, or all numbers. Those of several fields that are asked
+        for each, by its name. like: the fields of the columns of arrays before, in their order. Raises FixError where
+        fields are missing or several are possible, and where rows repeat an id.
         """
-        first, beside = self._rows[0][1], {self.id, self.cost, self.prompt, GENERATOR}
-        if self.fields.field is not None:
-            names = self.fields.field.split(",")
-        else:
-            names = [name for name, value in first.items() if name not in beside and _numbers(value) is not None]
-        if not names:
-            found = ", ".join(self.names)
-            embeds = "texts are embedded by `optimist compare --embed text`"
-            raise FixError(f"{self.file}: expected a field of numbers or of lists of numbers; found {found}; {embeds}")
-        return {name: self.numbers(name) for name in names}
+        import numpy as np
 
-    @property
-    def id(self) -> str | None:
-        """The field of ids, if there is one."""
-        return self._usual("id")
-
-    @property
-    def cost(self) -> str | None:
-        """The field of costs, if there is one."""
-        return self._usual("cost")
-
-    @property
-    def prompt(self) -> str | None:
-        """The field of prompts, if there is one."""
-        return self._usual("prompt")
+        chosen = self._fields_of(wanted)
+        for array, names in chosen.items():
+            if like and array in like and len(names) > 1:
+                chosen[array] = self._in_order(names, like[array])
+        ids, paired_by = self._ids()
+        read = {name: self._columns[name] for names in chosen.values() for name in names}
+        lacks = {place for one in read.values() for place, value in enumerate(one.values) if one.read(value) is None}
+        kept = self
+        if lacks and self.fields.missing == "drop":
+            places = [place for place in range(len(self)) if place not in lacks]
+            if not places:
+                raise FixError(f"{self.file}: no row has {' and '.join(read)}")
+            kept, ids = self._picked(places), [ids[place] for place in places]
+        arrays = {
+            array: np.concatenate([kept.numbers(name) for name in names], axis=1) for array, names in chosen.items()
+        }
+        return Samples(
+            arrays, {one: (*names,) for one, names in chosen.items()}, ids, paired_by, len(lacks), self._dropped
+        )
 
     def ids(self) -> list[str] | None:
         """The id of each row, all distinct; None if rows have none. Raises FixError for one that is there twice."""
-        if self.id is None:
-            return None
-        known: dict[str, int] = {}
-        for (line, _), one in zip(self._rows, self.labels(self.id, "id"), strict=True):
-            if one in known:
-                raise FixError(f"{self.file}: line {line}: the id {one!r} is that of line {known[one]}, too")
-            known[one] = line
-        return [*known]
+        ids, paired_by = self._ids()
+        return None if paired_by == "place" else ids
 
     def prompts(self) -> list[str] | None:
         """The prompt of each row; None if rows have none."""
         return None if self.prompt is None else self.texts(self.prompt, "prompt")
+
+    def score_field(self) -> str:
+        """The field of scores: the one that was given, or the only one that may be. Raises FixError."""
+        ((name,),) = self._fields_of({"values": 1}).values()
+        return name
 
     def sample_field(self, usual: Sequence[str], what: str) -> str:
         """The field of the samples: the one that was given, one of the usual names, or the only one of texts.
@@ -184,23 +294,157 @@ class Rows:
         """
         if self.fields.field is not None:
             return self.fields.field
-        if named := [name for name in usual if name in self.names]:
+        if named := [*filter(None, map(self._named, usual))]:
             return named[0]
-        beside = {self.id, self.cost, self.prompt}
-        texts = [name for name, value in self._rows[0][1].items() if isinstance(value, str) and name not in beside]
-        texts = [name for name in texts if _numbers(self._rows[0][1][name]) is None]
+        beside = self._beside()
+        texts = [name for name, one in self._columns.items() if one.kind == "text" and name not in beside]
         if len(texts) != 1:
             raise FixError(f"{self.file}: which field is the {what}? Name one by --field: {', '.join(self.names)}")
         return texts[0]
 
-    def _usual(self, what: str) -> str | None:
-        return self.fields.given.get(what, what if what in self.names else None)
+    def _ids(self) -> tuple[list[str], str]:
+        """What tells rows apart, and by which field: their ids, their prompts, or their places."""
+        if self.id is not None:
+            ids = self.labels(self.id, "id")
+            self._check_distinct(ids)
+            return ids, self.id
+        for name in (*filter(None, map(self._named, PLACES)), self.prompt):
+            if name is not None:
+                labels = [*map(label_of, self._columns[name].values)]
+                if len({*labels}) == len(labels) and None not in labels:
+                    return [f"{one}" for one in labels], name or "an index without a name"
+        return [f"{place}" for place in range(len(self))], "place"
+
+    def _check_distinct(self, ids: Sequence[str]) -> None:
+        """Raise FixError if a question is there more than once, with what tells its rows apart."""
+        first: dict[str, int] = {}
+        for line, one in zip(self._lines, ids, strict=True):
+            if one in first:
+                break
+            first[one] = line
+        else:
+            return
+        said = f"{self.file}: line {line}: the {self.id} {one!r} is that of line {first[one]}, too"
+        counts = f"{len(ids):,} rows, {len({*ids}):,} of them distinct"
+        for name, column in self._columns.items():
+            values = [*map(label_of, column.values)]
+            kinds = [*dict.fromkeys(values)]
+            if 1 < len(kinds) <= 8 and None not in kinds and len({*zip(ids, values, strict=True)}) == len(ids):
+                raise FixError(
+                    f"{said} ({counts}): choose by --where {name}={kinds[0]} ({', '.join(map(str, kinds))}), or name "
+                    f"generators by --by {name}"
+                )
+        raise FixError(f"{said} ({counts}): a question counts once. Choose rows by --where, or name their --id")
+
+    def _fields_of(self, wanted: Mapping[str, int | None]) -> dict[str, list[str]]:
+        """The fields of each array."""
+        if self.fields.field is not None:
+            names = [self._existing(name, "number") for name in self.fields.field.split(",")]
+            if len(wanted) == 1:
+                ((array, width),) = wanted.items()
+                if len(names) == 1 or (width != 1 and all(self._columns[name].kind == "number" for name in names)):
+                    return {array: names}
+            return {name: [name] for name in names}
+        named = {array: self._named(array) for array in wanted}
+        if all(name is not None for name in named.values()):
+            return {array: [name] for array, name in named.items() if name is not None}
+        beside = self._beside()
+        numbers = [name for name, one in self._columns.items() if one.kind == "number" and name not in beside]
+        lists = [name for name, one in self._columns.items() if one.kind == "list" and name not in beside]
+        if len(wanted) > 1 or not numbers + lists:
+            expected = (
+                "a field of numbers or of lists of numbers" if len(wanted) == 1 else f"fields {', '.join(wanted)}"
+            )
+            embeds = "texts are embedded by `optimist compare --embed text`, and one of numbers is named by --field"
+            raise FixError(f"{self.file}: expected {expected}; found {', '.join(self.names)}; {embeds}")
+        ((array, width),) = wanted.items()
+        if width != 1:
+            return {array: [self._only(lists, "features")] if lists else numbers}
+        scores = [name for name in numbers if not _is_beside(name)] or numbers or lists
+        return {array: [next((name for name in scores if name.lower() == _SCORE), None) or self._only(scores, "score")]}
+
+    def _only(self, names: Sequence[str], what: str) -> str:
+        """The only one of these fields. Raises FixError for several."""
+        if len(names) > 1:
+            raise FixError(f"{self.file}: which field is the {what}? Name one by --field: {', '.join(names)}")
+        return names[0]
+
+    def _in_order(self, names: Sequence[str], like: Sequence[str]) -> list[str]:
+        """The fields in the order of those before. Raises FixError unless they are the same ones."""
+        if {*names} != {*like}:
+            differ = ", ".join(sorted({*names} ^ {*like})[:6])
+            raise FixError(f"{self.file}: expected the columns {like[0]} to {like[-1]} by name; not in both: {differ}")
+        return [*like]
+
+    def _beside(self) -> set[str | None]:
+        """The fields that are no samples, by what they are called."""
+        usual = {name for name in self.names if name.lower() in {*QUESTIONS, *PLACES}}
+        return usual | {self.id, self.cost, self.prompt, self.generator}
+
+    def _present(self, name: str, what: str, values: Sequence[Any]) -> Sequence[Any]:
+        """The values. Raises FixError where some are missing."""
+        lacks = [line for line, value in zip(self._lines, values, strict=True) if value is None]
+        if not lacks:
+            return values
+        count = "" if len(lacks) == 1 else f", and in {len(lacks) - 1:,} more of {len(self):,} rows"
+        said = f"{self.file}: line {lacks[0]}: expected a {what} in the field {name!r}, found none{count}"
+        raise FixError(f"{said}: --missing drop leaves such rows out, --missing zero takes them as 0")
+
+    def _column(self, name: str, what: str) -> Column:
+        return self._columns[self._existing(name, what)]
+
+    def _existing(self, name: str, what: str) -> str:
+        """The field of this name. Raises FixError if there is none."""
+        if (found := self._named(name)) is None:
+            raise FixError(f"{self.file}: no field {name!r} ({what}); there are {', '.join(self.names)}")
+        return found
+
+    def _named(self, name: str) -> str | None:
+        """The field of this name, in any case of letters, if there is one."""
+        return (
+            name if name in self._columns else next((one for one in self._columns if one.lower() == name.lower()), None)
+        )
+
+    def _usual(self, what: str, *names: str) -> str | None:
+        if what in self.fields.given:
+            return self._existing(self.fields.given[what], what)
+        return next(filter(None, map(self._named, names)), None)
 
     def _wrong(self, line: int, name: str, expected: str, value: Any) -> FixError:
         return FixError(f"{self.file}: line {line}: field {name!r}: expected {expected}, found {f'{value!r}'[:60]}")
 
 
-def _of_json(file: Path, stream: Any) -> list[tuple[int, dict[str, Any]]]:
+def _condition(text: str) -> tuple[str, bool, str]:
+    """Field, whether it is to be equal, and value of a condition. Raises FixError."""
+    found = re.fullmatch(r"(.+?)(!?=)(.*)", text, re.DOTALL)
+    if found is None:
+        raise FixError(f"--where {text}: expected FIELD=VALUE or FIELD!=VALUE, such as filter=strict-match")
+    return found[1].strip(), found[2] == "=", found[3].strip()
+
+
+def _same(label: str | None, value: str) -> bool:
+    """Whether a label is this value; booleans in any case of letters, and "" stands for a missing one."""
+    known = label or ""
+    return known == value or (known in ("True", "False") and known.lower() == value.lower())
+
+
+def _is_beside(name: str) -> bool:
+    """Whether a number of this name stands beside a score: a cost, a time, a count."""
+    words = {*re.split(r"[\W_]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())}
+    return any(map(_BESIDE.fullmatch, words)) and _SCORE not in words
+
+
+def _opened(file: Path) -> io.TextIOWrapper:
+    """The file as text, in the encoding that its first bytes say."""
+    with file.open("rb") as stream:
+        mark = stream.read(2)
+    return file.open(encoding="utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", newline="")
+
+
+_Table = tuple[dict[str, Column], list[int]]
+
+
+def _of_lines(file: Path, stream: Any) -> _Table:
     rows: list[tuple[int, dict[str, Any]]] = []
     number = 0
     while line := stream.readline(LONGEST + 1):
@@ -216,41 +460,95 @@ def _of_json(file: Path, stream: Any) -> list[tuple[int, dict[str, Any]]]:
         if not is_mapping(found):
             raise FixError(f"{file}: line {number}: expected a JSON object, found {line.strip()[:60]}")
         rows.append((number, dict(found)))
-    return rows
+    return _columns_of(row for _, row in rows), [number for number, _ in rows]
 
 
-def _of_csv(file: Path, stream: Any) -> list[tuple[int, dict[str, Any]]]:
+def _of_json(file: Path, stream: Any) -> _Table:
+    expected = "expected an array of objects"
+    try:
+        found = json.load(stream)
+    except (ValueError, RecursionError) as error:
+        raise FixError(f"{file}: {expected}: {error}; objects on a line each are called .jsonl") from None
+    if is_mapping(found):
+        listed = [name for name, value in found.items() if is_list(value) and value and all(map(is_mapping, value))]
+        if len(listed) != 1:
+            raise FixError(f"{file}: {expected}, or an object with one; found {', '.join(map(str, found))[:60]}")
+        found = found[listed[0]]
+    if not is_list(found) or not all(map(is_mapping, found)):
+        raise FixError(f"{file}: {expected}, found {f'{found!r}'[:60]}")
+    return _columns_of(dict(row) for row in found), [*range(1, len(found) + 1)]
+
+
+def _columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:
+    """The columns of rows, objects within them flat."""
+    flat = [dict(_leaves(row)) for row in rows]
+    names = dict.fromkeys(name for row in flat for name in row)
+    return {name: Column([row.get(name) for row in flat]) for name in names}
+
+
+def _leaves(row: Mapping[Any, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in row.items():
+        if is_mapping(value) and value:
+            yield from _leaves(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _flat(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """The columns, those of objects as columns of their own."""
+    found: dict[str, Column] = {}
+    for name, column in columns.items():
+        if isinstance(column.cells, Sequence) and any(map(is_mapping, column.cells)):
+            found |= _columns_of({name: cell} for cell in column.cells)
+        else:
+            found[name] = column
+    return found
+
+
+def _of_csv(file: Path, stream: Any) -> _Table:
     before = csv.field_size_limit(LONGEST)
     try:
-        reader = csv.reader(stream, strict=True)
+        delimiter = "\t" if file.suffix.lower() == ".tsv" else _delimiter(stream)
+        reader = csv.reader(stream, strict=True, delimiter=delimiter)
         names = next(reader, list[str]())
-        if len(set(names)) < len(names) or not all(names):
+        if len(set(names)) < len(names):
             raise FixError(f"{file}: line 1: expected distinct names of columns, found {', '.join(names)}")
-        if names and all(_numbers(name) is not None for name in names):
+        if names and all(numbers_in(Column([name], are_texts=True).read(name)) is not None for name in names):
             raise FixError(f"{file}: line 1: expected names of columns, found only numbers: write names above them")
-        rows: list[tuple[int, dict[str, Any]]] = []
+        rows: list[tuple[int, list[str]]] = []
         for cells in reader:
             if not cells:
                 continue
             if len(cells) != len(names):
-                raise FixError(f"{file}: line {reader.line_num}: expected {len(names)} cells, found {len(cells)}")
-            rows.append((reader.line_num, dict(zip(names, cells, strict=True))))
-        return rows
+                said = f"{file}: line {reader.line_num}: expected {len(names)} cells, found {len(cells)}"
+                raise FixError(
+                    f"{said}; cells are separated by {delimiter!r}: with decimal commas separate them by ';'"
+                )
+            rows.append((reader.line_num, cells))
+        columns: dict[str, Column] = {}
+        for place, name in enumerate(names):
+            cells = [row[place] for _, row in rows]
+            comma = delimiter != "," and has_decimal_commas(cells)
+            columns[name] = Column(cells, are_texts=True, comma=comma)
+        return columns, [line for line, _ in rows]
     except csv.Error as error:
         raise FixError(f"{file}: expected a readable .csv file: {error}") from None
     finally:
         csv.field_size_limit(before)
 
 
-def _numbers(value: Any) -> list[float] | None:
-    """A number, or a list of numbers, as a list; of a text, what it says. None for anything else."""
-    if isinstance(value, str):
+def _delimiter(stream: Any) -> str:
+    """What separates cells: what makes the first rows as long as the names, and most columns of them."""
+    start = stream.read(_SNIFFED)
+    stream.seek(0)
+
+    def width(delimiter: str) -> int:
         try:
-            value = json.loads(value) if value.lstrip().startswith("[") else float(value)
-        except (ValueError, RecursionError):
-            return None
-    listed: list[Any] = value if is_list(value) else [value]
-    if not listed or any(not isinstance(each, int | float) for each in listed):
-        return None
-    found = [float(each) for each in listed]
-    return found if all(map(math.isfinite, found)) else None
+            rows = [row for row in csv.reader(io.StringIO(start, newline=""), delimiter=delimiter) if row]
+        except csv.Error:
+            return 0
+        lengths = {len(row) for row in (rows if len(start) < _SNIFFED else rows[:-1])}
+        return lengths.pop() if len(lengths) == 1 else 0
+
+    best = max(_DELIMITERS, key=width)
+    return best if width(best) > 1 else ","

@@ -78,12 +78,13 @@ def head_of(kinds: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """Convert values, also a torch tensor, to an array of real numbers. Raises FixError if they are not."""
+    """Convert values, also a torch tensor, to an array of real numbers, and booleans to 1 and 0. Raises FixError."""
     if hasattr(values, "detach"):  # a torch tensor, possibly with a gradient or on a GPU
         values = values.detach().cpu()
         # numpy has no bfloat16.
         values = values.float() if f"{values.dtype}".endswith("bfloat16") else values
     array = np.asarray(values)
+    array = array.astype(np.uint8) if array.dtype.kind == "b" else array
     if array.dtype.kind not in "fiu":
         raise FixError(f"{name}: expected an array of real numbers, got dtype {array.dtype}")
     return array

@@ -13,17 +13,21 @@ from rich.text import Text
 from optimist.commands.score import progress
 from optimist.commands.shared import (
     AsJson,
+    By,
     Device,
     Field,
     Id,
-    MetricText,
+    MetricOfFiles,
+    MissingScores,
     ReferenceFile,
     ReferenceSamples,
+    Where,
     extras,
     format_errors,
     metrics_of,
     real_data,
     settings_of,
+    usual_metric,
 )
 from optimist_client.rows import Fields
 
@@ -37,11 +41,11 @@ def contrast(
         bool,
         typer.Option(
             "--paired",
-            help="Row i of every generator has the same seed or prompt, or in .jsonl and .csv files the row of the "
-            "same id (--id, which implies this); the files may differ in length.",
+            help="Row i of every generator has the same seed or prompt, or in tables the row of the same id (--id, "
+            "which implies this); the files may differ in length.",
         ),
     ] = False,
-    metric: MetricText = "fid",
+    metric: MetricOfFiles = None,
     reference: ReferenceFile = None,
     reference_samples: ReferenceSamples = None,
     delta: Annotated[float, typer.Option(help="Each interval covers 1 − delta by itself.")] = 0.05,
@@ -50,6 +54,9 @@ def contrast(
     ] = False,
     field: Field = None,
     id: Id = None,
+    by: By = None,
+    where: Where = None,
+    missing: MissingScores = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -64,9 +71,11 @@ def contrast(
         from optimist.local.contrast import contrast_of_sets, question_on
         from optimist.local.offline import wanted_by
     with format_errors(ValueError), progress() as begun:
-        (declared,) = metrics_of([metric], real_data(reference, reference_samples))
+        (declared,) = metrics_of([usual_metric(metric, files, reference)], real_data(reference, reference_samples))
         question = question_on(declared, paired or id is not None, delta, settings.device)
-        wanted = wanted_by([question], reference, Fields(field=field, id=id))
+        wanted = wanted_by(
+            [question], reference, Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing)
+        )
         found = contrast_of_sets(sets_in(files, wanted, question.is_paired), question, begun)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))

@@ -16,12 +16,16 @@ from rich.text import Text
 
 from optimist.commands.shared import (
     AsJson,
+    By,
     Device,
     Field,
-    MetricText,
+    Id,
+    MetricOfFiles,
+    MissingScores,
     ReferenceFile,
     ReferenceSamples,
     Watch,
+    Where,
     console,
     extras,
     format_errors,
@@ -29,8 +33,10 @@ from optimist.commands.shared import (
     print_table,
     real_data,
     settings_of,
+    usual_metric,
 )
 from optimist_client.config import BoundName
+from optimist_client.models.basis import merged
 from optimist_client.models.decisions import BELOW_NOISE_NOTE
 from optimist_client.rows import Fields
 
@@ -43,13 +49,13 @@ def score(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Samples to score: .npy, .npz, .safetensors, .parquet, .jsonl or .csv, each array (n, d) or field of "
-            "numbers one generator's, or a generator for each value of the field generator; for scores of pairs, files "
-            "of one generator each with the arrays features and prompts. Or a folder with one file (or folder) per "
-            "generator, as for `simulate --features`."
+            help="Samples to score: .npy, .npz or .safetensors, each array (n, d) one generator's; or tables (.csv, .tsv, "
+            ".jsonl, .json, .parquet) with a row for each sample, of one generator or of those that the field model names; "
+            "for scores of pairs, files of one generator each with the arrays features and prompts. Or a folder with one "
+            "file (or folder) per generator, as for `simulate --features`."
         ),
     ],
-    metric: MetricText = "fid",
+    metric: MetricOfFiles = None,
     watch: Watch = None,
     reference: ReferenceFile = None,
     reference_samples: ReferenceSamples = None,
@@ -60,6 +66,10 @@ def score(
         typer.Option("--mixture", help="The best mixture of the generators, too, and what it gains over the best one."),
     ] = False,
     field: Field = None,
+    id: Id = None,
+    by: By = None,
+    where: Where = None,
+    missing: MissingScores = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -70,9 +80,11 @@ def score(
         from optimist.local.contrast import mixture_of_sets, question_on
         from optimist.local.offline import score_files, wanted_by
     with format_errors(ValueError), progress() as begun:
-        primary, *further = metrics_of([metric, *(watch or [])], real_data(reference, reference_samples))
+        primary, *further = metrics_of(
+            [usual_metric(metric, files, reference), *(watch or [])], real_data(reference, reference_samples)
+        )
         how: dict[str, Any] = {"delta": delta, "device": settings.device}
-        fields = Fields(field=field)
+        fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing)
         rows = score_files(
             files, primary, watch=further, bound=bound, beside=reference, begun=begun, fields=fields, **how
         )
@@ -111,6 +123,7 @@ def _print_scores(rows: list[FileScore], title: str) -> None:
         out.print(Text(f"σ of the {field.replace('_', ' ')}: {sigma:.4g}."), soft_wrap=True)
     if any(row.estimate.is_below_noise for row in rows):
         out.print(BELOW_NOISE_NOTE, soft_wrap=True)
+    out.print(Text(merged(row.basis for row in rows if row.basis is not None).text), soft_wrap=True)
     for row in rows:
         for warning in row.estimate.warnings:
             out.print(Text(f"{row.name}: {warning}"), soft_wrap=True)

@@ -19,6 +19,7 @@ from optimist_client import Optimist
 from optimist_client.errors import FixError, OptimistError, UnreachableError
 from optimist_client.metrics import Metric, declared, find
 from optimist_client.metrics.texts import parsed
+from optimist_client.rows import TABLES, Missing
 from optimist_client.validation import each_in_words
 
 if TYPE_CHECKING:
@@ -85,15 +86,17 @@ Field = Annotated[
     str | None,
     typer.Option(
         "--field",
-        help="Of the rows of .jsonl and .csv files: the field of the sample, or several of numbers as gpt,small; by "
-        "default text or answer, or all fields of numbers.",
+        help="Of the rows of tables (.csv, .tsv, .jsonl, .json, .parquet): the field of the sample, or several of numbers "
+        "as gpt,small; by default text or answer, or the only field of numbers that is no cost or count. A field within "
+        "another is named as metrics.acc.",
     ),
 ]
 Id = Annotated[
     str | None,
     typer.Option(
         "--id",
-        help="Of rows: the field by which those of several files belong together; by default id, if there is one.",
+        help="Of rows: the field by which those of several files belong together; by default question_id, doc_id, id, "
+        "sample_id or task_id, or an index.",
     ),
 ]
 Cost = Annotated[
@@ -102,6 +105,23 @@ Cost = Annotated[
 Prompt = Annotated[
     str | None,
     typer.Option("--prompt", help="Of rows: the field of the prompt's text; by default prompt, if there is one."),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Of rows: the field of the generator's name; by default generator, model or name."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        help="Of rows: only those with this value of a field, as filter=strict-match or score!=-1; repeatable.",
+    ),
+]
+MissingScores = Annotated[
+    Missing | None,
+    typer.Option(
+        "--missing", help="Of rows: drop leaves those without a score out, zero takes it as 0; by default refused."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
@@ -203,8 +223,20 @@ def service(url: str) -> Generator[Optimist]:
 
 
 FORM = "optionally with settings, as rke:kernel.sigma=10 or mean:reads=clipscore,higher_is_better=false"
+
+
+def usual_metric(metric: str | None, files: Sequence[Path], reference: Path | None) -> str:
+    """The metric that was asked for, by default the mean of tables of scores, which need no reference, and else fid."""
+    is_scores = reference is None and all(file.suffix.lower() in TABLES for file in files)
+    return metric or ("mean" if is_scores else "fid")
+
+
 METRIC = f"The metric: one of {', '.join(declared())}; {FORM}."
 MetricText = Annotated[str, typer.Option(help=METRIC)]
+MetricOfFiles = Annotated[
+    str | None,
+    typer.Option(help=f"{METRIC} By default mean of tables where there is no --reference, and else fid."),
+]
 Watch = Annotated[
     list[str] | None,
     typer.Option(

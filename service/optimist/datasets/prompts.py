@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist_client.errors import FixError
-from optimist_client.parquet import GENERATOR
-from optimist_client.rows import Fields, Rows
+from optimist_client.rows import GENERATORS, Fields, Rows
 
 Embed = Callable[[list[str]], NDArray[Any]]
 """Makes rows (n, d) of n prompts."""
@@ -42,15 +41,15 @@ def arrays_of_rows(files: Sequence[Path], fields: Fields, embed: Embed) -> dict[
             "names": np.array([*scores]),
         }
     if len(parts) == 1:
-        expected = f"a field {GENERATOR!r}, a file for each generator, or several fields of scores (--field gpt,small)"
+        expected = f"a field {GENERATORS[0]!r}, a file for each generator, or several of scores (--field gpt,small)"
         raise FixError(f"{files[0]}: expected {expected}; found {', '.join(next(iter(parts.values())).names)}")
-    return _of_parts(parts, fields.field or "score", embed)
+    return _of_parts(parts, embed)
 
 
-def _of_parts(parts: dict[str, Rows], field: str, embed: Embed) -> dict[str, NDArray[Any]]:
+def _of_parts(parts: dict[str, Rows], embed: Embed) -> dict[str, NDArray[Any]]:
     """The arrays of the rows of each generator."""
     is_logged = [PROBABILITY in rows.names for rows in parts.values()]
-    scores = {name: rows.numbers(field, "score")[:, 0] for name, rows in parts.items()}
+    scores = {name: rows.numbers(rows.score_field(), "score")[:, 0] for name, rows in parts.items()}
     found: dict[str, NDArray[Any]] = {"names": np.array([*parts])}
     if all(rows.cost is not None for rows in parts.values()):
         found["costs"] = np.array([rows.numbers(rows.cost or "", "cost").mean() for rows in parts.values()])

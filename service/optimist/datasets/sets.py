@@ -14,41 +14,51 @@ from numpy.typing import NDArray
 
 from optimist.numerics.batches import as_matrices
 from optimist_client.errors import FixError
-from optimist_client.files import MOMENTS, SUFFIXES, Arrays, read_arrays
+from optimist_client.files import FEATURES, MOMENTS, SUFFIXES, Arrays, read_arrays
 from optimist_client.metrics import declared
-from optimist_client.rows import NO_FIELDS, Fields, Rows
-from optimist_client.rows import SUFFIXES as ROWS
+from optimist_client.models import Basis
+from optimist_client.rows import NO_FIELDS, TABLES, Fields, Rows
 
 
-def in_folder(folder: Path, tensors: Sequence[str], beside: Path | None) -> Iterator[tuple[str, str, Arrays]]:
+def in_folder(
+    folder: Path, columns: Mapping[str, int | None], beside: Path | None, fields: Fields = NO_FIELDS
+) -> Iterator[tuple[str, str, Arrays]]:
     """Name, origin and arrays of each generator in a folder; one generator is in memory at a time.
 
-    Every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem. A subfolder is one, too: its
-    files are tensors, named by their stems or by the arrays in them, or parts to be concatenated. `beside` is a file
-    to ignore: a reference in the same folder. Raises FixError, naming the file, for anything else.
+    Every file (`files.SUFFIXES`) is a generator, named by its stem. A subfolder is one, too: its files are arrays,
+    named by their stems or by the arrays in them, or parts to be concatenated. columns: the arrays by name, with their
+    columns where these are known. `beside` is a file to ignore: a reference in the same folder. fields: of the rows of
+    tables. Raises FixError, naming the file, for anything else.
     """
-    members = sorted(member for member in folder.iterdir() if not member.name.startswith("."))
-    chosen = [member for member in members if member.suffix in SUFFIXES or member.is_dir()]
+    chosen = [one for one in _members(folder) if one.is_dir() or one.suffix.lower() in SUFFIXES]
     chosen = [member for member in chosen if beside is None or member.resolve() != beside.resolve()]
     if not chosen:
         wanted = f"a file ending in {', '.join(SUFFIXES)}, or a folder, for each generator"
-        raise FixError(f"{folder}: expected {wanted}; found {len(members)} other entries")
+        raise FixError(f"{folder}: expected {wanted}; found {len(_members(folder))} other entries")
     for member in chosen:
         if member.is_dir():
-            yield member.name, f"{member}", _of_folder(member, tensors)
+            yield member.name, f"{member}", _of_folder(member, columns)
         else:
-            yield member.stem, f"{member}", dict(read_arrays(member))
+            yield (
+                member.stem,
+                f"{member}",
+                dict(read_arrays(member, fields if member.suffix in TABLES else NO_FIELDS, columns)),
+            )
 
 
-def _of_folder(folder: Path, tensors: Sequence[str]) -> Arrays:
+def _members(folder: Path) -> list[Path]:
+    return sorted(member for member in folder.iterdir() if not member.name.startswith("."))
+
+
+def _of_folder(folder: Path, columns: Mapping[str, int | None]) -> Arrays:
     """The arrays of one generator's folder. Arrays with the same name are concatenated."""
     parts: dict[str, list[NDArray[Any]]] = {}
     # File names (without suffix) that are names of arrays.
     known = {array for metric in declared().values() for array in metric.arrays} | {*chain(*MOMENTS)}
-    for file in sorted(member for member in folder.iterdir() if member.suffix in SUFFIXES):
-        arrays = read_arrays(file)
+    for file in sorted(member for member in folder.iterdir() if member.suffix.lower() in SUFFIXES):
+        arrays = read_arrays(file, wanted=columns)
         if len(arrays) == 1:
-            arrays = {file.stem if file.stem in known else tensors[0]: next(iter(arrays.values()))}
+            arrays = {file.stem if file.stem in known else next(iter(columns)): next(iter(arrays.values()))}
         for name, array in arrays.items():
             parts.setdefault(name, []).append(array)
     if not parts:
@@ -59,6 +69,15 @@ def _of_folder(folder: Path, tensors: Sequence[str]) -> Arrays:
             found = " and ".join(map(str, sorted(shapes)))
             raise FixError(f"{folder}: {name}: expected parts with rows of one shape, found {found}")
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+
+def by_generator(arrays: Arrays) -> dict[str, Arrays]:
+    """The arrays of each generator of a file, named `<generator>/<array>`, or by the generator alone."""
+    grouped: dict[str, Arrays] = {}
+    for name, array in arrays.items():
+        generator, _, own = name.rpartition("/")
+        grouped.setdefault(generator or name, {})[own if generator else name] = array
+    return grouped
 
 
 def of_metric(origin: str, arrays: Arrays, tensors: Sequence[str]) -> Arrays:
@@ -81,6 +100,8 @@ class Samples:
     file: Path | None = None
     ids: Sequence[str] | None = None
     """By which samples of several sets belong together; None: by their places."""
+    basis: Basis | None = None
+    """What is known of how they were read."""
     common: int | None = None
     """How many of the first samples belong to those of all other sets; None: all, as far as the others have as many."""
 
@@ -94,18 +115,20 @@ class FileSamples(Samples):
 
 
 def paired_by_ids(sets: Callable[[], Iterator[FileSamples]]) -> Callable[[], Iterator[Samples]]:
-    """The sets as they are, or where they have ids with the samples first whose ids are in all sets, in the same order.
+    """The sets with the samples first whose ids are in all of them, in the same order; as they are where none has ids.
 
-    Raises FixError where some sets have ids and others none, and where no id is in all of them.
+    Raises FixError where no id is in all sets, or they have other kinds of ids.
     """
-    known = [(one.file, one.ids) for one in sets()]
-    if all(ids is None for _, ids in known):
+    known = [(one.file, one.ids, one.basis) for one in sets()]
+    if all(ids is None for _, ids, _ in known):
         return sets
-    if without := [file for file, ids in known if ids is None]:
-        raise FixError(f"{without[0]}: expected an id of each row, as other files have")
-    shared = set[str].intersection(*(set(ids or ()) for _, ids in known))
+    fields = [None if basis is None else basis.paired_by for _, _, basis in known]
+    for (file, *_), field in zip(known, fields, strict=True):
+        if (field in (None, "place")) != (fields[0] in (None, "place")):
+            raise FixError(f"{file}: expected an id of each row (--id), as other files have")
+    shared = set[str].intersection(*(set(ids or ()) for _, ids, _ in known))
     if not shared:
-        raise FixError(f"ids: none is in all of {', '.join(f'{file}' for file, _ in known)}")
+        raise FixError(f"ids: none is in all of {', '.join(f'{file}' for file, *_ in known)}")
     order = {one: place for place, one in enumerate(one for one in known[0][1] or () if one in shared)}
 
     def ordered() -> Iterator[Samples]:
@@ -117,21 +140,21 @@ def paired_by_ids(sets: Callable[[], Iterator[FileSamples]]) -> Callable[[], Ite
     return ordered
 
 
-def reader(samples: Any, names: Sequence[str]) -> Callable[[], Iterator[Samples]]:
-    """Reads the sets given by name, of those in files the arrays of these `names`.
+def reader(samples: Any, columns: Mapping[str, int | None]) -> Callable[[], Iterator[Samples]]:
+    """Reads the sets given by name, of those in files the arrays of these names, with their columns where known.
 
     Raises FixError for anything but sets by name.
     """
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
         raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
-    return lambda: _read(samples, names)
+    return lambda: _read(samples, columns)
 
 
-def _read(samples: Mapping[str, Any], names: Sequence[str]) -> Iterator[Samples]:
+def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None]) -> Iterator[Samples]:
     """The sets, those in files read now."""
     for name, one in samples.items():
         if isinstance(one, str | Path):
-            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one)), names), Path(one))
+            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one), wanted=columns), tuple(columns)), Path(one))
         else:
             yield Samples(name, one)
 
@@ -180,11 +203,14 @@ def generators_in(files: Sequence[Path], wanted: Wanted, *, with_ids: bool = Fal
     widths = {name: columns for name, columns in wanted.columns.items() if columns is not None}
     known = {array: (columns, wanted.told_by) for array, columns in widths.items()}
     names = tuple(wanted.columns)
+    like: dict[str, Sequence[str]] = {}
+    if wanted.beside is not None and wanted.beside.suffix.lower() in TABLES and any(map(is_table, files)):
+        like = dict(Rows.from_file(wanted.beside).arrays(FEATURES).columns)
     for file in files:
         if file.is_dir():
-            found = _in_folder(file, names, wanted.beside)
-        elif file.suffix in ROWS:
-            found = _of_rows(Rows.from_file(file, wanted.fields), names, wanted.is_whole, with_ids)
+            found = _in_folder(file, wanted)
+        elif is_table(file):
+            found = _of_rows(file, wanted, like, with_ids)
         else:
             found = _batches_of(file, read_arrays(file, wanted.fields), names, wanted.is_whole)
         for one in found:
@@ -195,21 +221,45 @@ def generators_in(files: Sequence[Path], wanted: Wanted, *, with_ids: bool = Fal
                 if rows.shape[1] != columns:
                     expected = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
                     raise FixError(f"{file}: expected {expected}, as {whose} has; {name!r} has {rows.shape[1]}")
-            yield replace(one, batch=batch)
+            count = len(next(iter(batch.values())))
+            basis = one.basis or Basis(rows={})
+            yield replace(one, batch=batch, basis=basis.model_copy(update={"rows": {name: count}}))
 
 
-def _in_folder(folder: Path, names: Sequence[str], beside: Path | None) -> Iterator[FileSamples]:
+def is_table(file: Path) -> bool:
+    """Whether the file has rows with fields, by its ending."""
+    return file.suffix.lower() in TABLES
+
+
+def _in_folder(folder: Path, wanted: Wanted) -> Iterator[FileSamples]:
     """The generators of a folder, by name."""
-    for name, origin, arrays in in_folder(folder, names, beside):
-        yield FileSamples(name, of_metric(origin, arrays, names), folder)
+    names = tuple(wanted.columns)
+    chosen = {one for one in _members(folder) if one.is_dir() or one.suffix.lower() in SUFFIXES}
+    others = tuple(f"{one}" for one in _members(folder) if one not in chosen)
+    left_out = (f"{len(others):,} other files of {folder}, such as {others[0]}",) if others else ()
+    for name, origin, arrays in in_folder(folder, wanted.columns, wanted.beside, wanted.fields):
+        yield FileSamples(name, of_metric(origin, arrays, names), folder, basis=Basis(rows={}, left_out=left_out))
 
 
-def _of_rows(rows: Rows, names: Sequence[str], is_whole: bool, with_ids: bool) -> Iterator[FileSamples]:
-    """The generators of rows, each of which may be several by its fields."""
+def _of_rows(file: Path, wanted: Wanted, like: dict[str, Sequence[str]], with_ids: bool) -> Iterator[FileSamples]:
+    """The generators of a table: those that a field names, or several fields that are asked for.
+
+    like: the fields of the columns of arrays before, to which those of the first table are added.
+    """
+    rows = Rows.from_file(file, wanted.fields)
     for generator, part in rows.by_generator().items():
-        ids = part.ids() if with_ids else None
-        for one in _batches_of(rows.file, part.arrays(), names, is_whole, generator):
-            yield replace(one, ids=ids)
+        taken = part.arrays(wanted.columns, like)
+        for array, columns in taken.columns.items():
+            like.setdefault(array, columns)
+        several = len(taken.arrays) > 1 and rows.generator is not None
+        for one in _batches_of(file, taken.arrays, tuple(wanted.columns), wanted.is_whole, generator):
+            name = f"{generator}/{one.name}" if several and one.name != generator else one.name
+            fields = taken.columns.get(one.name, next(iter(taken.columns.values())))
+            counts = {"missing": taken.missing, "unselected": taken.dropped}
+            known = {field: {name: count} for field, count in counts.items() if count}
+            notes = () if rows.generator in (None, wanted.fields.by) else (f"generators by the field {rows.generator}",)
+            basis = Basis(rows={}, fields=fields, paired_by=taken.paired_by, notes=notes).model_copy(update=known)
+            yield replace(one, name=name, ids=taken.ids if with_ids else None, basis=basis)
 
 
 def _batches_of(
@@ -230,6 +280,8 @@ def _batches_of(
 def check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
     """Raise FixError unless the array of a file is a matrix of more than one row."""
     if rows.ndim != 2 or rows.shape[1] < 1:
-        raise FixError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")
+        are_images = rows.ndim == 4 and rows.dtype == np.uint8
+        hint = "; images are embedded by `optimist compare`" if are_images else ""
+        raise FixError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}{hint}")
     if len(rows) == 1:
         raise FixError(f"{file}: array {name!r}: expected two rows or more, as one says nothing of errors; found 1")

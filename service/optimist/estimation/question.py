@@ -204,7 +204,9 @@ def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
     data = metric.setting("reference")
     if not isinstance(data, RealData):
         return metric
-    return metric.model_copy(update={"reference": make_reference(metric, data, device)})
+    made = make_reference(metric, data, device)
+    made.hashes = data.hashes
+    return metric.model_copy(update={"reference": made})
 
 
 def by_label(metrics: Sequence[Any]) -> dict[str, Metric]:

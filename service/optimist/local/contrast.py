@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from optimist.datasets.sets import Samples, naming, reader
-from optimist.estimation.arrays import Batch
+from optimist.estimation.arrays import Batch, columns_of
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.question import Question, declared_of
+from optimist.estimation.streaming import StreamingEstimator
+from optimist.local.basis import Arrays, Reading, allowing_for_copies, copies_of
 from optimist.local.streams import seen, streamed
 from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
@@ -20,7 +22,7 @@ from optimist.policies.reports import score_and_interval
 from optimist.records import codec
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast, Mixture
+from optimist_client.models import Basis, Contrast, Mixture
 
 FEW = 6
 """Up to so many generators, all differences are shown; of more, those from the best."""
@@ -44,6 +46,8 @@ class Comparison:
     """The estimate of each generator, best first."""
     between: tuple[Contrast, ...]
     """How far the worse of each two generators is behind the better one; the differences from the best come first."""
+    basis: Basis
+    """What the answer rests on."""
 
     @property
     def best(self) -> str:
@@ -72,6 +76,7 @@ class Comparison:
             "paired": self.paired,
             "scores": scores,
             "contrasts": between,
+            "basis": self.basis.model_dump(mode="json"),
         }
 
     def to_pandas(self) -> Any:
@@ -98,7 +103,7 @@ class Comparison:
         ]
         warnings += sorted(of_all)
         tables = (_aligned(_SCORES, scores, 1), _aligned(_DIFFERENCES, differences, 2))
-        return "\n".join([title, *tables[0], "", *tables[1], *warnings])
+        return "\n".join([title, *tables[0], self.basis.text, "", *tables[1], *warnings])
 
     def __repr__(self) -> str:
         return str(self)
@@ -132,7 +137,7 @@ def contrast(
     ('a', 200)
     """
     question = question_on(metric, paired, delta, device, **settings)
-    return contrast_of_sets(reader(samples, tuple(question.reads.values())), question)
+    return contrast_of_sets(reader(samples, columns_of([question])), question)
 
 
 def question_on(
@@ -157,9 +162,17 @@ def contrast_of_sets(
         raise FixError(f"expected two or more sets of samples to compare, got {len(names)}")
     question = question.fitted(first)
     estimates: dict[str, Estimate] = {}
+    read = Reading(question)
     for one, name, estimator in streamed(sets(), names, question, begun, lengths):
+        arrays, hashes = read.add(one, name)
+
+        def distinct(places: Any, arrays: Arrays = arrays, one: Samples = one, name: str = name) -> Estimate:
+            part = replace(one, batch={array: rows[places] for array, rows in arrays.items()}, common=None)
+            return next(streamed([part], [name], question, lambda name: None))[2].estimate()
+
         with naming(one):
-            estimates[name] = estimator.estimate()
+            found = allowing_for_copies(estimator.estimate(), hashes, question, distinct)
+            estimates[name] = replace(found, warnings=(*found.warnings, *read.shared))
     # By place: names of files may be longer than those of generators.
     arms = [Arm(f"{place}", estimate) for place, estimate in enumerate(estimates.values())]
     known = contrasts_among(arms)
@@ -170,7 +183,7 @@ def contrast_of_sets(
         for one in described([arms[place] for place in ranked[rank:]], pointwise(question.delta), f"{better}")
     ]
     in_order = {names[place]: estimates[names[place]] for place in ranked}
-    return Comparison(question.metric, question.delta, question.is_paired, in_order, tuple(between))
+    return Comparison(question.metric, question.delta, question.is_paired, in_order, tuple(between), read.basis)
 
 
 def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> list[str]:
@@ -212,7 +225,7 @@ def mixture(
     ([0.5, 0.5], True)
     """
     question = question_on(metric, paired, delta, device, **settings)
-    return mixture_of_sets(reader(samples, tuple(question.reads.values())), question)
+    return mixture_of_sets(reader(samples, columns_of([question])), question)
 
 
 def mixture_of_sets(
@@ -229,5 +242,12 @@ def mixture_of_sets(
     if len(names) < 2:
         raise FixError(f"expected two or more sets of samples to blend, got {len(names)}")
     question = question.fitted(first)
-    estimators = {name: estimator for _, name, estimator in streamed(sets(), names, question, begun)}
-    return shown_mixture(mixture_of(estimators), question.metric, Stopping(question.delta))
+    estimators: dict[str, StreamingEstimator] = {}
+    read, said = Reading(question), list[str]()
+    for one, name, estimator in streamed(sets(), names, question, begun):
+        _, hashes = read.add(one, name)
+        estimators[name] = estimator
+        copies = () if hashes is None else copies_of(hashes, question).warnings
+        said += [f"{name}: {warning}" for warning in (*copies, *read.shared)]
+    found = shown_mixture(mixture_of(estimators), question.metric, Stopping(question.delta))
+    return found.model_copy(update={"basis": read.basis, "warnings": (*found.warnings, *said)})

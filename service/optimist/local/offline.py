@@ -16,13 +16,16 @@ from optimist.datasets.sets import Wanted, check_matrix, generators_in, naming
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
+from optimist.local.basis import basis_of, hashes_in
 from optimist.local.single import score
 from optimist.numerics.batches import check_batch, check_rows
+from optimist.numerics.copies import Hashes, shared_with
 from optimist.numerics.estimate import Estimate
 from optimist.records import codec
 from optimist_client.errors import FixError
 from optimist_client.files import read_arrays
 from optimist_client.metrics import Metric
+from optimist_client.models import Basis
 from optimist_client.rows import NO_FIELDS, Fields
 
 
@@ -38,13 +41,16 @@ class FileScore:
     """The σ of each kernel that has one, by its field."""
     watched: Mapping[str, Estimate] = field(default_factory=dict)
     """The estimates by the further metrics, by label."""
+    basis: Basis | None = None
+    """What the estimate rests on."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: those of the estimate, on its scale, and `score` on the natural one."""
         fields = {**codec.plain(self.estimate), "bandwidths": dict(self.bandwidths)}
         watched = {label: {"score": one.score, **codec.plain(one)} for label, one in self.watched.items()}
         known = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
-        return known | ({"watched": watched} if watched else {})
+        basis = {} if self.basis is None else {"basis": self.basis.model_dump(mode="json")}
+        return known | ({"watched": watched} if watched else {}) | basis
 
 
 def score_files(
@@ -80,6 +86,7 @@ def score_files(
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
     how: dict[str, Any] = {"delta": delta, "device": device}
     found: list[FileScore] = []
+    known: list[tuple[str, Hashes]] = []
     for one in generators_in(files, wanted):
         begun(one.name)
         with naming(one):
@@ -88,7 +95,12 @@ def score_files(
                 for each in questions
             )
         watched = {each.metric.shown_label: other for each, other in zip(questions[1:], others, strict=True)}
-        found.append(FileScore(one.name, one.file, estimate, bandwidths, watched))
+        hashes = hashes_in(one.batch, question)
+        basis = basis_of(one.name, one.batch, question, hashes, one.basis)
+        if hashes is not None:
+            known.append((one.name, hashes))
+            estimate = replace(estimate, warnings=(*estimate.warnings, *shared_with(known)))
+        found.append(FileScore(one.name, one.file, estimate, bandwidths, watched, basis))
     names = Counter(row.name for row in found)
     distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)

@@ -6,10 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, tensors_of
 from optimist.estimation.question import Question, by_label, declared_of
+from optimist.local.basis import allowing_for_copies, hashes_in
 from optimist.metrics.devices import find_device
 from optimist.metrics.implementations import implementation
 from optimist.numerics.estimate import Estimate
@@ -68,9 +71,13 @@ def score(
     if question.is_exact:
         return _exact(tensors, question)
     limits = question.bound_for({name: rows.shape[1] for name, rows in tensors.items()})
-    statistic = limits.statistic()
-    statistic.update(*tensors.values())
-    return limits.estimate(statistic)
+
+    def estimated(places: slice | NDArray[np.int64]) -> Estimate:
+        statistic = limits.statistic()
+        statistic.update(*(rows[places] for rows in tensors.values()))
+        return limits.estimate(statistic)
+
+    return allowing_for_copies(estimated(slice(None)), hashes_in(arrays, question), question, estimated)
 
 
 def _exact(tensors: Mapping[str, Tensor], question: Question) -> Estimate:

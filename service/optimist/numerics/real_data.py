@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.batches import LARGEST, check_rows
+from optimist.numerics.copies import Hashes, hashes_of
 from optimist.numerics.plausibility import reference_scale
 from optimist_client.errors import FixError
 from optimist_client.references import Moments, moments_from, some_of
@@ -163,6 +164,8 @@ class RealData:
     """m, the number of real samples behind the moments; None if it is not known."""
     some_rows: NDArray[Any] | None = None
     """A random choice of the rows (k ≤ 256, d), float32 (`references.some_of`); None where only moments are known."""
+    hashes: Hashes | None = None
+    """Of the rows (m,), by which copies of them are found; None where they are not known. They are not stored."""
 
     def __post_init__(self) -> None:
         if self.rows is not None:
@@ -173,7 +176,8 @@ class RealData:
     def of_rows(cls, name: str, rows: NDArray[np.floating]) -> Self:
         """Real features (m ≥ 2, d ≥ 1) with their moments. Raises `FixError`, beginning with `name`, for others."""
         mean, covariance = moments_of_features(name, rows)
-        return cls(mean, covariance, np.asarray(rows, dtype=np.float64))
+        kept = np.asarray(rows, dtype=np.float64)
+        return cls(mean, covariance, kept, hashes=hashes_of(kept))
 
     @classmethod
     def of_moments(cls, moments: Moments) -> Self:
@@ -238,6 +242,8 @@ class Reference:
 
     dimension: int
     """The columns of the features that it is compared with."""
+    hashes: Hashes | None = None
+    """Those of the real rows (`RealData.hashes`)."""
 
     @property
     def bytes(self) -> int:

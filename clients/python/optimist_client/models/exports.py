@@ -2,6 +2,7 @@
 
 from optimist_client.config import ExperimentConfig
 from optimist_client.models.anomalies import AnomalousBatch
+from optimist_client.models.basis import Basis
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import AnomalousBatches, DecisionInfo, HardestRival, Verdict
 from optimist_client.models.experiments import (
@@ -48,6 +49,7 @@ __all__ = [
     "AnswersChanged",
     "AskReply",
     "AskRequest",
+    "Basis",
     "Blend",
     "BlendRequest",
     "Contrast",

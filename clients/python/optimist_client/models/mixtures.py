@@ -8,6 +8,7 @@ from pydantic import Field, computed_field
 
 from optimist_client import mixture_display
 from optimist_client.metrics import Scale
+from optimist_client.models.basis import Basis
 from optimist_client.models.decisions import format_range, format_score, recipe, shown
 from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, optional
 
@@ -70,6 +71,8 @@ class Mixture(Answer):
     stale: bool = False
     """Whether samples have grown by a quarter since, or generators were added or retired."""
     warnings: tuple[str, ...] = ()
+    basis: Basis | None = optional()
+    """What it rests on, where it was made of sets of samples."""
 
     @computed_field
     @property

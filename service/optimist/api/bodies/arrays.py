@@ -101,9 +101,9 @@ def _texts(name: str, value: Any, max_rows: int) -> NDArray[np.uint8]:
 
 def _array(name: str, value: Any) -> NDArray[np.floating]:
     try:
-        # numpy would convert booleans, null and "1.5" to numbers, and for one text all numbers to texts.
-        if kinds := _kinds(value) - {int, float}:
-            raise FixError(f"found {'a boolean' if bool in kinds else 'ragged or non-numeric values'}")
+        # numpy would convert null and "1.5" to numbers, and for one text all numbers to texts.
+        if _kinds(value) - {int, float, bool}:
+            raise FixError("found ragged or non-numeric values")
         array = np.asarray(value)
         if array.dtype == object:
             raise FixError("found an integer of more than 64 bits")

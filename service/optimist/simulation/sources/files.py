@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from optimist.archive.file import Archive
-from optimist.datasets.sets import in_folder, of_metric
+from optimist.datasets.sets import by_generator, in_folder, of_metric
 from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
@@ -97,7 +97,7 @@ def files(
     wanted = _columns(metric) if isinstance(metric, str) else metric
     if not place.exists():
         raise FixError(f"{place}: no such file or folder")
-    found = in_folder(place, tuple(wanted), beside) if place.is_dir() else _in_file(place)
+    found = in_folder(place, wanted, beside) if place.is_dir() else _in_file(place, wanted)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
         if name.encode("utf-8", "replace").decode() != name:  # file names may be arbitrary bytes
             raise FixError(f"{place}: expected generator names in UTF-8, found {name!a}")
@@ -112,16 +112,12 @@ def _columns(metric: str) -> dict[str, int | None]:
     return {name: declared.widths.get(name) for name in declared.arrays}
 
 
-def _in_file(file: Path) -> Found:
-    arrays = read_arrays(file)
+def _in_file(file: Path, wanted: Mapping[str, int | None]) -> Found:
+    arrays = read_arrays(file, wanted=wanted)
     if moments_among(arrays):
         yield file.stem, f"{file}", dict(arrays)
         return
-    grouped: dict[str, Rows] = {}
-    for name, array in arrays.items():
-        generator, _, tensor = name.rpartition("/")
-        grouped.setdefault(generator or name, {})[tensor if generator else name] = array
-    for generator, rows in grouped.items():
+    for generator, rows in by_generator(arrays).items():
         yield generator, f"{file}: {generator!r}", rows
 
 

@@ -1,0 +1,108 @@
+"""The values of tables: which are numbers, which are missing, and what cells of texts say."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from optimist_client.validation import is_list
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Kind = Literal["number", "list", "text", "nothing"]
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-nan"})
+"""What stands for a missing number, in any case of letters. Among texts only the empty one is missing."""
+_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+"""Without zeros at the front, which identifiers have, and without separators of thousands."""
+_COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*),\d+(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
+_TRUE = {"true": True, "false": False}
+
+
+class Column:
+    """The values of one field, of every row. Its kind is that of most values, whichever come first."""
+
+    def __init__(self, cells: Sequence[Any] | NDArray[Any], *, are_texts: bool = False, comma: bool = False) -> None:
+        """are_texts: whether numbers are written as texts, as in a CSV file. comma: whether with decimal commas."""
+        self.cells = cells
+        self._are_texts, self._comma = are_texts, comma
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What most of the values are that are there."""
+        if not isinstance(self.cells, Sequence):
+            return "list"
+        counts: dict[Kind, int] = {"number": 0, "list": 0, "text": 0}
+        for value in self._read:
+            if value is not None:
+                kind: Kind = "list" if is_list(value) else "text" if not isinstance(value, int | float) else "number"
+                counts[kind] += 1
+        best = max(counts, key=lambda kind: counts[kind])
+        return best if counts[best] else "nothing"
+
+    @cached_property
+    def values(self) -> Sequence[Any]:
+        """Each value, None where it is missing: numbers, booleans, lists of numbers, or what is there."""
+        if self.kind in ("number", "list"):
+            return self._read if isinstance(self.cells, Sequence) else [*self.cells]
+        return [None if cell == "" else cell for cell in self.cells]
+
+    @cached_property
+    def _read(self) -> list[Any]:
+        return [self.read(cell) if self._are_texts or _is_missing(cell) else cell for cell in self.cells]
+
+    def read(self, cell: Any) -> Any:
+        """The number, boolean or list that a text says, or None where it is missing; what is no text as it is."""
+        if _is_missing(cell):
+            return None
+        if not isinstance(cell, str):
+            return cell
+        text = cell.strip()
+        if _NUMBER.fullmatch(text):
+            return float(text)
+        if self._comma and _COMMA.fullmatch(text):
+            return float(text.replace(",", "."))
+        if text.startswith("["):
+            try:
+                return json.loads(text)
+            except (ValueError, RecursionError):
+                return cell
+        return _TRUE.get(text.lower(), cell)
+
+    def picked(self, places: Sequence[int]) -> Column:
+        """The values at these places."""
+        cells = [self.cells[place] for place in places] if isinstance(self.cells, Sequence) else self.cells[[*places]]
+        return Column(cells, are_texts=self._are_texts, comma=self._comma)
+
+
+def has_decimal_commas(cells: Sequence[str]) -> bool:
+    """Whether numbers of these cells have decimal commas, and are not thousands such as 1,234 throughout."""
+    commas = [cell.strip() for cell in cells if _COMMA.fullmatch(cell.strip())]
+    return bool(commas) and not all(map(_THOUSANDS.fullmatch, commas))
+
+
+def numbers_in(value: Any) -> list[float] | None:
+    """A number, or a list of numbers, as a list of finite ones. None for anything else."""
+    listed: list[Any] = [*value] if is_list(value) or hasattr(value, "dtype") else [value]
+    if not listed or any(not isinstance(each, int | float) and not hasattr(each, "dtype") for each in listed):
+        return None
+    found = [float(each) for each in listed]
+    return found if all(map(math.isfinite, found)) else None
+
+
+def label_of(value: Any) -> str | None:
+    """A text, a boolean or a whole number as a text, by which rows of files of any kind are told apart; else None."""
+    if isinstance(value, float) and value.is_integer():
+        return f"{int(value)}"
+    return f"{value}" if isinstance(value, str | int) else None
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.strip().lower() in MISSING
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))

@@ -1,0 +1,93 @@
+"""What an answer rests on: rows and distinct rows, those without a score, how rows were paired, what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import computed_field
+
+from optimist_client.wire import Answer, optional
+
+_FEW = 3
+"""Generators that a sentence names."""
+
+
+class Basis(Answer):
+    """What an answer rests on."""
+
+    rows: dict[str, int]
+    """Rows that count, by generator."""
+    distinct: dict[str, int] = optional({})
+    """Of features, how many of these differ from all others, where some do not."""
+    shared: dict[str, int] = optional({})
+    """Of features, how many of these are rows of the reference."""
+    missing: dict[str, int] = optional({})
+    """Rows that had no score, and were left out or got 0."""
+    unselected: dict[str, int] = optional({})
+    """Rows that conditions (`--where`) left out."""
+    fields: tuple[str, ...] = optional(())
+    """The fields that were scored, where rows have fields."""
+    paired_by: str | None = optional()
+    """By what rows of several generators belong together: a field, "name" or "place"; None: they do not."""
+    common: int | None = optional()
+    """How many rows all paired generators have in common."""
+    left_out: tuple[str, ...] = optional(())
+    """Files that were left out, and why."""
+    notes: tuple[str, ...] = optional(())
+    """What was done to samples, and what is odd about them."""
+
+    def renamed(self, name: str) -> Basis:
+        """That of a single generator, by another name."""
+        counts = {one: sum(getattr(self, one).values()) for one in ("distinct", "shared", "missing", "unselected")}
+        return self.model_copy(update={field: {name: count} for field, count in counts.items() if count})
+
+    @computed_field
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        parts = [_counted(self.rows, "rows")]
+        if self.distinct:
+            parts.append(_named(self.distinct, "distinct"))
+        if self.shared:
+            parts.append(_named(self.shared, "of the reference"))
+        if self.fields:
+            parts.append(f"scored by {', '.join(self.fields[:_FEW])}{' …' if len(self.fields) > _FEW else ''}")
+        if self.paired_by is not None:
+            by = "their order" if self.paired_by == "place" else self.paired_by
+            parts.append(f"paired by {by}" + ("" if self.common is None else f" ({self.common:,} in common)"))
+        if self.missing:
+            parts.append(_named(self.missing, "without a score"))
+        if self.unselected:
+            parts.append(f"{sum(self.unselected.values()):,} not selected")
+        said = [", ".join(parts)]
+        if self.left_out:
+            said.append(f"left out: {', '.join(self.left_out)}")
+        return f"Rests on {'; '.join([*said, *self.notes])}."
+
+
+def merged(parts: Iterable[Basis]) -> Basis:
+    """The basis of several generators together."""
+    known = [*parts]
+
+    def all_of(field: str) -> dict[str, int]:
+        return {name: count for one in known for name, count in getattr(one, field).items()}
+
+    def each_of(field: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for one in known for text in getattr(one, field)))
+
+    counts: dict[str, Any] = {one: all_of(one) for one in ("rows", "distinct", "shared", "missing", "unselected")}
+    return Basis(**counts, fields=each_of("fields"), left_out=each_of("left_out"), notes=each_of("notes"))
+
+
+def _counted(counts: Mapping[str, int], what: str) -> str:
+    """Counts by name, or one for all."""
+    if len({*counts.values()}) == 1:
+        return f"{next(iter(counts.values())):,} {what}{' each' if len(counts) > 1 else ''}"
+    return f"{', '.join(f'{count:,}' for count in counts.values())} {what}"
+
+
+def _named(counts: Mapping[str, int], what: str) -> str:
+    shown = [f"{count:,} of {name}" for name, count in counts.items()]
+    more = f" and {len(shown) - _FEW:,} more" if len(shown) > _FEW else ""
+    return f"{' and '.join(shown[:_FEW])}{more} {what}"

@@ -1,0 +1,92 @@
+"""What is not chance among rows of features: exact copies, within a set, of the reference, and of other sets.
+
+Rows are compared by hashes of 64 bits of their float64 values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+NOTABLE = 0.01
+"""The share of copies from which on there is a warning."""
+_BLOCK = 2**20
+"""Numbers that are hashed at a time."""
+_MIXING = np.uint64(0xFF51AFD7ED558CCD)
+_SHIFT = np.uint64(33)
+
+
+def hashes_of(rows: NDArray[np.floating]) -> Hashes:
+    """A hash (n,) of each row (n, …): equal for equal rows, and for others equal with a chance of 2⁻⁶⁴."""
+    flat = rows.reshape(len(rows), -1)
+    odd = np.random.default_rng(0).integers(2**63, size=flat.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    found, step = np.empty(len(flat), np.uint64), max(_BLOCK // max(flat.shape[1], 1), 1)
+    for start in range(0, len(flat), step):
+        part = flat[start : start + step].astype(np.float64) + 0.0  # without −0
+        bits = part.view(np.uint64)
+        bits = (bits ^ (bits >> _SHIFT)) * _MIXING  # the lower bits of few digits are all zero
+        found[start : start + step] = ((bits ^ (bits >> _SHIFT)) * odd).sum(axis=1, dtype=np.uint64)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How many rows of a set are copies of others."""
+
+    rows: int
+    distinct: int
+    times: int
+    """How often every row is there; 1 where this is not the same for all."""
+    shared: int = 0
+    """Rows that are rows of the reference."""
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether the set was gathered several times over, so that only its distinct rows are samples."""
+        return self.times > 1 and self.distinct > 1
+
+    @property
+    def are_from_reference(self) -> bool:
+        """Whether so many rows are of the reference that nothing can be decided by the set."""
+        return self.shared > NOTABLE * self.rows
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be said of them."""
+        said: list[str] = []
+        if self.distinct == 1 and self.rows > 1:
+            said.append(f"all {self.rows:,} rows are equal: nothing is known of the error of the score")
+        elif self.is_gathered:
+            of = f"{self.distinct:,} of {self.rows:,} rows are distinct"
+            said.append(f"every row is there {self.times:,} times ({of}): the interval counts the distinct ones")
+        elif self.rows - self.distinct > NOTABLE * self.rows:
+            of = f"{self.rows - self.distinct:,} of {self.rows:,} rows repeat others"
+            said.append(f"{of} ({self.distinct:,} are distinct): few outputs of a generator, or rows told twice")
+        if self.are_from_reference:
+            said.append(f"{self.shared:,} of {self.rows:,} rows are rows of the reference: copies of real data")
+        return tuple(said)
+
+
+def copies_among(hashes: Hashes, reference: Hashes | None = None) -> Copies:
+    """The copies among the rows of these hashes (n ≥ 1), and those of rows of the reference."""
+    _, counts = np.unique(hashes, return_counts=True)
+    times = int(counts[0]) if len(counts) and (counts == counts[0]).all() else 1
+    shared = 0 if reference is None else int(np.isin(hashes, reference).sum())
+    return Copies(len(hashes), len(counts), times, shared)
+
+
+def first_of_each(hashes: Hashes) -> NDArray[np.int64]:
+    """The places of the first one of equal rows, ascending."""
+    return np.sort(np.unique(hashes, return_index=True)[1])
+
+
+def shared_with(sets: Sequence[tuple[str, Hashes]]) -> list[str]:
+    """Warnings about the last set, by name, where it shares more than `NOTABLE` of its rows with one before."""
+    *before, (_, last) = sets
+    counts = {other: int(np.isin(last, hashes).sum()) for other, hashes in before}
+    of = f"of {len(last):,} rows are rows of"
+    return [f"{count:,} {of} {other}" for other, count in counts.items() if count > NOTABLE * len(last)]

@@ -1,0 +1,25 @@
+"""A value alone below all others, such as −1 of a judge whose answer could not be read."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SHARE = 0.25
+"""The largest share of such values: a third outcome, such as a loss, is more frequent."""
+
+
+def lone_value(values: NDArray[np.floating]) -> str | None:
+    """What is to be said of the lowest of some values (n,), if it stands alone: it is the only negative one, or several
+    have it and its distance from the next is larger than the range of the others.
+    """
+    found, counts = np.unique(values, return_counts=True)
+    if len(found) < 2 or counts[0] > _SHARE * len(values):
+        return None
+    lowest, low, high = found[0], found[1], found[-1]
+    is_negative = lowest < 0.0 <= low
+    is_far = counts[0] > 1 and len(found) > 2 and low - lowest > high - low
+    if not (is_negative or is_far) or (is_negative and counts[0] == 1 and len(found) == len(values)):
+        return None
+    said = f"{lowest:g} in {counts[0]:,} of {len(values):,} rows is alone below all others ({low:g} to {high:g})"
+    return f"{said}: if it means that there is no score, leave such rows out (--where FIELD!={lowest:g})"
