@@ -176,7 +176,11 @@ def test_arrays_that_are_not_as_expected(tmp_path: Path, real: Path, array: np.n
     [
         ("x.npy", None, "no such file"),
         ("x.safetensors", None, "no such file"),
-        ("x.pt", b"", "expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .csv, found '.pt'"),
+        (
+            "x.pt",
+            b"",
+            "expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .json, .csv, .tsv, found",
+        ),
         ("x", b"", "found 'no ending'"),
         ("x.npy", b"", "expected a readable .npy file"),
         ("x.npy", b"\x80\x04K\x01.", "expected a readable .npy file"),

@@ -69,7 +69,7 @@ def test_it_is_that_of_an_evaluation_that_was_told_the_same():
         told, found = evaluation.mixture(), optimist.mixture(SETS, "rke", kernel=KERNEL, paired=paired)
         # Sets are looked at once; an evaluation is looked at again and again, which makes its bounds wider.
         looks = dict.fromkeys(("gap_bound", "confidence", "gain_lower", "gain_upper"), 0.0)
-        assert told.model_copy(update=looks) == found.model_copy(update=looks)
+        assert told.model_copy(update=looks) == found.model_copy(update=looks | {"basis": None})
 
 
 def test_files(files: list[Path]):

@@ -41,8 +41,8 @@ def test_lists_are_rows_and_each_generator_has_its_own(tmp_path: Path):
     rows = [{"generator": name, "embedding": [place, 1.5], "id": place} for place in range(3) for name in "ab"]
     file = written(tmp_path / "log.jsonl", "\n".join(map(json.dumps, rows)))
     arrays = read_arrays(file)
-    assert list(arrays) == ["a/embedding", "b/embedding"]
-    np.testing.assert_array_equal(arrays["a/embedding"], [[0, 1.5], [1, 1.5], [2, 1.5]])
+    assert list(arrays) == ["a/features", "b/features"]
+    np.testing.assert_array_equal(arrays["a/features"], [[0, 1.5], [1, 1.5], [2, 1.5]])
     assert Rows.from_file(file).by_generator()["b"].ids() == ["0", "1", "2"]
 
 
@@ -58,7 +58,8 @@ def test_lists_are_rows_and_each_generator_has_its_own(tmp_path: Path):
         ("a.csv", "0.5,1e3\n1,2\n", {}, "line 1: expected names of columns, found only numbers: write names above"),
         ("a.csv", "x,y\n1,2\n,3\n", {"field": "x"}, "line 3: expected a number in the field 'x', found none"),
         ("a.csv", "x,y\n1,2\n", {"field": "z"}, r"no field 'z' \(number\); there are x, y"),
-        ("a.csv", "x\n1\nnan\n", {}, "line 3: field 'x': expected a number or a list of numbers, found 'nan'"),
+        ("a.csv", "x\n1\nnan\n", {}, "line 3: expected a number in the field 'x', found none: --missing drop"),
+        ("a.csv", "x\n1\n2\nhalf\n", {}, "line 4: field 'x': expected a number or a list of numbers, found 'half'"),
         ("a.jsonl", '{"x": [1, 2]}\n{"x": [1]}', {}, "line 2: field 'x': expected 2 numbers, as in the first row"),
         ("a.csv", "answer\nhello\n", {}, ".*found answer; texts are embedded by `optimist compare --embed text`"),
     ],
@@ -71,10 +72,10 @@ def test_what_is_wrong_is_named_with_its_line(
 
 
 def test_ids_are_distinct_and_fields_are_of_rows(tmp_path: Path):
-    with pytest.raises(FixError, match=r"line 4: the id '1' is that of line 2, too"):
+    with pytest.raises(FixError, match=r"line 4: the id '1' is that of line 2, too \(3 rows, 2 of them distinct\)"):
         Rows.from_file(written(tmp_path / "a.csv", "id,x\n1,2\n2,3\n1,4\n")).ids()
     np.save(tmp_path / "a.npy", np.ones((3, 2)))
-    with pytest.raises(FixError, match=r"a\.npy: --field and --id: only files ending in \.jsonl, \.csv have fields"):
+    with pytest.raises(FixError, match=r"a\.npy: --field and --id: only files ending in .* have fields"):
         read_arrays(tmp_path / "a.npy", Fields(field="x", id="y"))
     with pytest.raises(FixError, match="which field is the text"):
         Rows.from_file(written(tmp_path / "b.csv", "x,y\na,b\n")).sample_field(("text",), "text")

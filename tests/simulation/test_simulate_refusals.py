@@ -78,7 +78,7 @@ FINE = {"a": rows(1), "b": rows(2)}
 @pytest.mark.parametrize(
     ("generators", "said"),
     [
-        ({}, "samples: expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .csv, or a folder"),
+        ({}, "samples: expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .json, .csv, .tsv, or"),
         ({"a": rows(1), "b": rows(2, d=3)}, "b.npy: features: expected 4 columns, as the reference has; found 3"),
         ({"a": spoilt(np.nan)}, "a.npy: features: expected finite numbers of at most 1e+30 in size, got nan in row 3"),
         ({"a": spoilt(1e31)}, "got 1e+31 in row 3, column 2"),
@@ -131,7 +131,7 @@ def test_samples_and_options_that_do_not_go_together(
         (["--csv=."], "--csv .: expected a file in an existing folder, found a folder"),
         (["--plot=" + __file__], "expected a folder, found a file"),
         (["--reference=no.npz"], "no.npz: no such file"),
-        (["--reference=."], ".: expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .csv, found"),
+        (["--reference=."], ".: expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .json, .csv, .tsv"),
     ],
 )  # fmt: skip
 def test_options_of_no_use_are_refused(samples, real: Path, options: list[str], said: str):

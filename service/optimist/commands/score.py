@@ -49,10 +49,10 @@ def score(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Samples to score: .npy, .npz or .safetensors, each array (n, d) one generator's; or tables (.csv, .tsv, "
-            ".jsonl, .json, .parquet) with a row for each sample, of one generator or of those that the field model names; "
-            "for scores of pairs, files of one generator each with the arrays features and prompts. Or a folder with one "
-            "file (or folder) per generator, as for `simulate --features`."
+            help="Samples to score: .npy, .npz or .safetensors, each array (n, d) one generator's; or tables (.csv, "
+            ".tsv, .jsonl, .json, .parquet) with a row for each sample, of one generator or of those that the field "
+            "model names; for scores of pairs, files of one generator each with the arrays features and prompts. Or a "
+            "folder with one file (or folder) per generator, as for `simulate --features`."
         ),
     ],
     metric: MetricOfFiles = None,

@@ -86,9 +86,9 @@ Field = Annotated[
     str | None,
     typer.Option(
         "--field",
-        help="Of the rows of tables (.csv, .tsv, .jsonl, .json, .parquet): the field of the sample, or several of numbers "
-        "as gpt,small; by default text or answer, or the only field of numbers that is no cost or count. A field within "
-        "another is named as metrics.acc.",
+        help="Of the rows of tables (.csv, .tsv, .jsonl, .json, .parquet): the field of the sample, or several of "
+        "numbers as gpt,small; by default text or answer, or the only field of numbers that is no cost or count. A "
+        "field within another is named as metrics.acc.",
     ),
 ]
 Id = Annotated[
