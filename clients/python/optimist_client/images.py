@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
 from typing import Any
 
 from optimist_client.errors import FixError
@@ -44,13 +45,63 @@ def opened(body: bytes) -> Any:
     return image
 
 
-def decoded(body: bytes, mode: str) -> Any:
-    """The image in the bytes of a file, decoded to a mode of Pillow such as "RGB". Raises as `opened` does."""
+def decoded(body: bytes, notes: list[str] | None = None) -> Any:
+    """The image in the bytes of a file, in colours, as of `as_seen`. Raises as `opened` and `as_seen` do."""
     with opened(body) as image:
         try:
-            return image.convert(mode)
+            return as_seen(image, notes)
+        except FixError:
+            raise
         except Exception as error:  # damaged images raise errors of many kinds
             raise FixError(f"expected an image that can be read: {error}") from None
+
+
+TRANSPARENT = "transparent: laid on white"
+TURNED = "turned as their EXIF orientation says"
+DEEP = "of 16 bits or floats: brought to 8 bits"
+_SEEN = ("1", "L", "RGB", "RGBX", "CMYK", "YCbCr", "HSV", "P")
+_WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
+
+
+def as_seen(image: Any, notes: list[str] | None = None) -> Any:
+    """A PIL image in the mode RGB as a person sees it: turned, laid on white where it is transparent, its range of
+    numbers brought to 8 bits.
+
+    notes: gets what was done, of `TRANSPARENT`, `TURNED` and `DEEP`. Raises FixError for other modes.
+    """
+    said = [] if notes is None else notes
+    if image.getexif().get(_ORIENTATION, 1) != 1:
+        said.append(TURNED)
+        image = import_module("PIL.ImageOps").exif_transpose(image)
+    if image.mode.startswith("I;16") or image.mode in ("I", "F"):
+        said.append(DEEP)
+        image = _as_bytes(image)
+    if image.mode in _WITH_ALPHA or (image.mode != "RGBA" and "transparency" in image.info):
+        image = image.convert("RGBA")
+        if image.getextrema()[3][0] < 255:
+            said.append(TRANSPARENT)
+        return pillow().alpha_composite(pillow().new("RGBA", image.size, "white"), image).convert("RGB")
+    if image.mode not in _SEEN:
+        expected = "in colours, in grey, with a palette or with transparency"
+        raise FixError(f"expected an image {expected}, found the mode {image.mode}: convert it to RGB first")
+    return image.convert("RGB")
+
+
+_ORIENTATION = 0x0112
+"""The tag of EXIF."""
+
+
+def _as_bytes(image: Any) -> Any:
+    """A grey image of 16 bits, or of floats from 0 to 1, with 8 bits. Raises FixError for another range of numbers."""
+    low, high = image.getextrema()
+    if image.mode == "F":
+        if not 0.0 <= low <= high <= 1.0:
+            raise FixError(f"expected floats from 0 to 1 in an image of floats, found {low:g} to {high:g}")
+        return pillow().fromarray((import_module("numpy").asarray(image) * 255.0 + 0.5).astype("u1"))
+    if image.mode == "I" and (image.format != "PNG" or not 0 <= low <= high < 2**16):
+        raise FixError(f"expected an image of 8 or 16 bits, found whole numbers of 32 bits from {low} to {high}")
+    array = import_module("numpy").asarray(image)
+    return pillow().fromarray(((array.astype("u4") + 128) // 257).astype("u1"))
 
 
 def check_pixels(width: int, height: int) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
+import tarfile
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any, Literal
 
 from optimist_client import images
@@ -20,7 +23,7 @@ from optimist_client.errors import FixError
 from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields, Rows
 
 Kind = Literal["images", "texts"]
-IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".npy")
+IMAGES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".npy")
 """The endings of files that are images. `.npy` holds an array (h, w) or (h, w, 3)."""
 TEXTS = (".txt",)
 _TEXT, _PATH = ("text", "answer", "output", "completion", "response"), ("image", "path", "file")
@@ -48,6 +51,17 @@ class Source(ABC):
         """The prompts that samples were made for, by the samples' names; empty where they are not known."""
         self.cost: float | None = None
         """The mean cost of a sample, if it is known."""
+        self.left_out: tuple[str, ...] = ()
+        """Files that are no samples, by their endings."""
+        self.notes: Counter[str] = Counter()
+        """What was done to how many samples that were read (`images.as_seen`)."""
+
+    def _read(self, origin: str, suffix: str, raw: bytes) -> Any:
+        """An image, with what was done to it noted."""
+        done: list[str] = []
+        found = _image(origin, suffix, raw, done)
+        self.notes.update(done)
+        return found
 
     @property
     @abstractmethod
@@ -76,11 +90,14 @@ class Files(Source):
 
     @classmethod
     def from_folder(cls, name: str, folder: Path) -> Files:
-        """The images of a folder, with its subfolders. A name is a path in the folder without its ending."""
-        found = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGES and path.is_file())
-        files = sorted(path for path in found if not _hidden(path.relative_to(folder).parts))
-        named = {path.relative_to(folder).as_posix(): path for path in files}
-        return cls(name, folder, _distinct(f"{folder}", named))
+        """The images of a folder, with its subfolders, also of links to others. A name is a path in the folder without
+        its ending.
+        """
+        files = [path for path in _files_in(folder) if not _hidden(path.relative_to(folder).parts)]
+        images_ = [path for path in files if path.suffix.lower() in IMAGES and path.is_file()]
+        found = cls(name, folder, _distinct(f"{folder}", {one.relative_to(folder).as_posix(): one for one in images_}))
+        found.left_out = _endings(path for path in files if path not in {*images_})
+        return found
 
     @property
     def names(self) -> Sequence[str]:
@@ -94,7 +111,7 @@ class Files(Source):
             raise FixError(f"{self._files[name]}: {error}") from None
 
     def sample(self, name: str, raw: bytes) -> Any:
-        return _image(f"{self._files[name]}", self._files[name].suffix, raw)
+        return self._read(f"{self._files[name]}", self._files[name].suffix, raw)
 
     def digest(self) -> str:
         """SHA-256 of paths, sizes and times of change."""
@@ -115,16 +132,19 @@ class Zip(Source):
 
     @cached_property
     def _members(self) -> dict[str, zipfile.ZipInfo]:
-        found = [one for one in self._zip.infolist() if PurePosixPath(one.filename).suffix.lower() in IMAGES]
-        found = [one for one in found if not one.is_dir() and not _hidden(PurePosixPath(one.filename).parts)]
+        # Some programs of Windows pack paths with backslashes.
+        files = {one.filename.replace("\\", "/"): one for one in self._zip.infolist() if not one.is_dir()}
+        files = {name: one for name, one in files.items() if not _hidden(PurePosixPath(name).parts)}
+        found = {name: one for name, one in files.items() if PurePosixPath(name).suffix.lower() in IMAGES}
+        self.left_out = _endings(PurePosixPath(name) for name in files if name not in found)
         if len(found) > _MEMBERS:
             raise FixError(f"{self.origin}: expected at most {_MEMBERS:,} images, found {len(found):,}")
         # Members may share their packed bytes, so that each is of a plausible size and all together are not.
-        _check_ratio(self.origin, sum(one.file_size for one in found), self._packed, _TOGETHER)
-        tops = {PurePosixPath(one.filename).parts[0] for one in found}
+        _check_ratio(self.origin, sum(one.file_size for one in found.values()), self._packed, _TOGETHER)
+        tops = {PurePosixPath(name).parts[0] for name in found}
         # A folder that was packed as a whole has all its files below one name, which says nothing.
-        top = f"{tops.pop()}/" if len(tops) == 1 and all("/" in one.filename for one in found) else ""
-        return _distinct(self.origin, {one.filename.removeprefix(top): one for one in sorted(found, key=_filename)})
+        top = f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in found) else ""
+        return _distinct(self.origin, {name.removeprefix(top): found[name] for name in sorted(found)})
 
     @property
     def names(self) -> Sequence[str]:
@@ -146,7 +166,7 @@ class Zip(Source):
 
     def sample(self, name: str, raw: bytes) -> Any:
         member = self._members[name].filename
-        return _image(f"{self.origin}: {member}", PurePosixPath(member).suffix, raw)
+        return self._read(f"{self.origin}: {member}", PurePosixPath(member).suffix, raw)
 
     def digest(self) -> str:
         """SHA-256 of paths, sizes and checksums."""
@@ -163,6 +183,8 @@ class Items(Source):
         if not len(items):
             raise FixError(f"{origin}: expected at least one {what}, found none")
         self._items, self._what = items, what
+        self.stamp = 0
+        """The time of change of the file that holds samples without contents of their own; 0 where there is none."""
         self._places = {name: place for place, name in enumerate(names or map(str, range(len(items))))}
 
     @property
@@ -177,14 +199,95 @@ class Items(Source):
     def sample(self, name: str, raw: bytes) -> Any:
         place = self._places[name]
         item = self._items[place]
-        return _image(f"{self.origin}: {self._what} {place + 1}", "", item) if isinstance(item, bytes) else item
+        return self._read(f"{self.origin}: {self._what} {place + 1}", "", item) if isinstance(item, bytes) else item
 
     def digest(self) -> str:
         """SHA-256 of names and contents; "" if samples have none, so that a run cannot be told from others."""
+        if self.stamp:
+            return _digest([(self.origin, self.stamp, len(self._items))])
         contents = {name: self.raw(name) for name in self.names}
         if not all(contents.values()) and not all(isinstance(item, str) for item in self._items):
             return ""
         return _digest((name, hashlib.sha256(content).hexdigest()) for name, content in contents.items())
+
+
+class Tar(Source):
+    """Shards of webdataset: .tar files whose members of one key are parts of a sample. A name is a key.
+
+    Of images a text (.txt) of the same key is the prompt.
+    """
+
+    def __init__(self, name: str, origin: Path, files: Sequence[Path], kind: Kind) -> None:
+        super().__init__(name, f"{origin}")
+        endings = IMAGES if kind == "images" else TEXTS
+        self._members: dict[str, tuple[tarfile.TarFile, tarfile.TarInfo]] = {}
+        beside: dict[str, tuple[tarfile.TarFile, tarfile.TarInfo]] = {}
+        others: list[PurePosixPath] = []
+        for file in files:
+            try:
+                packed = tarfile.open(file, "r:")  # noqa: SIM115  it is read as long as the source is
+                members = [one for one in packed if one.isfile() and not _hidden(PurePosixPath(one.name).parts)]
+            except (OSError, tarfile.TarError) as error:
+                raise FixError(f"{file}: expected a .tar file that is not packed further: {error}") from None
+            for member in members:
+                path = PurePosixPath(member.name)
+                key, ending = f"{path.parent / path.name.partition('.')[0]}", path.suffix.lower()
+                if ending not in endings:
+                    beside |= {key: (packed, member)} if ending in TEXTS else {}
+                    others += [] if ending in TEXTS else [path]
+                elif key in self._members:
+                    raise FixError(f"{file}: the key {key!r} is there twice")
+                else:
+                    self._members[key] = packed, member
+        if not self._members:
+            raise FixError(f"{origin}: expected samples ({', '.join(endings)}), found none")
+        self.left_out = _endings(others)
+        if kind == "images":
+            self.prompts = {key: self._content(*beside[key]).decode(errors="replace") for key in beside}
+        self._kind = kind
+
+    @property
+    def names(self) -> Sequence[str]:
+        return list(self._members)
+
+    def raw(self, name: str) -> bytes:
+        return self._content(*self._members[name])
+
+    def _content(self, packed: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+        try:
+            file = packed.extractfile(member)
+            assert file is not None  # it is a regular one
+            return _limited(f"{self.origin}: {member.name}", file)
+        except (OSError, tarfile.TarError) as error:
+            raise FixError(f"{self.origin}: {member.name}: {error}") from None
+
+    def sample(self, name: str, raw: bytes) -> Any:
+        member = self._members[name][1].name
+        if self._kind == "texts":
+            return raw.decode(errors="replace").strip()
+        return self._read(f"{self.origin}: {member}", PurePosixPath(member).suffix, raw)
+
+    def digest(self) -> str:
+        """SHA-256 of keys, sizes and times of change."""
+        return _digest((name, one.size, one.mtime) for name, (_, one) in self._members.items())
+
+
+def _of_arrays(name: str, file: Path) -> Source:
+    """The images of an .npz file, as guided-diffusion writes them: one array (n, h, w, 3) of bytes, perhaps labels."""
+    import numpy as np
+
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
+            arrays = {key: loaded[key] for key in loaded}
+    except Exception as error:  # errors of zipfile, zlib or numpy
+        raise FixError(f"{file}: expected a readable .npz file: {error}") from None
+    found = [array for array in arrays.values() if array.ndim == 4 and array.dtype == np.uint8]
+    if len(found) != 1:
+        shapes = ", ".join(f"{key} {array.dtype} {array.shape}" for key, array in arrays.items())
+        raise FixError(f"{file}: expected one array (n, h, w, 3) of uint8, found {shapes}")
+    source = Items(name, f"{file}", list(found[0]))
+    source.stamp = file.stat().st_mtime_ns
+    return source
 
 
 def source_of(name: str, given: Any, kind: Kind, fields: Fields = NO_FIELDS) -> Source:
@@ -203,18 +306,23 @@ def source_of(name: str, given: Any, kind: Kind, fields: Fields = NO_FIELDS) -> 
     if suffix in SUFFIXES:
         return _of_rows(name, Rows.from_file(path, fields), kind)
     fields.check_unused(path)
+    shards = _shards_in(path) if path.is_dir() else [path]
+    if shards and shards[0].suffix.lower() == ".parquet":
+        return Items(name, f"{path}", [value for shard in shards for value in _column(shard, kind)], "row")
+    if shards and shards[0].suffix.lower() == ".tar":
+        return Tar(name, path, shards, kind)
     if path.is_dir():
         return Files.from_folder(name, path) if kind == "images" else Items(name, f"{path}", _lines_in(path), "line")
-    if suffix == ".parquet":
-        return Items(name, f"{path}", _column(path, kind), "row")
+    if kind == "images" and suffix == ".npz":
+        return _of_arrays(name, path)
     if kind == "texts" and suffix in TEXTS:
         return Items(name, f"{path}", _lines(path), "line")
     if kind == "images" and suffix == ".zip":
         return Zip(name, path)
     if kind == "texts":
-        expected = "texts in a .txt, .jsonl, .csv or .parquet file"
+        expected = "texts in a .txt, .tar, .jsonl, .csv or .parquet file"
         raise FixError(f"{path}: expected {expected}, found {suffix or 'no ending'!r}")
-    expected = "a folder of images, a .zip or .parquet file, or paths of images in a .jsonl or .csv file"
+    expected = "a folder of images, a .zip, .tar, .parquet or .npz file, or paths of images in a .jsonl or .csv file"
     raise FixError(f"{path}: expected {expected}, found {suffix or 'no ending'!r}; files of texts need --embed text")
 
 
@@ -249,16 +357,50 @@ def _distinct(origin: str, found: Mapping[str, Any]) -> dict[str, Any]:
     """Values by name without ending; with it where two would be called the same. Raises FixError for none."""
     if not found:
         raise FixError(f"{origin}: expected images ({', '.join(IMAGES)}), found none")
-    bare = [f"{PurePosixPath(name).with_suffix('')}" for name in found]
-    return dict(zip(bare if len(set(bare)) == len(bare) else found, found.values(), strict=True))
+    counts = Counter(_bare(name) for name in found)
+    return {_bare(name) if counts[_bare(name)] == 1 else name: value for name, value in found.items()}
+
+
+def _bare(name: str) -> str:
+    return f"{PurePosixPath(name).with_suffix('')}"
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """All files of a folder and its subfolders, sorted, and the links that lead nowhere; links are followed once."""
+    found: list[Path] = []
+    been: set[str] = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        here = os.path.realpath(place)
+        if here in been:
+            folders.clear()
+            continue
+        been.add(here)
+        found += [Path(place, file) for file in files]
+    return sorted(found)
+
+
+def _shards_in(folder: Path) -> list[Path]:
+    """The .parquet or .tar files of a folder, sorted, where it holds such and no images."""
+    files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    if any(path.is_dir() or path.suffix.lower() in (*IMAGES, *TEXTS) for path in files):
+        return []
+    found = [[path for path in files if path.suffix.lower() == ending] for ending in (".parquet", ".tar")]
+    return found[0] or found[1]
+
+
+def _endings(files: Iterable[PurePath]) -> tuple[str, ...]:
+    """How many files there are of each ending, and links that lead nowhere, as phrases."""
+    counts = Counter(
+        "links that lead nowhere"
+        if isinstance(file, Path) and not file.exists()
+        else file.suffix.lower() or "no ending"
+        for file in files
+    )
+    return tuple(f"{count:,} {ending}" for ending, count in sorted(counts.items()))
 
 
 def _hidden(parts: Sequence[str]) -> bool:
     return any(part.startswith((".", "__MACOSX")) for part in parts)
-
-
-def _filename(member: zipfile.ZipInfo) -> str:
-    return member.filename
 
 
 def _digest(parts: Any) -> str:
@@ -283,12 +425,12 @@ def _check_ratio(origin: str, unpacked: int, packed: int, least: int) -> None:
         raise FixError(f"{origin}: {expected}, found {unpacked:,} bytes in {packed:,}")
 
 
-def _image(origin: str, suffix: str, raw: bytes) -> Any:
-    """An image as an array (h, w) or (h, w, 3), by what the bytes are."""
+def _image(origin: str, suffix: str, raw: bytes, notes: list[str]) -> Any:
+    """An image as an array (h, w) or (h, w, 3), by what the bytes are. notes: gets what was done to it."""
     import numpy as np
 
     try:
-        return _array(raw) if suffix.lower() == ".npy" else np.asarray(images.decoded(raw, "RGB"))
+        return _array(raw) if suffix.lower() == ".npy" else np.asarray(images.decoded(raw, notes))
     except ModuleNotFoundError:
         raise FixError(f"{origin}: reading images needs Pillow: pip install 'optimist[embed-offline]'") from None
     except ValueError as error:

@@ -89,7 +89,8 @@ class Compared:
         return str(self)
 
     def __str__(self) -> str:
-        return f"{self.report}\n{self.effort}"
+        basis = "" if self.report.basis is None else f"\n{self.report.basis.text}"
+        return f"{self.report}\n{self.effort}{basis}"
 
 
 _KEPT, _BYTES = 20, 2 * 2**30

@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from optimist.datasets.names import together
 from optimist.datasets.references import read_reference
 from optimist.datasets.samples import Kind, Source, name_of, source_of
 from optimist.estimation.arrays import real_data_of
@@ -35,7 +36,7 @@ from optimist_client.errors import FixError
 from optimist_client.files import OF_NUMBERS
 from optimist_client.metrics import Metric
 from optimist_client.metrics.texts import split
-from optimist_client.models import Report
+from optimist_client.models import Basis, Report
 from optimist_client.models.reports import UsedUp
 from optimist_client.progress import Progress, shown
 from optimist_client.rows import NO_FIELDS, Fields
@@ -98,9 +99,13 @@ class Order:
     """The samples of every source, in a random order that depends on their names and the seed alone."""
 
     names: Mapping[str, Sequence[str]]
-    """The names of the samples by source: first those that all sources have, in the same order, then the others."""
+    """The names of the samples by source: first those that all paired sources have, in the same order, then others."""
     common: int
-    """How many samples all sources have by name. They are compared by index."""
+    """How many samples all paired sources have by name. They are compared by index."""
+    paired: frozenset[str]
+    """The sources that have names in common."""
+    notes: Sequence[str]
+    """What is to be said where names are not the same in all sources."""
 
     @property
     def total(self) -> int:
@@ -113,13 +118,17 @@ def order_of(names: Mapping[str, Sequence[str]], seed: int) -> Order:
     It is random because files are often sorted by class or prompt, and estimates assume a random sample. Samples of one
     name stand in the same place in every source, so that generators are compared on the same seed or prompt.
     """
-    shared = set[str].intersection(*map(set, names.values()))
+    found = together(names)
 
-    def place(name: str) -> bytes:
-        return hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    def place(source: str, name: str) -> tuple[bool, bytes]:
+        key = found.keys[source][name]
+        is_alone = source not in found.paired or key not in found.shared
+        return is_alone, hashlib.sha256(f"{seed}/{key}".encode()).digest()
 
-    ordered = {source: sorted(own, key=lambda name: (name not in shared, place(name))) for source, own in names.items()}
-    return Order(ordered, len(shared))
+    ordered = {
+        source: sorted(own, key=lambda name, source=source: place(source, name)) for source, own in names.items()
+    }
+    return Order(ordered, len(found.shared), found.paired, found.notes())
 
 
 _PIECE = 64
@@ -205,11 +214,13 @@ def compare(
             embedding.cache = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
         ends = math.inf if timeout is None else time.monotonic() + timeout
         shows = display or stack.enter_context(Bar(progress, order.total if budget is None else budget))
-        for text in _notes_on_sizes(order, kind, getattr(embedder, "dimension", 0)):
+        wants_pairs = settings.get("paired", True)
+        notes = order.notes if wants_pairs else ()
+        for text in (*_notes_on_sizes(order, kind, getattr(embedder, "dimension", 0)), *notes):
             shows.note(text)
         real, count, origin = _real(reference, kind, fields, embedding, [metric, *watched], shows)
         metrics = [of_samples(metric, own, real), *(of_samples(one, {}, real) for one in watched)]
-        settings["paired"] = order.common > 0 and settings.get("paired", True)
+        settings["paired"] = order.common > 0 and wants_pairs
         how: dict[str, Any] = {"metric": metrics[0], "watch": metrics[1:], **settings}
         evaluation = Evaluation([source.name for source in sources], **how)
         file = place_of(home, evaluation, metrics, embedding, sources, origin)
@@ -245,8 +256,22 @@ class _Run:
         report = self.evaluation.report("compare", budget=self.most)
         if report.samples == self.order.total and not report.decision.decided:
             report = report.model_copy(update={"used_up": UsedUp(what=self.kind, generators=_short(report))})
+        report = report.model_copy(update={"basis": self._basis(report.basis)})
         counts = (self.real, self.embedding.made, self.embedding.found, self.before)
         return Compared(report, total, self.order.common, *counts, self.kind)
+
+    def _basis(self, found: Basis | None) -> Basis:
+        """What the answer rests on, with what was left out of the sources and done to their samples."""
+        known = found or Basis(rows={})
+        is_paired = self.evaluation.state.experiment.is_paired and bool(self.order.common)
+        left_out = [f"{one} ({source.name})" for source in self.sources.values() for one in source.left_out]
+        done = [
+            f"{count:,} {self.kind} of {source.name} {what}"
+            for source in self.sources.values()
+            for what, count in source.notes.items()
+        ]
+        changed = {"paired_by": "name", "common": self.order.common} if is_paired else {}
+        return known.model_copy(update={**changed, "left_out": (*left_out,), "notes": (*known.notes, *done)})
 
     def examples(self, count: int) -> dict[str, Mapping[Place, Sequence[Example]]]:
         """`Compared.examples`, so many of each kind; none by a metric without a score yet."""
@@ -301,12 +326,12 @@ class _Run:
         place = evaluation.counts(name)[0]
         end = min(place + min(evaluation.batch_size, left), len(names[name]))
         # A batch has indices for all of its rows or for none, so that it ends where the common samples do.
-        common = self.order.common
+        common = self.order.common if name in self.order.paired else 0
         end = common if place < common < end else end
         part = names[name][place:end]
         arrays = self.embedding.arrays(self.sources[name], part)
         batch = {array: arrays[array] for array in evaluation.arrays}
-        start = place if place < common or not common else None
+        start = place if place < common or not self.order.common else None
         ids = [one.encode()[-LONGEST_ID:].decode(errors="ignore") for one in part]
         evaluation.tell(name, {**batch, IDS: ids}, start=start)
         return True

@@ -25,7 +25,9 @@ from optimist.estimation.question import Question, prepared, with_real_data
 from optimist.estimation.stored import contexts_of
 from optimist.experiments.goals import AskedContext, AskedContexts
 from optimist.experiments.state import PolicyState
+from optimist.local.basis import FEATURES
 from optimist.local.config import ExperimentSettings, experiment_of
+from optimist.local.copies_told import CopiesTold
 from optimist.local.scales import Scales
 from optimist.local.session import Session
 from optimist.metrics.devices import find_device
@@ -127,6 +129,8 @@ class Evaluation(Session):
         columns_of(self._questions)  # raises where metrics cannot read the same array
         self._plausibility = Plausibility(experiment.scales, config.max_magnitude)
         self._scales = Scales(len(names))
+        real = self._primary.question.reference
+        self._copies = CopiesTold(names, None if real is None else real.hashes)
         self._ends = dict.fromkeys(names, 0)
         self._credits = [0.0] * len(names)
         self._table = None
@@ -243,6 +247,8 @@ class Evaluation(Session):
             self.state.settle(pick, rows)
         position = told_of.batches
         self._scales.add(told_of.ordinal, position, sizes, rows)
+        if self._primary.question.arrays == (FEATURES,):
+            self._copies.add(generator, arrays[self._primary.question.reads[FEATURES]])
         if findings := self.findings(generator, position):
             warnings.warn(f"batch {position} of {generator} {'; '.join(findings)}", stacklevel=3)
         self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))

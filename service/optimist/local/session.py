@@ -22,6 +22,7 @@ from optimist.experiments.report import report_of
 from optimist.experiments.routing_tables import table_of
 from optimist.experiments.state import PolicyState
 from optimist.local.config import SETTINGS
+from optimist.local.copies_told import CopiesTold
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
 from optimist.metrics.modes import Mode, PromptGroup
@@ -170,6 +171,7 @@ class Session(Readings):
     """The newest table of routes."""
     _plausibility: Plausibility
     _scales: Scales
+    _copies: CopiesTold
 
     @property
     def batch_size(self) -> int:
@@ -214,10 +216,18 @@ class Session(Readings):
         now.config = now.config if name is None else now.config.model_copy(update={"name": name})
         anomalous = self._scales.anomalous(now)
         found = report_of(now, routes=self._table, anomalous=anomalous)
-        changed = {"remedy": REMEDY, "anomalies": anomalous.groups}
+        real = [one for one in self._copies.from_reference if not self._generator(one.generator).accepted_until]
+        real = real if now.config.on_anomaly == "hold" else []
+        changed = {"remedy": REMEDY, "anomalies": (*anomalous.groups, *real)}
+        standings = [
+            one.model_copy(update={"warnings": (*one.warnings, *self._copies.warnings(one.generator))})
+            for one in found.standings
+        ]
         return found.model_copy(
             update={
                 "decision": found.decision.model_copy(update=changed),
+                "standings": standings,
+                "basis": self._copies.basis({one.generator: one.samples for one in found.standings}),
                 "open_picks": sum(arm.pending_batches for arm in now.arms),
             }
         )
@@ -256,6 +266,9 @@ class Session(Readings):
             estimator, state = self._metrics[label].state()
             metrics[label] = {"settings": settings, "estimators": estimator}
             arrays |= own | {f"estimators/{place}/{name}": array for name, array in state.items()}
+        arrays |= {f"hashes/{place}": self._copies.hashes(name) for place, name in enumerate(self.generators)}
+        if self._copies.reference is not None:
+            arrays["hashes/reference"] = self._copies.reference
         stored, mixture = self.state.stored, self.state.goal.mixture
         known: dict[str, Any] = {
             "generators": self.generators,
@@ -306,6 +319,9 @@ class Session(Readings):
             estimators.restore(one["estimators"], own, columns)
         found._plausibility.restore(known["plausibility"])
         found._scales.restore(known["scales"])
+        for place, name in enumerate(found.generators):
+            found._copies.restore(name, arrays[f"hashes/{place}"])
+        found._copies.reference = arrays.get("hashes/reference")
         found._restore_state(known, arrays)
         return found
 

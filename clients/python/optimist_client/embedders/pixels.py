@@ -9,6 +9,7 @@ import numpy as np
 
 from optimist_client.embedders.base import need
 from optimist_client.errors import FixError
+from optimist_client.images import as_seen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +23,8 @@ _LONGER = 64
 def to_pixels(images: Iterable[Any]) -> list[Tensor]:
     """Convert each image to a tensor (3, h, w), float32 in [0, 1]. Images may differ in size.
 
-    Arrays and PIL images are (h, w, 3), or (h, w) in grey; torch tensors are (3, h, w) or (1, h, w), on any device.
+    PIL images may have any mode of `images.as_seen`.
+    Arrays are (h, w, 3), or (h, w) in grey; torch tensors are (3, h, w) or (1, h, w), on any device.
     Integers must be uint8 in [0, 255], floats must lie in [0, 1]. Raises FixError for anything else.
     """
     return [_pixels(image) for image in images]
@@ -53,14 +55,14 @@ def _pixels(image: Any) -> Tensor:
     if isinstance(image, torch.Tensor):
         tensor, order = image.detach(), "(3, h, w)"
     else:
-        array = np.asarray(image)
+        array = np.asarray(as_seen(image) if hasattr(image, "getexif") else image)
         if array.dtype.kind not in "fiu":
             raise FixError(f"expected an image of numbers, got dtype {array.dtype}")
         # Copy the array: images are often read-only arrays, and tensors cannot be read-only.
         tensor, order = torch.from_numpy(np.array(array[..., None] if array.ndim == 2 else array)), "(h, w, 3)"
         tensor = tensor.movedim(-1, 0) if tensor.ndim == 3 else tensor
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):
-        raise FixError(f"expected images of shape {order}, got {tuple(image.shape)}")
+        raise FixError(f"expected images of shape {order}, got {np.shape(image)}")
     if tensor.is_floating_point():
         tensor = tensor.float()
         if not bool(((tensor >= 0) & (tensor <= 1)).all()):

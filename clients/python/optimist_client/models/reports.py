@@ -11,6 +11,7 @@ from optimist_client import charts, display, tables
 from optimist_client.goals import Best, DeclaredGoal, View, known_goal
 from optimist_client.metrics import Scale
 from optimist_client.models.anomalies import AnomalousBatch
+from optimist_client.models.basis import Basis
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import BELOW_NOISE_NOTE, DecisionInfo, listed
 from optimist_client.models.experiments import State
@@ -118,6 +119,8 @@ class Report(Answer):
     routes: Routes | None = optional()
     """With the goal "route", which generator is the best one for which prompts, as the table was made last: when
     somebody asked for it, or when the samples have grown by a quarter."""
+    basis: Basis | None = optional()
+    """What the answer rests on, where it was made in memory."""
     hint: str | None = optional()
     """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
     used_up: UsedUp | None = optional()
