@@ -131,7 +131,7 @@ def test_samples_and_options_that_do_not_go_together(
         (["--csv=."], "--csv .: expected a file in an existing folder, found a folder"),
         (["--plot=" + __file__], "expected a folder, found a file"),
         (["--reference=no.npz"], "no.npz: no such file"),
-        (["--reference=."], ".: expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .json, .csv, .tsv"),
+        (["--reference=."], ".: expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .json, .csv"),
     ],
 )  # fmt: skip
 def test_options_of_no_use_are_refused(samples, real: Path, options: list[str], said: str):

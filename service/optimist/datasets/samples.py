@@ -220,25 +220,27 @@ class Tar(Source):
     def __init__(self, name: str, origin: Path, files: Sequence[Path], kind: Kind) -> None:
         super().__init__(name, f"{origin}")
         endings = IMAGES if kind == "images" else TEXTS
-        self._members: dict[str, tuple[tarfile.TarFile, tarfile.TarInfo]] = {}
-        beside: dict[str, tuple[tarfile.TarFile, tarfile.TarInfo]] = {}
+        self._members: dict[str, tuple[Path, tarfile.TarInfo]] = {}
+        beside: dict[str, tuple[Path, tarfile.TarInfo]] = {}
         others: list[PurePosixPath] = []
         for file in files:
             try:
-                packed = tarfile.open(file, "r:")  # noqa: SIM115  it is read as long as the source is
-                members = [one for one in packed if one.isfile() and not _hidden(PurePosixPath(one.name).parts)]
+                with tarfile.open(file, "r:") as packed:
+                    members = [one for one in packed if one.isreg() and not one.issparse()]
             except (OSError, tarfile.TarError) as error:
                 raise FixError(f"{file}: expected a .tar file that is not packed further: {error}") from None
             for member in members:
                 path = PurePosixPath(member.name)
+                if _hidden(path.parts):
+                    continue
                 key, ending = f"{path.parent / path.name.partition('.')[0]}", path.suffix.lower()
                 if ending not in endings:
-                    beside |= {key: (packed, member)} if ending in TEXTS else {}
+                    beside |= {key: (file, member)} if ending in TEXTS else {}
                     others += [] if ending in TEXTS else [path]
                 elif key in self._members:
                     raise FixError(f"{file}: the key {key!r} is there twice")
                 else:
-                    self._members[key] = packed, member
+                    self._members[key] = file, member
         if not self._members:
             raise FixError(f"{origin}: expected samples ({', '.join(endings)}), found none")
         self.left_out = _endings(others)
@@ -253,13 +255,14 @@ class Tar(Source):
     def raw(self, name: str) -> bytes:
         return self._content(*self._members[name])
 
-    def _content(self, packed: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    def _content(self, file: Path, member: tarfile.TarInfo) -> bytes:
+        """The bytes of a member, which are in the file as they are."""
         try:
-            file = packed.extractfile(member)
-            assert file is not None  # it is a regular one
-            return _limited(f"{self.origin}: {member.name}", file)
-        except (OSError, tarfile.TarError) as error:
-            raise FixError(f"{self.origin}: {member.name}: {error}") from None
+            with file.open("rb") as stream:
+                stream.seek(member.offset_data)
+                return _limited(f"{file}: {member.name}", io.BytesIO(stream.read(min(member.size, images.LARGEST + 1))))
+        except OSError as error:
+            raise FixError(f"{file}: {member.name}: {error}") from None
 
     def sample(self, name: str, raw: bytes) -> Any:
         member = self._members[name][1].name
