@@ -28,7 +28,7 @@ from optimist.experiments.outlines import Outline
 from optimist.experiments.report import KnownMixture, format_routing_table, mixture_of, report_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_tell
-from optimist.records import Artefact, NotFound, Settled
+from optimist.records import Artefact, Contents, NotFound, Settled
 from optimist.settings import Settings
 from optimist.store import SCORED, Store, name_of, namespace_of
 from optimist.turns import aside
@@ -214,13 +214,15 @@ class Context:
             raise NotFound(f"experiment {experiment.config.name!r} has no generator {generator!r}")
         return names.index(generator)
 
-    async def told(self, experiment: Experiment, settled: Settled) -> TellReply:
-        """The answer for an accepted batch, which is counted."""
+    async def told(self, experiment: Experiment, settled: Settled, contents: Contents) -> TellReply:
+        """The answer for an accepted batch of these contents, which is counted."""
         count_tell(settled)
         names: Sequence[str] = experiment.config.generators
         if settled.generator >= len(names):  # added since
             names = [generator.name for generator in (await self.store.state(experiment.config.name)).generators]
         findings = [] if settled.copy is None else [repeats(settled.copy.copy_of)]
+        if contents.repeated:
+            findings.append(f"has {contents.repeated:,} of {contents.rows:,} rows that repeat others of it")
         if settled.doubtful:
             with contextlib.suppress(NotFound):  # deleted meanwhile
                 anomalous = await self.anomalous(await self.state(experiment))

@@ -79,6 +79,16 @@ def copies_among(hashes: Hashes, reference: Hashes | None = None) -> Copies:
     return Copies(len(hashes), len(counts), times, shared)
 
 
+def repeated_in(rows: NDArray[np.floating]) -> int:
+    """How many rows (n, d) repeat others; 0 for at most `NOTABLE` of them. Without repeated first numbers this takes no
+    hashes.
+    """
+    if len(np.unique(rows[:, 0])) == len(rows):
+        return 0
+    count = len(rows) - copies_among(hashes_of(rows)).distinct
+    return count if count > NOTABLE * len(rows) else 0
+
+
 def first_of_each(hashes: Hashes) -> NDArray[np.int64]:
     """The places of the first one of equal rows, ascending."""
     return np.sort(np.unique(hashes, return_index=True)[1])

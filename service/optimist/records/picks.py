@@ -166,6 +166,8 @@ class Contents:
     body: bytes
     measures: Measures | None = None
     """The measures for the checks; None: not checked."""
+    repeated: int = 0
+    """How many rows of features repeat others of the batch, where these are many. It is not stored."""
 
     def __post_init__(self) -> None:
         if not self.digest or "\t" in self.digest or self.rows < 1:

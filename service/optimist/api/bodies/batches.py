@@ -13,6 +13,7 @@ from optimist.api.bodies.objects import run_in_thread
 from optimist.api.problems import invalid
 from optimist.cache import Cache
 from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, check_shapes, readers_of
+from optimist.numerics.copies import repeated_in
 from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.records import Contents, Measures, Size
 from optimist.settings import Settings
@@ -50,6 +51,8 @@ class Expected:
     embeddings: dict[str, str]
     first: str
     """The array that the metric that decides reads first."""
+    are_features: bool
+    """Whether this array is one of features, and the only one, so that equal rows are copies."""
 
     @classmethod
     def from_experiment(cls, experiment: Experiment) -> Expected:
@@ -75,6 +78,7 @@ class Expected:
             scales=experiment.scales,
             embeddings=config.embedding_names,
             first=metrics[0].first_name,
+            are_features=[*metrics[0].arrays] == ["features"],
         )
 
 
@@ -116,7 +120,8 @@ def _checked(
     # A safetensors body is stored unchanged, unless an array of one column was sent as (n,); others are encoded.
     is_canonical = not encoded.is_json and all(matrices[name] is array for name, array in arrays.items())
     body = encoded.content if is_canonical else tensors.encode(matrices)
-    return Contents(digest, rows, body, _measures(matrices, digest, config, expected))
+    repeated = repeated_in(matrices[expected.first]) if expected.are_features else 0
+    return Contents(digest, rows, body, _measures(matrices, digest, config, expected), repeated)
 
 
 def _measures(arrays: Arrays, digest: str, config: ExperimentConfig, expected: Expected) -> Measures:

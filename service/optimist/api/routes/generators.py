@@ -248,7 +248,7 @@ async def append(
     key, store = idempotency_key, context.store
     async with context.redis_health.room_for(len(contents.body), lambda: store.was_appended(name, ordinal, key)):
         settled = await store.append(name, ordinal, key, contents, start=start, instance=experiment.instance)
-    return await context.told(experiment, settled)
+    return await context.told(experiment, settled, contents)
 
 
 # This route comes last because its path also matches all longer ones.

@@ -183,7 +183,7 @@ async def _told(
     async with context.redis_health.room_for(len(contents.body), lambda: context.store.has_ended(given.name, number)):
         batch = Batch(number, nonce, contents)
         settled, following = await experiment.tell(batch, then, request.scope["caller"].key)
-    return await context.told(info, settled), following
+    return await context.told(info, settled, contents), following
 
 
 def _split(encoded: EncodedArrays, picks: int) -> list[bytes]:
