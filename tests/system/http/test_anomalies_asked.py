@@ -87,6 +87,13 @@ def test_odd_batches_are_listed_newest_first(client: Optimist, service: Service,
     assert experiment.anomalies() == []
 
 
+def test_rows_that_repeat_within_a_batch_are_told(client: Optimist, name: str):
+    experiment = made(client, name)
+    several = experiment.ask(generators=["y"]).tell(np.tile(rows(0)[:5], (4, 1)))
+    assert several.findings == ["has 15 of 20 rows that repeat others of it"]
+    assert experiment.ask(generators=["y"]).tell(rows(1)).findings == []
+
+
 def test_max_magnitude_raises_the_limit(client: Optimist, service: Service, name: str):
     experiment = made(client, name, max_magnitude=1e12)
     append(service, name, "x", "sane", rows(1))
