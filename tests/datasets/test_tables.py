@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import optimist
 from optimist_client import FixError
+from optimist_client.embedders import Sentences
 from optimist_client.files import read_arrays
 from optimist_client.rows import Fields, Rows
 from tests.support.commands import invoked
@@ -245,3 +247,26 @@ def test_conditions_are_of_fields(tmp_path: Path):
         Rows.from_file(file, Fields(where=("score",)))
     with pytest.raises(FixError, match="no field 'x'"):
         Rows.from_file(file, Fields(where=("x=1",)))
+
+
+def test_a_table_of_texts_has_a_source_for_each_model(tmp_path: Path):
+    answers = {"short": 3, "long": 9, "longer": 12}
+    rows = [
+        {"question_id": i, "model": name, "answer": "x" * (1 + i % most)}
+        for i in range(60)
+        for name, most in answers.items()
+    ]
+    source = {"embed": _Lengths(), "reference": np.random.default_rng(1).random((90, 2)) + 1.0, "progress": False}
+    found = optimist.compare([lines(tmp_path / "answers.jsonl", rows)], cache=tmp_path / "cache", **source)
+    assert {row.generator for row in found.report.standings} == {*answers}
+    assert (found.best, found.common) == ("short", 60)
+
+
+class _Lengths(Sentences):
+    name = "lengths"
+
+    def __init__(self) -> None:
+        pass
+
+    def embed(self, batch: Any) -> np.ndarray:
+        return np.array([[len(text), len(text) % 2] for text in batch], np.float32)

@@ -37,7 +37,7 @@ class Column:
         """What most of the values are that are there."""
         if not isinstance(self.cells, Sequence):
             return "list"
-        counts: dict[Kind, int] = {"number": 0, "list": 0, "text": 0}
+        counts: dict[Kind, int] = {"text": 0, "number": 0, "list": 0}
         for value in self._read:
             if value is not None:
                 kind: Kind = "list" if is_list(value) else "text" if not isinstance(value, int | float) else "number"

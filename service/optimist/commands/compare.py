@@ -18,12 +18,14 @@ from optimist.commands.options import takes
 from optimist.commands.shared import (
     FORM,
     AsJson,
+    By,
     Cost,
     Field,
     Id,
     MetricText,
     Prompt,
     ReferenceSamples,
+    Where,
     console,
     extras,
     format_errors,
@@ -49,7 +51,7 @@ def compare(
         typer.Argument(
             help="Two or more folders or .zip files of images, .parquet files with images, or .jsonl or .csv files "
             "with paths of images, one for each generator; with --embed text files (.txt) of one text on each line, or "
-            ".jsonl, .csv or .parquet files with texts."
+            ".jsonl, .csv or .parquet files with texts; or one table whose field model names several."
         ),
     ],
     reference: Annotated[
@@ -86,6 +88,8 @@ def compare(
     id: Id = None,
     prompt: Prompt = None,
     cost: Cost = None,
+    by: By = None,
+    where: Where = None,
     plot: Annotated[Path | None, typer.Option(help="Write the standings as a picture (.png, .svg or .pdf).")] = None,
     page: Annotated[
         Path | None,
@@ -140,7 +144,7 @@ def compare(
                 cache=cache,
                 cache_bytes=int(cache_size * 2**30),
                 resume=not fresh,
-                fields=Fields(field=field, id=id, prompt=prompt, cost=cost),
+                fields=Fields(field, id, cost, prompt, by, tuple(where or ())),
                 examples=0 if page is None else EXAMPLES,
                 display=shows,
                 **(settings or {}),

@@ -294,10 +294,12 @@ def _of_arrays(name: str, file: Path) -> Source:
 
 
 def source_of(name: str, given: Any, kind: Kind, fields: Fields = NO_FIELDS) -> Source:
-    """The source that a path or a sequence of samples is. Raises FixError for anything else.
+    """The source that a path, a sequence of samples, or the rows of a table are. Raises FixError for anything else.
 
     fields: of the rows of .jsonl and .csv files.
     """
+    if isinstance(given, Rows):
+        return _of_rows(name, given, kind)
     if not isinstance(given, str | Path):
         if isinstance(given, Mapping) or not hasattr(given, "__len__"):
             raise FixError(f"{name!r}: expected a path or a sequence of samples, got a {type(given).__name__}")
@@ -350,10 +352,16 @@ def _of_rows(name: str, rows: Rows, kind: Kind) -> Source:
     return found
 
 
-def name_of(path: Path) -> str:
-    """The name of a generator: that of its folder, or of its file without the ending."""
-    path = path.resolve()
-    return path.name if path.is_dir() else path.stem
+def generators_of(path: Path, fields: Fields) -> dict[str, Path | Rows]:
+    """The generators of a path, as `source_of` takes them: those that a table names, else the one that is called like
+    the folder, or the file without its ending. Raises FixError for a table that cannot be read.
+    """
+    if path.suffix.lower() in SUFFIXES and path.is_file():
+        parts = Rows.from_file(path, fields).by_generator()
+        if len(parts) > 1:
+            return {**parts}
+    resolved = path.resolve()
+    return {resolved.name if resolved.is_dir() else resolved.stem: path}
 
 
 def _distinct(origin: str, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from optimist.datasets.names import together
 from optimist.datasets.references import read_reference
-from optimist.datasets.samples import Kind, Source, name_of, source_of
+from optimist.datasets.samples import Kind, Source, generators_of, source_of
 from optimist.estimation.arrays import real_data_of
 from optimist.local.answer import Compared, loaded, place_of, save
 from optimist.local.config import experiment_of
@@ -374,8 +374,9 @@ def _sources(generators: Any, kind: Kind, fields: Fields) -> list[Source]:
         named = dict(generators)
     else:
         paths = [Path(path) for path in generators]
-        named = {name_of(path): path for path in paths}
-        if len(named) < len(paths):
+        found = [part for path in paths for part in generators_of(path, fields).items()]
+        named = dict(found)
+        if len(named) < len(found):
             raise FixError(f"generators: expected paths with names of their own, got {', '.join(map(str, paths))}")
     if len(named) < 2:
         raise FixError(f"generators: expected two or more to compare, got {len(named)}")

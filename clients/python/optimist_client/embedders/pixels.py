@@ -62,7 +62,7 @@ def _pixels(image: Any) -> Tensor:
         tensor, order = torch.from_numpy(np.array(array[..., None] if array.ndim == 2 else array)), "(h, w, 3)"
         tensor = tensor.movedim(-1, 0) if tensor.ndim == 3 else tensor
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):
-        raise FixError(f"expected images of shape {order}, got {np.shape(image)}")
+        raise FixError(f"expected images of shape {order}, got {(*np.shape(image),)}")
     if tensor.is_floating_point():
         tensor = tensor.float()
         if not bool(((tensor >= 0) & (tensor <= 1)).all()):
