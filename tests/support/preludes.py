@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +19,23 @@ Prelude = Callable[[str], dict[str, Any]]
 
 def _rows(shift: float, size: int, seed: int, width: int = 8) -> np.ndarray:
     return np.random.default_rng(seed).normal(shift, 1.0, (size, width))
+
+
+def _tables() -> None:
+    """Scores as a judge and a harness export them."""
+    head, lines = (
+        "id,model,judge_score,latency_ms",
+        [f"{i},{name},{i % most},9" for i in range(30) for name, most in _MODELS],
+    )
+    Path("scores.csv").write_text("\n".join([head, *lines, ""]))
+    for name, most in _MODELS:
+        rows = [
+            {"doc_id": i, "filter": f, "exact_match": i % most} for i in range(30) for f in ("strict-match", "none")
+        ]
+        Path(f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+_MODELS = (("large", 5), ("small", 3))
 
 
 def _moments(file: str, width: int = 8) -> None:
@@ -45,6 +64,7 @@ def metrics(url: str) -> dict[str, Any]:
     shifts = {"old": 1.5, "new": 0.0}
     _moments("real.npz")
     np.save("gen-a.npy", _rows(0.0, 60, 1))
+    _tables()
     np.savez("gen-b.npz", features=_rows(0.5, 60, 2))
     save_file({"features": _rows(1.0, 60, 3)}, "gen-c.safetensors")
     np.save("real.npy", _rows(0.0, 400, 4))
