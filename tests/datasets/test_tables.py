@@ -211,6 +211,20 @@ def test_ids_of_all_kinds_belong_together(tmp_path: Path):
     assert (found["basis"]["paired_by"], found["basis"]["common"]) == ("id", 20)
 
 
+def test_tables_given_by_name_are_paired_by_their_ids(tmp_path: Path):
+    luck = np.random.default_rng(0).standard_normal(60)
+    rows = {
+        "a": [{"id": i, "score": luck[i]} for i in range(60)],
+        "b": [{"id": i, "score": luck[i]} for i in range(60)],
+    }
+    sets = {name: lines(tmp_path / f"{name}.jsonl", own[:: 1 if name == "a" else -1]) for name, own in rows.items()}
+    found = optimist.contrast(sets, "mean", paired=True)
+    assert (found.basis.paired_by, found.basis.common, found.contrasts[0].correlation > 0.99) == ("id", 60, True)
+    both = lines(tmp_path / "both.jsonl", [{"model": name, **row} for name, own in rows.items() for row in own])
+    with pytest.raises(FixError, match=r"both\.jsonl: expected the rows of one generator, found those of a, b"):
+        optimist.contrast({"a": sets["a"], "both": both}, "mean")
+
+
 def test_columns_of_features_are_matched_by_name_and_an_index_is_none(tmp_path: Path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = np.random.default_rng(0).standard_normal((3, 300, 3)) * (1.0, 2.0, 3.0)

@@ -114,7 +114,7 @@ class FileSamples(Samples):
     file: Path = Path()
 
 
-def paired_by_ids(sets: Callable[[], Iterator[FileSamples]]) -> Callable[[], Iterator[Samples]]:
+def paired_by_ids(sets: Callable[[], Iterator[Samples]]) -> Callable[[], Iterator[Samples]]:
     """The sets with the samples first whose ids are in all of them, in the same order; as they are where none has ids.
 
     Raises FixError where no id is in all sets, or they have other kinds of ids.
@@ -140,23 +140,32 @@ def paired_by_ids(sets: Callable[[], Iterator[FileSamples]]) -> Callable[[], Ite
     return ordered
 
 
-def reader(samples: Any, columns: Mapping[str, int | None]) -> Callable[[], Iterator[Samples]]:
+def reader(samples: Any, columns: Mapping[str, int | None], paired: bool) -> Callable[[], Iterator[Samples]]:
     """Reads the sets given by name, of those in files the arrays of these names, with their columns where known.
 
-    Raises FixError for anything but sets by name.
+    Paired ones are in the order of their ids, where all are tables. Raises FixError for anything but sets by name.
     """
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
         raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
+    if paired and all(isinstance(one, str | Path) and is_table(Path(one)) for one in samples.values()):
+        return paired_by_ids(lambda: _read(samples, columns))
     return lambda: _read(samples, columns)
 
 
 def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None]) -> Iterator[Samples]:
     """The sets, those in files read now."""
+    like: dict[str, Sequence[str]] = {}
     for name, one in samples.items():
-        if isinstance(one, str | Path):
-            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one), wanted=columns), tuple(columns)), Path(one))
-        else:
+        if not isinstance(one, str | Path):
             yield Samples(name, one)
+        elif is_table(Path(one)):
+            several = [*_of_rows(Path(one), Wanted(columns, is_whole=True), like, with_ids=True)]
+            if len(several) > 1:
+                found = ", ".join(part.name for part in several)
+                raise FixError(f"{one}: expected the rows of one generator, found those of {found}")
+            yield replace(several[0], name=name)
+        else:
+            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one), wanted=columns), tuple(columns)), Path(one))
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def contrast(
     ('a', 200)
     """
     question = question_on(metric, paired, delta, device, **settings)
-    return contrast_of_sets(reader(samples, columns_of([question])), question)
+    return contrast_of_sets(reader(samples, columns_of([question]), question.is_paired), question)
 
 
 def question_on(
@@ -225,7 +225,7 @@ def mixture(
     ([0.5, 0.5], True)
     """
     question = question_on(metric, paired, delta, device, **settings)
-    return mixture_of_sets(reader(samples, columns_of([question])), question)
+    return mixture_of_sets(reader(samples, columns_of([question]), question.is_paired), question)
 
 
 def mixture_of_sets(
