@@ -50,6 +50,19 @@ async def test_a_lock_is_of_its_name_alone():
     assert not alone.lock("trial", "one").locked()
 
 
+async def test_a_lock_rests_as_long_as_it_was_held_and_longer():
+    alone = Alone()
+    async with alone.resting_lock("records", "one", 1.0):
+        held = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.05)
+        held -= asyncio.get_running_loop().time()
+    rested = asyncio.get_running_loop().time()
+    async with asyncio.timeout(10), alone.resting_lock("records", "other", 1.0):
+        assert alone.lock("records", "one").locked()
+    async with asyncio.timeout(10), alone.lock("records", "one"):
+        assert asyncio.get_running_loop().time() - rested >= -0.9 * held
+
+
 def test_room_is_looked_for_before_each_piece_of_a_temporary_file():
     asked: list[int] = []
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
 from optimist.api.problems import ApiError
@@ -49,3 +49,14 @@ class Alone:
     def lock(self, *of: str) -> asyncio.Lock:
         """The lock of this name, which exists while somebody has it or waits for it."""
         return self._locks.setdefault(of, asyncio.Lock())
+
+    @asynccontextmanager
+    async def resting_lock(self, what: str, whose: str, rest: float) -> AsyncGenerator[None]:
+        """A context that has the lock of this name, which then stays locked for `rest` times as long as it took."""
+        lock = self.lock(what, whose)
+        await lock.acquire()
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            asyncio.get_running_loop().call_later(rest * (time.monotonic() - begun), lock.release)

@@ -28,6 +28,9 @@ _BYTES = 4 * 2**20
 """Bytes of lines from which on a page ends."""
 _WEIGHT = 2
 """Bytes of memory per byte of a batch as it comes from Redis, and of a page as it goes to the client."""
+REST = 3.0
+"""How many times as long as a page took nobody of its namespace gets another: to read and write whole batches keeps
+Redis, the interpreter and a core from others, however fast pages are asked for."""
 _PIECE = 2**18
 JSON_LINES = "application/jsonl"
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["generators"], route_class=GuardedRoute)
@@ -79,7 +82,7 @@ async def get_records(
     alone: Alone = request.app.state.alone
     share: Share = request.scope["memory"]
     # Of each namespace one page at a time: a batch is whole in memory until its lines are made.
-    async with alone.lock("records", caller.namespace):
+    async with alone.resting_lock("records", caller.namespace, REST):
         while cursor < min(state.seq, start + batches) and page.tell() < _BYTES:
             try:
                 entries = await context.store.read_log(name, ordinal, cursor, 1)
