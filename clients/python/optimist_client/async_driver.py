@@ -9,16 +9,14 @@ from typing import Any, BinaryIO
 
 import httpx
 
-from optimist_client.drivers import PIECE, replicas, settings
+from optimist_client.drivers import PIECE
 from optimist_client.transport import Loop, Transport
 
 
 class AsyncTransport(Transport[httpx.AsyncClient]):
     """A transport that never blocks the event loop."""
 
-    def __init__(self, url: str | Sequence[str], timeout: float, patience: float, api_key: str | None = None) -> None:
-        super().__init__(replicas(url), timeout, patience)
-        self._http = httpx.AsyncClient(**settings(self._urls[0], timeout, api_key))
+    _kind = httpx.AsyncClient
 
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
         return await self._http.request(method, self._url(path), **sent)

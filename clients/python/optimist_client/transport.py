@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, ClassVar, Generic
 
 import httpx
 
+from optimist_client.connections import Http, OwnClient, proxy_note
 from optimist_client.errors import BEING_MADE, BusyError, FixError, OptimistError, UnreachableError, from_problem
 
 _BUSY = frozenset({429, 502, 503, 504, 507})
@@ -20,7 +23,11 @@ _ELSEWHERE = frozenset({502, 503, 504})
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
 """What OpenSSL says where the first bytes of an answer are none of TLS; newer versions say the second one."""
 
-Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
+# Long enough for one round, and less than the 75 s after which the service closes an idle connection.
+_LIMITS = httpx.Limits(keepalive_expiry=60.0)
+_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?")
+"""What messages repeat of a URL: an access key has an underscore."""
+_KEY = "OPTIMIST_API_KEY"
 Loop = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -31,17 +38,40 @@ class Transport(ABC, Generic[Http]):
     connection or a busy response, a call is therefore retried for up to `patience` seconds, counted anew whenever the
     service says that a scorer is at work on what was asked for. Where a service has several replicas, all calls go to
     one of them, until it cannot be reached or is not available: then to the next one.
+
+    It can be pickled, and with it experiments and picks. The key is left out: where there was one, the process that
+    reads the pickle needs its own in OPTIMIST_API_KEY.
     """
 
-    _http: Http
+    _kind: ClassVar[Any]
+    """The httpx client's class."""
 
-    def __init__(self, urls: Sequence[str], timeout: float, patience: float) -> None:
-        self._urls = urls
+    def __init__(self, url: str | Sequence[str], timeout: float, patience: float, api_key: str | None = None) -> None:
+        """api_key: by default the environment variable OPTIMIST_API_KEY. Raises FixError for a URL not of http."""
+        self._urls = urls = replicas(url)
+        self._timeout = timeout
+        key = _sendable(api_key or "") or _sendable(os.environ.get(_KEY, ""))
+        self._has_key = bool(key)
+        self._own: OwnClient[Http] = OwnClient(
+            self._kind,
+            urls,
+            base_url=urls[0],
+            timeout=httpx.Timeout(timeout, connect=5.0),
+            limits=_LIMITS,
+            headers={"authorization": f"Bearer {key}"} if key else {},
+        )
         self._at = 0
         """The place of the replica that calls go to."""
         # The service reads or writes a whole archive before it responds.
         self._of_files = httpx.Timeout(max(timeout, 600.0), connect=5.0)
         self._patience = patience
+
+    @property
+    def _http(self) -> Http:
+        return self._own.client
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self._urls, self._timeout, self._patience, self._has_key)
 
     async def call(
         self,
@@ -130,7 +160,8 @@ class Transport(ABC, Generic[Http]):
             except httpx.TransportError as error:
                 if reason := _lasting(error, self._urls[at]):
                     raise FixError(reason) from None
-                kind, failure = UnreachableError, f"{type(error).__name__}: {_masked(str(error), error.request)}"
+                failure = f"{type(error).__name__}: {_masked(str(error), error.request)}{proxy_note(self._urls[at])}"
+                kind = UnreachableError
             except httpx.InvalidURL as error:
                 raise FixError(f"the service's URL is not valid: {error}") from None
             except RuntimeError:
@@ -196,6 +227,55 @@ class Transport(ABC, Generic[Http]):
         """Close the connections."""
 
 
+def replicas(url: str | Sequence[str]) -> list[str]:
+    """The URLs of a service's replicas, without the slash at the end.
+
+    Raises FixError if there is none, or for one that is not of http, has a user, a password or options, or cannot be
+    read: with another one every call would be retried in vain. Its message repeats nothing that may be a secret.
+    """
+    urls = [one.strip().rstrip("/") for one in ([url] if isinstance(url, str) else url)]
+    if not urls:
+        raise FixError("url: expected at least one")
+    for one in urls:
+        scheme, _, place = one.rpartition("://")
+        shown = place if _HOST.fullmatch(place) else "HOST:PORT"
+        if scheme.lower() not in ("http", "https"):
+            raise FixError(f"url: expected one that begins with http:// or https://, as http://{shown}")
+        if set(place) & {"@", "?", "#"}:
+            raise FixError(
+                "url: expected one without user, password and options: "
+                "the access key is given as api_key, or in OPTIMIST_API_KEY"
+            )
+        try:
+            httpx.URL(one)
+        except httpx.InvalidURL:
+            raise FixError(f"url: expected one as {scheme}://{shown}, where the port is a number") from None
+    return urls
+
+
+def _sendable(key: str) -> str:
+    """The key without white space around it. Raises FixError for one that cannot be sent."""
+    key = key.strip()
+    if unfit := [place for place, character in enumerate(key, 1) if not "!" <= character <= "~"]:
+        raise FixError(
+            f"api_key, or {_KEY}: expected a key as `optimist keys create` prints it; "
+            f"character {unfit[0]} of {len(key)} cannot be sent"
+        )
+    return key
+
+
+def _restored(
+    kind: type[Transport[Any]], urls: Sequence[str], timeout: float, patience: float, has_key: bool
+) -> Transport[Any]:
+    """The transport that was pickled, with a connection and the key of this process."""
+    if has_key and not os.environ.get(_KEY):
+        raise FixError(
+            f"{_KEY}: expected the API key for {' or '.join(urls)}, which a pickle does not carry: set it in this "
+            f"process, or open the experiment here with Optimist(url, api_key=…)"
+        )
+    return kind(urls, timeout, patience)
+
+
 def _answer(reply: httpx.Response) -> Any:
     if not reply.is_success:
         raise _refusal(reply)
@@ -212,7 +292,10 @@ def _refusal(reply: httpx.Response) -> OptimistError:
     except ValidationError:
         detail = _masked(reply.text, reply.request)[:500]
         problem = Problem(
-            type="about:blank", title=f"HTTP {reply.status_code}", status=reply.status_code, detail=detail
+            type="about:blank",
+            title=f"HTTP {reply.status_code}{proxy_note(f'{reply.request.url}')}",
+            status=reply.status_code,
+            detail=detail,
         )
     return from_problem(problem)
 

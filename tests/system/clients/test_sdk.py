@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
-from optimist_client import ConflictError, FixError, NotFoundError, Optimist
+from optimist_client import AsyncOptimist, ConflictError, FixError, NotFoundError, Optimist
 from tests.support.keys import new_key
 from tests.support.processes import Service, append_batch, losing_replies
 
@@ -33,6 +35,21 @@ def test_the_loop_names_the_best_generator(client: Optimist, name: str, referenc
     assert report.uniform_samples is None or report.uniform_samples > report.samples
     assert report.regret.average == pytest.approx(report.regret.total / report.rounds)
     assert experiment.ask() is None
+
+
+async def test_pickled_experiments_ask_and_pickled_picks_are_told(client: Optimist, name: str, service: Service):
+    made = client.create_experiment(name, ["a", "b"], metric="mean")
+    read, experiment, pick = pickle.loads(pickle.dumps((client, made, made.ask())))
+    with read:
+        assert pick.tell(np.ones(pick.size)).pick == pick.number
+        assert experiment.ask().number != pick.number
+    async with AsyncOptimist(service.url) as asynchronous:
+        opened = await asynchronous.experiment(name)
+        pickled = pickle.dumps((asynchronous, opened, await opened.ask()))
+    read, experiment, pick = pickle.loads(pickled)
+    async with read:
+        assert (await pick.tell(np.ones(pick.size))).pick == pick.number
+        assert (await experiment.ask()).number != pick.number
 
 
 def test_how_many_are_asked_together_is_said(client: Optimist, name: str, reference):

@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist_client.connections import OwnClient, proxy_note
 from optimist_client.embedders.base import Embedder, need
 from optimist_client.embedders.networks import name_of
 from optimist_client.errors import FixError, RetryError
@@ -80,8 +81,8 @@ class OpenAIEmbeddings(Embedder):
             self._settings["dimensions"] = dimension
         key = os.environ.get("OPENAI_API_KEY", "") if key is None else key
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._http = httpx.Client(headers=headers, timeout=timeout)
         self._url = f"{url.rstrip('/')}/embeddings"
+        self._own = OwnClient(httpx.Client, [self._url], headers=headers, timeout=timeout)
         self._patience = patience
         self._dimension = dimension
         self._piece = piece
@@ -104,7 +105,7 @@ class OpenAIEmbeddings(Embedder):
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._own.client.close()
 
     def _ask(self, texts: list[str]) -> NDArray[np.float32]:
         answer = self._reply({**self._settings, "input": texts})
@@ -121,9 +122,9 @@ class OpenAIEmbeddings(Embedder):
         deadline, wait = time.monotonic() + self._patience, 0.5
         while True:
             try:
-                reply = self._http.post(self._url, json=question)
+                reply = self._own.client.post(self._url, json=question)
             except httpx.TransportError as error:
-                failure, asked = f"{type(error).__name__}: {error}", 0.0
+                failure, asked = f"{type(error).__name__}: {error}{proxy_note(self._url)}", 0.0
             else:
                 if reply.is_success:
                     return reply
