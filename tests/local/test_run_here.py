@@ -83,6 +83,65 @@ def test_wrong_functions_batches_and_names():
         optimist.run([model(0.0)], reference=REAL)  # pyright: ignore[reportArgumentType]
 
 
+def scores(*wrong: object):
+    """A generator of scores whose calls first return these, or raise them; None: as it should."""
+    left = list(wrong)
+
+    def generate(size: int, seed: int) -> Any:
+        made = [float(score) for score in np.random.default_rng(seed).random(size)]
+        this = left.pop(0) if left else None
+        if isinstance(this, Exception):
+            raise this
+        return made if this is None else this(made)
+
+    return generate
+
+
+def lost(made: list[float]) -> list[Any]:
+    return [*made[:-1], None]
+
+
+def test_one_failure_or_missing_score_of_each_generator_costs_a_batch():
+    broken = {"a": scores(None, TimeoutError("503")), "b": scores(lost)}
+    report = optimist.run(broken, metric="mean", max_samples=60)
+    assert report.samples == 60
+    assert report.open_picks == 0
+    assert {one.generator: one.text for one in report.failures} == {
+        "a": "1 batch of a (5 samples) failed and was given up, TimeoutError: 503",
+        "b": "1 batch of b (5 samples) failed and was given up, ValueError: 1 of 5 rows has None or NaN",
+    }
+    assert "Warning: 1 batch of a (5 samples) failed" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda made: None, r"generator 'a': generating raised ValueError: it returned None, not samples \(pick \d+"),
+        (lambda made: [np.nan, *made[1:-1], np.nan], "'a': generating raised ValueError: 2 of 5 rows have None or NaN"),
+        (lambda made: {"scores": lost(made)}, "1 of 5 rows of scores has None or NaN"),
+    ],
+)
+def test_none_and_nan_name_the_generator_and_the_pick(wrong: Any, said: str):
+    with pytest.raises(GeneratorError, match=said):
+        optimist.run({"a": scores(wrong), "b": scores()}, metric="mean", max_samples=60, catch=())
+
+
+def test_more_failures_than_may_be_end_a_run():
+    error = TimeoutError("503")
+    with pytest.raises(GeneratorError, match=r"503 \(pick .*2 of its 2 batches failed, by default 1 or 1% may: catch="):
+        optimist.run({"a": scores(error, error), "b": scores()}, metric="mean", max_samples=60)
+    some = {"a": scores(error, error, None, error), "b": scores()}
+    report = optimist.run(some, metric="mean", max_samples=60, catch=(TimeoutError,))
+    assert [(one.batches, one.samples) for one in report.failures] == [(3, 15)]
+    assert "3 batches of a (15 samples) failed and were given up, the last with TimeoutError: 503" in str(report)
+    with pytest.raises(GeneratorError, match="generating raised TimeoutError"):
+        optimist.run({"a": scores(error), "b": scores()}, metric="mean", max_samples=60, catch=ZeroDivisionError)
+    with pytest.raises(GeneratorError, match="10 batches failed one after the other"):
+        optimist.run({"a": scores(*[error] * 20), "b": scores()}, metric="mean", catch=TimeoutError)
+    with pytest.raises(FixError, match="catch: expected classes of exceptions"):
+        optimist.run(MODELS, reference=REAL, catch="TimeoutError")  # pyright: ignore[reportArgumentType]
+
+
 def test_callbacks_see_the_reports_and_a_timeout_ends_the_run():
     seen: list[int] = []
 

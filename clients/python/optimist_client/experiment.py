@@ -19,7 +19,7 @@ from optimist_client.operations import Awaiting, Blocking, iteration, operation,
 from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, named_embeddings
 from optimist_client.previews import previews_of
 from optimist_client.progress import shown
-from optimist_client.run import Allowance, Makers, Reporting, Run, check_functions
+from optimist_client.run import Allowance, Catch, Failures, Makers, Reporting, Run, check_functions
 from optimist_client.validation import valid
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         workers: int = 1,
         callbacks: Sequence[Callback] = (),
         progress: bool | None = None,
+        catch: Catch = None,
     ) -> models.Report:
         """Sample and tell until the experiment ends, or until a limit of this call is reached. Returns the report.
 
@@ -88,17 +89,24 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         callbacks: functions that are called with a new report about once a second, and with the last one, as those of
             `optimist_client.callbacks`. If one raises, the run ends with that error.
         progress: whether to show progress; None shows it in notebooks, with standings and a chart, and in terminals.
+        catch: classes of exceptions of your functions that cost one batch: its pick is given up, so that its samples
+            are made again later and are no part of `max_samples`, and the report counts it (`Report.failures`). A row
+            with None or NaN in place of a number, and None in place of samples, is a ValueError. By default one batch
+            of each generator, or 1 % of them, may fail with any exception; with `()` none may. After 10 failures of a
+            generator one after the other the run ends whatever is caught.
 
         Ctrl-C gives up every open pick, then raises KeyboardInterrupt; another call continues the experiment. With
-        several threads it first waits for running functions, unless Ctrl-C is pressed again. If a function raises, the
-        run ends with `GeneratorError`, which names the generator; the pick is given up with the reason, and other
-        workers first tell the batches they are generating. Raises FixError for names that the experiment does not
-        have, for `max_cost` if a generator has no cost, and for an embedder with another name than the experiment's.
+        several threads it first waits for running functions, unless Ctrl-C is pressed again. If a function raises what
+        is not caught, the run ends with `GeneratorError`, which names the generator; the pick is given up with the
+        reason, and other workers first tell the batches they are generating. Raises FixError for names that the
+        experiment does not have, for `max_cost` if a generator has no cost, and for an embedder with another
+        name than the experiment's.
 
         Each tell also asks for the next pick, so that a round takes one request.
         """
         asked(self.info.config, None, None)
         check_functions(generators)
+        failures = Failures(catch)
         if workers < 1:
             raise FixError(f"workers: expected at least 1, got {workers}")
         costs = {row.generator: row.cost_per_sample for row in (await ExperimentOperations.report(self)).standings}
@@ -120,8 +128,8 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
 
             listeners = [*callbacks, display.show] if display.shows_reports else callbacks
             reporting = Reporting(self._transport, partial(ExperimentOperations.report, self), listeners)
-            await Run(self._transport, makers, draw, display, allowance, reporting).work(workers)
-            report = await self._scored_report()
+            await Run(self._transport, makers, draw, display, allowance, reporting, failures).work(workers)
+            report = failures.within(await self._scored_report())
             await reporting.show(report)
         return report
 

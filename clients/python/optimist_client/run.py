@@ -8,12 +8,14 @@ import math
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from optimist_client import models
 from optimist_client.callbacks import Callback
 from optimist_client.errors import ConflictError, FixError, GeneratorError, NotFoundError, OptimistError, StopError
 from optimist_client.pick import PickOperations
@@ -28,6 +30,8 @@ _MOST_NAMED = 4000
 """Maximum characters of generators' names in a URL. If there are more, a tell does not ask for the next pick."""
 Drawn = tuple["AskReply", PickOperations | None]
 """The reply to an ask, and its pick."""
+Catch = type[Exception] | tuple[type[Exception], ...] | None
+"""The exceptions that cost one batch, see `Experiment.run`."""
 Draw = Callable[[str, float | None], Coroutine[Any, Any, Drawn]]
 """Asks once for a worker (its name, and the patience in seconds)."""
 
@@ -55,6 +59,8 @@ class Makers:
             generator = partial(generator, **{name: value for name, value in known.items() if name in named})
             args = [pick.size]
         batch = await self._apply(pick, "generating", generator, *args)
+        if batch is None:
+            raise self._failure(pick, "generating", ValueError("it returned None, not samples"))
         shown: dict[str, Any] = {}
         if self.previews is not None:
             shown["previews"] = await self._apply(pick, "making previews", self.previews, batch)
@@ -66,6 +72,9 @@ class Makers:
             batch = made
         elif self.embed is not None:
             batch = await self._apply(pick, "embedding", _with_prompts(self.embed, pick), batch)
+        if missing := missing_in(batch):
+            doing = "generating" if self.embed is None else "embedding"
+            raise self._failure(pick, doing, ValueError(missing))
         if self.embed_prompts is None or not prompts:
             return {"batch": batch, **self.named, **shown}
         embedded = await self._apply(pick, "embedding prompts", self.embed_prompts, *prompts)
@@ -79,11 +88,16 @@ class Makers:
         try:
             return await self.transport.apply(function, *args)
         except Exception as error:
-            raise GeneratorError(
-                f"generator {pick.generator!r}: {doing} raised {type(error).__name__}: {error} "
-                f"(pick {pick.number}: {pick.size} samples, seed {pick.seed}); the pick was given up",
-                pick.generator,
-            ) from error
+            raise self._failure(pick, doing, error) from error
+
+    def _failure(self, pick: PickOperations, doing: str, error: Exception) -> GeneratorError:
+        failure = GeneratorError(
+            f"generator {pick.generator!r}: {doing} raised {type(error).__name__}: {error} "
+            f"(pick {pick.number}: {pick.size} samples, seed {pick.seed}); the pick was given up",
+            pick.generator,
+        )
+        failure.__cause__ = error
+        return failure
 
 
 def _with_prompts(function: Callable[..., Any], pick: PickOperations) -> Callable[..., Any]:
@@ -97,6 +111,69 @@ def _names(function: Callable[..., Any]) -> Set[str]:
         return inspect.signature(function).parameters.keys()
     except (TypeError, ValueError):  # a builtin
         return frozenset()
+
+
+def missing_in(batch: Any) -> str:
+    """How many rows of a batch have None or NaN in place of a number, in words; "" if there is none."""
+    from optimist_client.tensors import PACKED, missing_rows
+
+    for name, values in batch.items() if is_mapping(batch) else [("", batch)]:
+        lost, rows = (0, 0) if name in PACKED else missing_rows(values)
+        if lost:
+            return f"{lost} of {rows} rows{name and f' of {name}'} {'has' if lost == 1 else 'have'} None or NaN"
+    return ""
+
+
+IN_A_ROW = 10
+"""Batches of a generator that fail one after the other, after which a run ends whatever it may catch: else one whose
+generator always fails would never end."""
+
+
+class Failures:
+    """The batches that failed in one call of `run`, and which of them may. Raises FixError for wrong `catch`."""
+
+    def __init__(self, catch: Catch) -> None:
+        kinds: tuple[Any, ...] = catch if isinstance(catch, tuple) else (catch,)
+        if catch is not None and not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+            raise FixError(f"catch: expected classes of exceptions, such as (TimeoutError,), got {brief(catch)}")
+        self._catch = catch
+        self._lock = threading.Lock()
+        self._told: Counter[str] = Counter()
+        self._in_a_row: Counter[str] = Counter()
+        self._failed: dict[str, models.Failure] = {}
+
+    def count_told(self, generator: str) -> None:
+        """Note a batch that was told."""
+        with self._lock:
+            self._told[generator] += 1
+            self._in_a_row[generator] = 0
+
+    def add(self, pick: PickOperations, error: GeneratorError) -> None:
+        """Note a batch that failed. Raises the error if it is none of those that may cost a batch."""
+        cause, name = error.__cause__, error.generator
+        if self._catch is not None and not isinstance(cause, self._catch):
+            raise error
+        with self._lock:
+            self._in_a_row[name] += 1
+            known = self._failed.get(name)
+            batches = 1 + (known.batches if known else 0)
+            batches_told = self._told[name]
+            if self._catch is None and batches > max(1.0, 0.01 * (batches_told + batches)):
+                raise GeneratorError(
+                    f"{error}. {batches} of its {batches + batches_told} batches failed, by default 1 or 1% may: "
+                    "catch=(…) names the exceptions of which all may",
+                    name,
+                ) from cause
+            if self._in_a_row[name] >= IN_A_ROW:
+                raise GeneratorError(f"{error}. {IN_A_ROW} batches failed one after the other", name) from cause
+            samples = pick.size + (known.samples if known else 0)
+            last = f"{type(cause).__name__}: {cause}"
+            self._failed[name] = models.Failure(generator=name, batches=batches, samples=samples, last=last)
+
+    def within(self, report: models.Report) -> models.Report:
+        """The report with these failures."""
+        with self._lock:
+            return report.model_copy(update={"failures": [*self._failed.values()]}) if self._failed else report
 
 
 def check_functions(generators: Any) -> None:
@@ -153,6 +230,11 @@ class Allowance:
             # The factor allows for rounding errors in the sum.
             return self._samples <= self._max_samples and self._cost <= (1 + 1e-12) * self._max_cost
 
+    def give_back(self, pick: PickOperations) -> None:
+        """Add the samples of a pick that failed. What it cost may have been paid."""
+        with self._lock:
+            self._samples -= pick.size
+
 
 class Reporting:
     """Calls functions with a new report, at most every `EVERY` seconds."""
@@ -197,8 +279,10 @@ class Run:
         progress: Progress,
         allowance: Allowance,
         reporting: Reporting,
+        failures: Failures,
     ) -> None:
         self._transport = transport
+        self._failures = failures
         self._makers = makers
         self._draw = draw
         self._progress = progress
@@ -244,7 +328,13 @@ class Run:
             await self._reporting.turn()
             if self._ending or not self._allowance.take(pick):
                 return None
-            told = await self._makers.make(pick)
+            try:
+                told = await self._makers.make(pick)
+            except GeneratorError as error:
+                self._failures.add(pick, error)
+                self._allowance.give_back(pick)
+                reason = f"{error}"
+                return None
             if pick.settled:  # given up meanwhile because of Ctrl-C in the main thread
                 return None
             asks_on = self._asks_on and not self._ending and self._allowance.is_left()
@@ -255,6 +345,7 @@ class Run:
                 # The pick was given up elsewhere, or the service has lost it: the next ask says how to continue.
                 pick.settled = True
                 return None
+            self._failures.count_told(pick.generator)
             self._show(pick.size)
             return None if reply.next is None else (reply.next, pick.next)
         except BaseException as error:

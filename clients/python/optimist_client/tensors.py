@@ -96,6 +96,19 @@ def as_floats(name: str, values: Any) -> NDArray[np.floating]:
     return array if array.dtype in (np.dtype(np.float16), np.dtype(np.float32)) else array.astype(np.float64)
 
 
+def missing_rows(values: Any) -> tuple[int, int]:
+    """How many rows have None or NaN in place of a number, and how many there are; (0, 0) of what is no numbers."""
+    try:
+        array = as_array("", values)
+    except FixError:
+        try:
+            array = np.asarray(values, np.float64)  # None becomes NaN
+        except (TypeError, ValueError):
+            return 0, 0
+    rows = array.reshape(len(array), -1) if array.ndim and array.size else array.reshape(-1, 1)
+    return int(np.isnan(rows).any(1).sum()), len(rows)
+
+
 def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
     """Encode ids or URIs as rows (n, longest) of UTF-8, padded with zeros.
 

@@ -21,7 +21,7 @@ from optimist_client.metrics import Metric
 from optimist_client.operations import run as finished
 from optimist_client.pick import Pick, PickOperations
 from optimist_client.progress import shown
-from optimist_client.run import Allowance, Makers, Reporting, Run, check_functions
+from optimist_client.run import Allowance, Catch, Failures, Makers, Reporting, Run, check_functions
 
 _AGAIN = 0.05
 """Seconds after which to ask again while open picks use up the budget."""
@@ -108,6 +108,7 @@ def run(
     workers: int = 1,
     callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
+    catch: Catch = None,
     evaluation: Evaluation | None = None,
     name: str = "run",
     metric: str | Metric = "fid",
@@ -118,7 +119,7 @@ def run(
 ) -> models.Report:
     """Sample the generators until it is sure which is the best one, in this process. Returns the report.
 
-    The arguments up to `progress` are those of `Experiment.run` and mean the same: `experiment.run(generators, embed)`
+    The arguments up to `catch` are those of `Experiment.run` and mean the same: `experiment.run(generators, embed)`
     is the same with a service, which keeps every batch. The others are those of `create_experiment`: `metric` and its
     `reference` (real features, a (mean, covariance) pair, or a file), `prompts`, `budget` in samples, `stop`, and of
     `settings` those that `Evaluation` takes, with the same defaults, such as `watch`, `tolerance` and `costs`. The same
@@ -134,6 +135,7 @@ def run(
     'good'
     """
     check_functions(generators)
+    failures = Failures(catch)
     if workers < 1:
         raise FixError(f"workers: expected at least 1, got {workers}")
     if evaluation is None:
@@ -172,8 +174,8 @@ def run(
     with shown(progress, name, max_samples or budget) as display:
         listeners = [*callbacks, display.show] if display.shows_reports else callbacks
         reporting = Reporting(transport, read, listeners)
-        finished(Run(transport, makers, draw, display, allowance, reporting).work(workers))
-        report = service.report()
+        finished(Run(transport, makers, draw, display, allowance, reporting, failures).work(workers))
+        report = failures.within(service.report())
         finished(reporting.show(report))
     return report
 

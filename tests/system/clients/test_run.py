@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist_client import Experiment, FixError, GeneratorError, Optimist
+from optimist_client import AsyncOptimist, Experiment, FixError, GeneratorError, Optimist
 from optimist_client.embedders import Function
 from optimist_client.metrics import Mean
 from tests.support.processes import until
@@ -113,7 +113,7 @@ def test_a_generator_that_raises_is_named_and_its_pick_given_back(client: Optimi
 
     client._transport._http.event_hooks["request"] = [seen]
     with pytest.raises(GeneratorError, match="'b': generating raised MemoryError: CUDA out of memory") as failure:
-        experiment.run({**GENERATORS, "b": broken})
+        experiment.run({**GENERATORS, "b": broken}, catch=())
     assert (failure.value.generator, failure.value.action) == ("b", "fix")
     assert isinstance(failure.value.__cause__, MemoryError)
     (reason,) = given_up
@@ -121,6 +121,38 @@ def test_a_generator_that_raises_is_named_and_its_pick_given_back(client: Optimi
     assert experiment.report().open_picks == 0
     with pytest.raises(GeneratorError, match="embedding raised ZeroDivisionError"):
         experiment.run(GENERATORS, embed=lambda rows: 1 / 0)
+
+
+def test_one_failure_of_a_generator_costs_a_batch_and_is_in_the_report(experiment: Experiment):
+    calls = iter(range(1_000))
+
+    def flaky(size: int, seed: int) -> np.ndarray:
+        if next(calls) == 2:
+            raise TimeoutError("503 from the vendor")
+        return GENERATORS["b"](size, seed)
+
+    report = experiment.run({**GENERATORS, "b": flaky}, max_samples=60)
+    assert (report.samples, report.open_picks) == (60, 0)
+    (failed,) = report.failures
+    assert (failed.generator, failed.batches, failed.samples) == ("b", 1, 5)
+    said = "Warning: 1 batch of b (5 samples) failed and was given up, TimeoutError: 503 from the vendor."
+    assert said in str(report)
+    assert not experiment.report().failures
+
+
+async def test_it_may_be_said_which_failures_cost_a_batch(client: Optimist, experiment: Experiment):
+    failing = {"b": iter([TimeoutError(), None, TimeoutError(), None, TimeoutError(), KeyError("bug")])}
+
+    async def flaky(size: int, seed: int) -> np.ndarray:
+        if (error := next(failing["b"])) is not None:
+            raise error
+        return GENERATORS["b"](size, seed)
+
+    async with AsyncOptimist(client._transport._urls) as asynchronous:
+        opened = await asynchronous.experiment(experiment.name)
+        with pytest.raises(GeneratorError, match="raised KeyError: 'bug'"):
+            await opened.run({"b": flaky}, catch=TimeoutError)
+        assert (await opened.report()).samples == 10
 
 
 def test_what_the_service_refuses_ends_the_run_and_names_the_generator(experiment: Experiment):
@@ -145,7 +177,7 @@ def test_other_workers_first_tell_what_they_make(experiment: Experiment):
         return np.random.default_rng(seed).standard_normal((size, 4))
 
     with pytest.raises(GeneratorError, match="broken"):
-        experiment.run(dict.fromkeys(SHIFTS, generate), workers=2)
+        experiment.run(dict.fromkeys(SHIFTS, generate), workers=2, catch=())
     report = experiment.report()
     assert report.open_picks == 0
     assert report.samples >= 5

@@ -22,7 +22,7 @@ from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewRepl
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
 from optimist_client.models.records import SampleRecord
 from optimist_client.models.references import UploadRequest, UploadState
-from optimist_client.models.reports import Regret, Report
+from optimist_client.models.reports import Failure, Regret, Report
 from optimist_client.models.retractions import (
     Acceptance,
     AcceptanceRequest,
@@ -60,6 +60,7 @@ __all__ = [
     "ExperimentChange",
     "ExperimentConfig",
     "ExperimentPage",
+    "Failure",
     "GeneratorChange",
     "GeneratorProgress",
     "GeneratorRequest",

@@ -45,6 +45,24 @@ class UsedUp(Answer):
         return f"All {self.what} are used. Next: add some to {listed(self.generators, len(self.generators) + 1)}."
 
 
+class Failure(Answer):
+    """Batches of a generator that failed in the call of `run` that made the report, and were given up."""
+
+    generator: str
+    batches: int
+    samples: int
+    last: str
+    """The last of their errors."""
+
+    @property
+    def text(self) -> str:
+        """What failed, as a sentence without its end."""
+        many = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
+        given_up = f"failed and {'was' if self.batches == 1 else 'were'} given up"
+        last = "" if self.batches == 1 else "the last with "
+        return f"{many} of {self.generator} ({self.samples:,} samples) {given_up}, {last}{self.last}"
+
+
 class Report(Answer):
     """The standings, the regret, the pick ratio and the decision, as the dashboard shows them."""
 
@@ -125,6 +143,8 @@ class Report(Answer):
     """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
     used_up: UsedUp | None = optional()
     """What to add where `compare` has used all files without a decision."""
+    failures: Annotated[list[Failure], Field(exclude_if=lambda value: not value)] = Field(default_factory=list[Failure])
+    """What failed in the call of `run` that returned the report, by generator."""
     progress: Progress | None = None
     """Data for charts; only if the request has `after`."""
 
@@ -292,7 +312,7 @@ class Report(Answer):
         """The answer, why it was or was not decided, the verdicts, where metrics disagree, and what uniform sampling
         would have taken if that is known."""
         said = [*(one.text for one in self.decision.anomalies), *self.decision.warnings]
-        said += row_warnings(self.standings)
+        said += [*row_warnings(self.standings), *(one.text for one in self.failures)]
         warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in said]
         warnings += [BELOW_NOISE_NOTE] if any(row.below_noise for row in self.standings) else []
         return self.asks.sentences(self, warnings)
