@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import optimist
+from optimist.metrics.bound import InfluenceBound
 from optimist_client import FixError, GeneratorError
 from optimist_client.metrics import KID, Mean
 
@@ -171,3 +174,29 @@ def test_threads_share_one_evaluation():
 
     report = optimist.run({"a": verdicts(0.8), "b": verdicts(0.3)}, metric=Mean(), workers=most, paired=False)
     assert (report.decision.best, report.decision.decided) == ("a", True)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_small_estimates_take_one_thread_and_functions_keep_theirs(two_threads: None, monkeypatch: pytest.MonkeyPatch):
+    estimates, functions = set[int](), set[int]()
+    estimate = InfluenceBound.estimate
+
+    def seen(bound: InfluenceBound, *args: Any) -> Any:
+        estimates.add(torch.get_num_threads())
+        return estimate(bound, *args)
+
+    def embed(rows: np.ndarray) -> np.ndarray:
+        functions.add(torch.get_num_threads())
+        return rows
+
+    monkeypatch.setattr(InfluenceBound, "estimate", seen)
+    optimist.run(MODELS, embed, reference=REAL, max_samples=60, workers=2, stop=False)
+    optimist.score(REAL, "fid", reference=REAL)
+    assert (estimates, functions) == ({1}, {2})

@@ -10,7 +10,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from optimist.metrics.threads import one_thread
+from optimist.metrics.threads import MANY, WIDE, few_threads, one_thread
 from optimist.simulation.runner import Runner
 
 
@@ -56,3 +56,22 @@ def test_pieces_of_a_simulation_that_run_in_threads_leave_each_other_one():
     with joblib.parallel_config(backend="threading"), Runner(2, progress=False) as runner:
         assert runner.run("pieces", [first, second]) == [None, {1}]
     assert used() == {2}
+
+
+def test_small_estimates_limit_torch_in_their_own_thread_alone():
+    other: list[int] = []
+    with few_threads(48, 1000):
+        beside = Thread(target=lambda: other.append(torch.get_num_threads()))
+        beside.start()
+        beside.join()
+        assert torch.get_num_threads() == 1
+        with few_threads(48):
+            assert torch.get_num_threads() == 1
+    assert other == [2]
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(WIDE, 0), (64, MANY // 64)])
+def test_large_estimates_keep_their_threads(columns: int, rows: int):
+    with few_threads(columns, rows):
+        assert torch.get_num_threads() == 2

@@ -11,6 +11,7 @@ from optimist.estimation.question import Question
 from optimist.estimation.routed import BATCHES, Routed
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.threads import few_threads
 from optimist.numerics import mixture as known
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
@@ -33,8 +34,9 @@ def mixture_of(estimators: Mapping[str, StreamingEstimator], published: bool = F
     """The mixture of generators, by their estimators; `published` as of `cross_fitted`. Raises as that does."""
     common = shared_rows([estimator.common for estimator in estimators.values()])
     statistics = [estimator.statistic for estimator in estimators.values()]
-    score = next(iter(estimators.values())).metric
-    return cross_fitted(score, statistics, list(estimators), common, published=published)
+    first = next(iter(estimators.values()))
+    with few_threads(first.columns):
+        return cross_fitted(first.metric, statistics, list(estimators), common, published=published)
 
 
 def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled: int = 0) -> RouteModel:

@@ -20,6 +20,7 @@ from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
+from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.prompts import RoutedPrompt
@@ -66,6 +67,11 @@ class StreamingEstimator(Stateful):
         return self._bound.metric.cached_bytes(self.statistic)
 
     @property
+    def columns(self) -> int:
+        """Columns of the rows that the metric reads, of all arrays together."""
+        return sum(self.metric.widths.values())
+
+    @property
     def metric(self) -> Score:
         """The metric, as it is implemented."""
         return self._bound.metric
@@ -98,6 +104,17 @@ class StreamingEstimator(Stateful):
         Raises FixError, and changes nothing, if the statistic or the reservoir refuses it, or if indices or prompt
         are not valid; KeyError if an array is missing.
         """
+        with few_threads(self.columns, len(ids)):
+            return self._add(batch, ids, listed, indices, routed)
+
+    def _add(
+        self,
+        batch: Mapping[str, Tensor],
+        ids: Sequence[str],
+        listed: Tensor | None,
+        indices: Indices | None,
+        routed: RoutedPrompt | None,
+    ) -> bool:
         batch = {own: batch[name] for own, name in self._reads.items()}
         if self._paired is not None:
             self._paired.check(indices, len(ids))
@@ -154,28 +171,32 @@ class StreamingEstimator(Stateful):
 
     def estimate(self) -> Estimate:
         """The estimate at this position of the log."""
-        if self._made is not None:
-            found = self._made
-        elif self._paired is None:
-            found = self._bound.estimate(self.statistic)
-        else:
-            found = self._paired.estimate(self.statistic)
+        with few_threads(self.columns):
+            if self._made is not None:
+                found = self._made
+            elif self._paired is None:
+                found = self._bound.estimate(self.statistic)
+            else:
+                found = self._paired.estimate(self.statistic)
         return found if self.routed is None else replace(found, change=self.routed.change)
 
     def influence(self, batch: Mapping[str, Tensor]) -> NDArray[np.float64] | None:
         """The influence on the estimate of some rows (n, …) that were added, by array, up to a constant; None if the
         metric does not know it. Raises FixError before the second sample."""
         rows = {own: batch[name].double() for own, name in self._reads.items()}
-        found = self._bound.metric.analyse(self.statistic, rows).influence
+        with few_threads(self.columns):
+            found = self._bound.metric.analyse(self.statistic, rows).influence
         return None if found is None else found.cpu().numpy()
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes (see `Metric.modes`). Raises FixError for metrics without modes, and before the first sample."""
-        return self._bound.metric.modes(self.statistic, self.reservoir or Reservoir(), count, samples)
+        with few_threads(self.columns):
+            return self._bound.metric.modes(self.statistic, self.reservoir or Reservoir(), count, samples)
 
     def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
         """The groups (see `Metric.prompt_groups`). Raises FixError as `modes` does."""
-        return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
+        with few_threads(self.columns):
+            return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
 
     def _follow(self, is_due: bool) -> None:
         """Take the estimate into the history that is due now, if the history needs it."""

@@ -15,6 +15,7 @@ from optimist.estimation.question import Question, by_label, declared_of
 from optimist.local.basis import allowing_for_copies, hashes_in
 from optimist.metrics.devices import find_device
 from optimist.metrics.implementations import implementation
+from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate
 from optimist_client.config import BoundOptions
 from optimist_client.errors import FixError
@@ -70,12 +71,14 @@ def score(
     question = question.fitted({name: [rows] for name, rows in tensors.items()})
     if question.is_exact:
         return _exact(tensors, question)
-    limits = question.bound_for({name: rows.shape[1] for name, rows in tensors.items()})
+    widths = {name: rows.shape[1] for name, rows in tensors.items()}
+    limits = question.bound_for(widths)
 
     def estimated(places: slice | NDArray[np.int64]) -> Estimate:
         statistic = limits.statistic()
-        statistic.update(*(rows[places] for rows in tensors.values()))
-        return limits.estimate(statistic)
+        with few_threads(sum(widths.values()), len(next(iter(tensors.values())))):
+            statistic.update(*(rows[places] for rows in tensors.values()))
+            return limits.estimate(statistic)
 
     return allowing_for_copies(estimated(slice(None)), hashes_in(arrays, question), question, estimated)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Thread
 
 import torch
 from threadpoolctl import OpenBLASController, threadpool_limits
@@ -36,5 +37,35 @@ def one_thread() -> Generator[None]:
     try:
         with threadpool_limits(1):
             yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+WIDE = 512
+"""Columns from which on an estimate is faster on several threads."""
+MANY = 2**20
+"""Numbers of one batch from which on reading it is."""
+
+
+@contextmanager
+def few_threads(columns: int, rows: int = 0) -> Generator[None]:
+    """Estimate from rows of so many columns, or add so many such rows, on one thread of torch where that is small.
+
+    On several threads small ones take ten times the processor time, spent in waiting for each other, and as long. Only
+    the calling thread is limited, so that a user's functions, which may run beside it, keep their threads. The BLAS of
+    numpy and scipy is left alone: it has one number for the process, and uses one thread for small matrices by itself.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or columns >= WIDE or columns * rows >= MANY:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        # torch has set two things: the number of this thread, and that of threads which use torch for the first time.
+        # A thread that sets its own number gives those the number that they had.
+        others = Thread(target=torch.set_num_threads, args=(threads,))
+        others.start()
+        others.join()
+        yield
     finally:
         torch.set_num_threads(threads)
