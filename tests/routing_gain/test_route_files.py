@@ -398,3 +398,24 @@ def test_prompts_are_embedded_where_rows_have_no_contexts(tmp_path: Path):
         route_file(*files)
     with pytest.raises(FixError, match=r"ada\.jsonl: expected a field 'generator', a file for each generator, or sev"):
         route_file(files[0])
+
+
+@pytest.mark.parametrize("share", ["0.95", "0.8", "1.0"])
+def test_where_the_cheap_generator_keeps_the_share_alone_there_is_nothing_to_route(tmp_path: Path, share: str):
+    contexts, _, scores = tasks(0)
+    scores[:, 1] = np.maximum(scores[:, 0], scores[:, 1])  # cheaper, and never worse
+    file = tmp_path / "tasks.npz"
+    np.savez(file, contexts=contexts, scores=scores, names=["large", "small"], costs=[3.0, 1.0])
+    said = invoked("route", str(file), "--at-least", share).stdout
+    assert f"small alone keeps {float(share):.0%} of the best single score: there is nothing to route." in said
+    assert "A router would send prompts to: 0% large, 100% small." in said
+    assert "Mean cost of a prompt: 1 routed, 1 by the best alone." in said
+
+
+def test_why_a_gain_is_not_known(tmp_path: Path):
+    contexts, kinds, scores = tasks(0)
+    scores[np.arange(500), 1 - SUCCESS[kinds].argmax(1)] = np.nan  # each prompt has the score of its winner alone
+    file = tmp_path / "tasks.npz"
+    np.savez(file, contexts=contexts, scores=scores, names=["a", "b"])
+    with pytest.raises(FixError, match=r"too few of the \d+ prompts that would go to another generator than \w have"):
+        route_file(file)

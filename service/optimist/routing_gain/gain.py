@@ -140,10 +140,10 @@ def route_gain(
 def _price(costs: Floats, predicted: Floats, price: float, ceiling: float | None, at_least: float | None) -> float:
     """The price at which prompts keep the budget if they go by the predictions (m, G) and costs (G,)."""
     frontier = Frontier.from_values(predicted, predicted, np.broadcast_to(costs, predicted.shape))
-    if ceiling is None:
-        return frontier.price_of_score((at_least or 0.0) * frontier.single)
+    least = (at_least or 0.0) * frontier.single
+    wanted = frontier.price_of_score(least) if ceiling is None else frontier.price_of_cost(ceiling)
     # At the price itself the last prompt that is to be moved is worth as much with either generator.
-    return max(price, (1.0 + 1e-9) * frontier.price_of_cost(ceiling))
+    return max(price, (1.0 + 1e-9) * wanted)
 
 
 def _over_the_best(over: Sequence[Mean | None], delta: float) -> tuple[float | None, float | None]:

@@ -292,11 +292,15 @@ class RouteReport:
     """The prompts' texts."""
     is_logged: bool
     """Whether each prompt was given to one generator, with a known probability."""
+    at_least: float | None = None
+    """The part of the best single generator's score that was to be kept."""
 
     @property
     def sentence(self) -> str:
         """The answer in a sentence."""
         found = self.gain
+        if self.at_least is not None and found.shares[found.best] == 1.0:
+            return f"{found.best} alone keeps {self.at_least:.0%} of the best single score: there is nothing to route."
         said = gain_sentence(found.best, found.gain, found.error, found.lower, found.upper)
         return f"{said} Gains are of the score less the price of its cost." if found.price else said
 
@@ -365,9 +369,19 @@ def route_file(
         raise FixError(f"price: it is multiplied by costs, and {file} has no array `costs`")
     found = route_gain(known, price=price, ceiling=ceiling, at_least=at_least, features=features, seed=seed)
     if found.error is None:
-        raise FixError(
-            "what routing gains is not known: too few prompts have scores of both generators, that of the route and "
-            "the best single one; a log needs probabilities below 1"
-        )
+        raise FixError(f"what routing gains is not known: {_why_unknown(known, found)}")
     kinds = types_of(known, found, count=types, seed=seed)
-    return RouteReport(known.names, found, kinds, texts, known.is_logged)
+    return RouteReport(known.names, found, kinds, texts, known.is_logged, at_least)
+
+
+def _why_unknown(known: ScoredPrompts, found: RouteGain) -> str:
+    """Why a gain has no error."""
+    moved, every = int((found.routed != found.single).sum()), f"{found.prompts:,} prompts"
+    if known.is_logged:
+        return (
+            f"{moved:,} of {every} would go to another generator than {found.best}, and too few of them were given by "
+            "chance to either: a log needs probabilities below 1"
+        )
+    if moved == 1:
+        return f"only 1 of {every} would go to another generator than {found.best}: there is next to nothing to route"
+    return f"too few of the {moved:,} prompts that would go to another generator than {found.best} have scores of both"
