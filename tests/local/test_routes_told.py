@@ -10,6 +10,7 @@ import pytest
 
 from optimist import Evaluation, run
 from optimist_client.errors import FixError
+from optimist_client.metrics import Mean
 
 NAMES = ["left", "right"]
 ROUTER: dict[str, Any] = {"metric": "mean", "goal": "route", "context": 3, "context_features": 32}
@@ -78,3 +79,28 @@ def test_contexts_are_refused_in_words_and_change_nothing():
         run({name: lambda size, seed: np.zeros((size, 1)) for name in NAMES}, **ROUTER, progress=False)
     with pytest.raises(FixError, match="goal: 'route' needs context"):
         Evaluation(NAMES, metric="mean", goal="route")
+
+
+def test_means_over_unlike_prompts_are_compared_nowhere():
+    evaluation = Evaluation(["easy", "hard"], **ROUTER, watch=[Mean(label="length", reads="length")])
+    for number, context in enumerate(contexts(100)):  # nearly equal models: one gets the easy half
+        name = "easy" if context[0] > 0.0 else "hard"
+        score = 0.8 * (context[0] > 0.0) + 0.025 * (name == "easy") + 0.01 * (number % 3)
+        evaluation.tell(name, {"values": [score], "length": [score]}, context=context)
+    report = evaluation.report()
+    assert (report.contrasts, report.worse_by, report.decision.best, report.regret) == ([], {}, None, None)
+    watched = report.watched["length"]
+    assert (watched.contrasts, watched.best, watched.confidence) == ([], None, None)
+    said = "Each generator's mean is over the prompts that it was given, so these means cannot be compared"
+    assert said in f"{report}"
+    assert "worse" not in f"{report}"
+    assert "*" not in f"{report}".replace("* the best by each", "")
+    assert [row.generator for row in report.ranking] == ["easy", "hard"]
+    assert report.table() == "| generator | samples |\n| --- | ---: |\n| easy | 44 |\n| hard | 56 |"
+    assert "difference" not in report.to_pandas().columns
+    with pytest.raises(FixError, match=said):
+        report.plot()
+    with pytest.raises(FixError, match=said):
+        evaluation.contrast("hard", "easy")
+    evaluation.route_table()
+    assert evaluation.report().decision.best == evaluation.report().routes.best

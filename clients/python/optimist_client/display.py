@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.errors import NotFoundError
+from optimist_client.errors import FixError, NotFoundError
+from optimist_client.goals import UNLIKE
 from optimist_client.models.standings import row_warnings
 
 if TYPE_CHECKING:
@@ -64,11 +65,14 @@ def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport
 
 
 def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
-    """Plot the scores and intervals, best on top, on matplotlib axes (None: new ones). Raises ModuleNotFoundError.
+    """Plot the scores and intervals, best on top, on matplotlib axes (None: new ones).
 
     metric: the label of a watched metric, whose scores are plotted instead. If there are contrasts, a dark line shows
-    the interval of each difference, drawn from the best one's score.
+    the interval of each difference, drawn from the best one's score. Raises ModuleNotFoundError, and FixError for a
+    router.
     """
+    if report.asks.has_contexts:
+        raise FixError(f"{UNLIKE} Plot that: `experiment.route_table().plot()`")
     is_own = axes is None
     axes = need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
     if metric is not None and metric not in report.watched:

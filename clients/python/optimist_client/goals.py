@@ -36,7 +36,11 @@ all: of one that has just joined, much is learned from a few."""
 MOST_ROUTE_NUMBERS = 5_000_000
 """The largest (r + 32)²·G: numbers of a model that routes contexts with r features among G generators."""
 
-
+UNLIKE = (
+    "Each generator's mean is over the prompts that it was given, so these means cannot be compared; the table of "
+    "routes compares the generators on the same prompts."
+)
+"""Why a router's generators are not compared by their scores: the easy prompts may have gone to one of them."""
 NEEDS_ERRORS = frozenset({"top-two", "thompson"})
 """The policies that need standard errors."""
 ROUTE_FIELDS = ("context", "context_features", "context_bandwidth", "price", "ceiling", "at_least", "tries")

@@ -38,6 +38,8 @@ def as_table(report: Report, format: str, *, metrics: bool = False) -> str:
     if format not in writers:
         raise FixError(f"format: expected one of {', '.join(get_args(Format))}; got {format!r}")
     shown: list[Report | WatchedReport] = [report, *(report.watched.values() if metrics else ())]
+    if report.asks.has_contexts:  # such scores cannot be compared
+        shown = []
     return writers[format](_columns(report, shown, exact=format == "csv"))
 
 

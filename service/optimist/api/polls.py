@@ -22,7 +22,7 @@ from optimist.records import HISTORY, Artefact, ArtefactPoint, ExperimentState, 
 from optimist.store import Store
 from optimist.store.index import Indexed
 from optimist.turns import aside, charged
-from optimist_client.goals import find_goal
+from optimist_client.goals import find_goal, known_goal
 from optimist_client.models import (
     Experiment,
     ExperimentPage,
@@ -282,7 +282,8 @@ class Polls:
         if summary is None or not fingerprint or made != fingerprint:
             state = await self._context.state(outline.experiment)
             _check_same(outline.experiment, state.stored)
-            summary = _summary(outline, report_of(state, explain=False))
+            routes = await self._context.routing_table(state)
+            summary = _summary(outline, report_of(state, explain=False, routes=routes))
         return self._summaries.put(name, (fingerprint, summary))[1]
 
 
@@ -299,7 +300,9 @@ def _check_same(experiment: Experiment, stored: ExperimentState) -> None:
 def _summary(outline: Outline, report: Report) -> Summary:
     decision = report.decision
     weights = {name: weight for name, weight in decision.weights.items() if weight >= _WEIGHT}
-    best = next((standing for standing in report.standings if standing.generator == report.decision.best), None)
+    is_compared, named = not known_goal(report.goal).has_contexts, report.decision.best
+    best = next((one for one in report.standings if is_compared and one.generator == named), None)
+    score = best and best.score if report.routes is None else report.routes.best_score
     return Summary(
         name=report.experiment,
         goal=report.goal,
@@ -317,7 +320,7 @@ def _summary(outline: Outline, report: Report) -> Summary:
         state=report.state,
         incomplete=any(standing.incomplete for standing in report.standings),
         decision=decision.model_copy(update={"warnings": (), "verdicts": (), "hardest": None, "weights": weights}),
-        score=best and best.score,
+        score=score,
         below_noise=best is not None and best.below_noise,
         standard_error=best and best.standard_error,
         lower=best and best.lower,

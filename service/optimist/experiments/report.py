@@ -26,7 +26,8 @@ from optimist.policies.reports import contrasts_from_best, even_cost, metric_fac
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist.records import GeneratorState, NotFound, StoredArtefact, codec, extents, is_outgrown
 from optimist_client import models
-from optimist_client.goals import find_goal
+from optimist_client.errors import FixError
+from optimist_client.goals import UNLIKE, find_goal
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast, Report, Routes, WatchedReport
 
@@ -49,7 +50,8 @@ def _report(state: PolicyState, label: str, metric: Metric) -> WatchedReport:
     pairs = zip(state.arms, state.contenders, strict=True)
     arms = [replace(arm, estimate=estimates[generator.ordinal]) for arm, generator in pairs]
     stopping = Stopping(state.config.delta)  # without the tolerance, which is on the scale of the metric that decides
-    decision = stopping.decide(rivals(arms), state.stored.told)
+    is_fair = not state.config.asks.has_contexts
+    decision = stopping.decide(rivals(arms), state.stored.told) if is_fair else state.decision
     return WatchedReport(
         **metric_facts(metric),
         label=label,
@@ -60,7 +62,7 @@ def _report(state: PolicyState, label: str, metric: Metric) -> WatchedReport:
             standing_of(arm, state.stored.counted, generator, scoring_error=unit.scoring_error)
             for arm, generator, unit in zip(arms, state.contenders, units, strict=True)
         ],
-        contrasts=contrasts_from_best(arms, stopping, state.stored.told, decision.best),
+        contrasts=contrasts_from_best(arms, stopping, state.stored.told, decision.best) if is_fair else [],
         scored=_is_scored(state, metric, [unit.estimate_seq for unit in units]),
     )
 
@@ -164,8 +166,11 @@ def report_of(
     decision = explained_decision(state) if explain else state.decision
     if not state.is_decided:
         decision = with_anomalies(decision, anomalous)
+    if routes is not None:
+        decision = decision.model_copy(update={"best": routes.best})
     told, stopping = state.stored.told, state.goal.stopping
-    contrasts = contrasts_from_best(state.arms, stopping, told, decision.best) if explain else []
+    is_compared = explain and not state.config.asks.has_contexts
+    contrasts = contrasts_from_best(state.arms, stopping, told, decision.best) if is_compared else []
     if not decision.warnings and (same := identical_so_far(contrasts)):
         decision = decision.model_copy(update={"warnings": same})
     names_one, best = find_goal(state.config.goal).names_one, decision.best
@@ -219,6 +224,12 @@ def report_of(
     )
 
 
+def check_compared(state: PolicyState) -> None:
+    """Raise FixError where generators are not compared by their means: each had prompts of its own."""
+    if state.config.asks.has_contexts:
+        raise FixError(f"no contrast of {state.config.name!r}. {UNLIKE}")
+
+
 def contrast_of(
     state: PolicyState,
     generator: str,
@@ -228,8 +239,9 @@ def contrast_of(
     """The difference of two generators, of which both may be retired, and its error.
 
     label: of the metric by which they are compared.
-    Raises `NotFound` for an unknown name, else as `policies.contrast` does.
+    Raises `NotFound` for an unknown name, FixError for a router, else as `policies.contrast` does.
     """
+    check_compared(state)
     known = state.estimates_by(label)
     estimates = {generator.name: known[generator.ordinal] for generator in state.stored.generators}
     for name in (generator, against):

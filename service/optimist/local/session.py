@@ -18,7 +18,7 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.decision import latched_text
 from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.route import ForRouting, LoadedModel
-from optimist.experiments.report import report_of
+from optimist.experiments.report import check_compared, report_of
 from optimist.experiments.routing_tables import table_of
 from optimist.experiments.state import PolicyState
 from optimist.local.config import SETTINGS
@@ -86,10 +86,11 @@ class Readings:
         """The difference by which `generator` scores worse than `against`, with its error.
 
         metric: as of `estimates`. Raises NotFoundError for an unknown name or label, FixError if the two are the same
-        or one of them has no estimate.
+        or one of them has no estimate, and with the goal "route", where each had prompts of its own.
         """
         for name in (generator, against):
             self._generator(name)
+        check_compared(self.state)
         found = self._of(metric).estimates
         one, other = (Arm(name, found[name]) for name in (generator, against))
         return contrast(one, other, self.state.goal.stopping.threshold(len(found), self.told), FEWEST_SAMPLES)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, computed_field
 
 from optimist_client import charts, display, tables
-from optimist_client.goals import Best, DeclaredGoal, View, known_goal
+from optimist_client.goals import UNLIKE, Best, DeclaredGoal, View, known_goal
 from optimist_client.metrics import Scale
 from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.basis import Basis
@@ -304,7 +304,9 @@ class Report(Answer):
 
     @property
     def ranking(self) -> list[Standing]:
-        """The standings, best first, those without a score last."""
+        """The standings, best first, those without a score last; of a router in their order."""
+        if self.asks.has_contexts:
+            return self.standings
         return ranked(self.standings, self.leader, lower_is_better=self.lower_is_better)
 
     @property
@@ -319,7 +321,8 @@ class Report(Answer):
 
     def sentences_on_routes(self, warnings: list[str]) -> list[str]:
         """The sentences about what a router gains, with these warnings."""
-        return [*([self.answer] if self.routes is None else self.routes.sentences), *warnings]
+        said = [self.answer] if self.routes is None else self.routes.sentences
+        return [*said, *([UNLIKE] if len(self.standings) > 1 and self.samples else []), *warnings]
 
     def sentences_on_mixture(self, warnings: list[str]) -> list[str]:
         """The sentences about the best mixture, with these warnings."""

@@ -9,8 +9,7 @@ from typing import Protocol, Self
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.goals import AskedContext, Basis, Choice
 from optimist.numerics.mixture import Mixture
-from optimist.policies import Arms, Decision, Stopping, rivals
-from optimist.policies.arms import losses
+from optimist.policies import Arms, Decision, Stopping
 from optimist.records import ExperimentState, GeneratorState
 from optimist_client.models import Experiment, ExperimentConfig
 
@@ -124,12 +123,3 @@ class Goal(Protocol):
         generators = zip(stored.generators, pending, strict=False)
         awaited = ((g, (1.0 - late) * min(due, g.due_seq)) for g, due in generators if g.state != "retired")
         return any(g.primary.estimate_seq < position for g, position in awaited)
-
-
-def leader(arms: Arms) -> str | None:
-    """The name of the arm with the best estimate; None unless every rival has one."""
-    compared = rivals(arms)
-    if not compared or any(arm.estimate is None for arm in compared):
-        return None
-    values = losses(compared)
-    return compared[values.index(min(values))].name

@@ -10,7 +10,7 @@ import numpy as np
 
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
-from optimist.experiments.goals.base import Goal, Pending, leader
+from optimist.experiments.goals.base import Goal, Pending
 from optimist.numerics.routing.features import Floats, contexts_to_fit
 from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Arms, Decision, RoutePolicy, Stopping
@@ -156,8 +156,9 @@ class ForRouting(Goal):
         return self.policy.paced(loaded.frontier(self.policy, at, costs), overspent)
 
     def decide(self, arms: Arms, told: int) -> Decision:
-        """Never decided; the best single generator so far, if every rival has an estimate."""
-        return Decision(leader(arms), None, False, GOES_ON)
+        """Never decided, and no generator leads: their means are over prompts of their own. A table of routes names the
+        best single one."""
+        return Decision(None, None, False, GOES_ON)
 
     def has_begun(self, arms: Arms) -> bool:
         """True if every active arm has had its warm-up."""
