@@ -77,8 +77,9 @@ const IDLE = 600; // seconds without any change after which an experiment withou
 
 // What badges and searches call the state: a running experiment that nobody works on is idle, and a decision that rests on
 // batches that may be wrong is provisional.
-export function stateOf({ state, active, open_picks: open, decision }) {
+export function stateOf({ state, state_text: shown = state, active, open_picks: open, decision }) {
   if (decision.unless) return "provisional";
+  if (shown !== state) return shown;
   const isIdle = ["running", "warming up"].includes(state) && active && !open && serviceTime() - active > IDLE;
   return isIdle ? `idle ${ago(serviceTime() - active)}` : state;
 }

@@ -14,7 +14,7 @@ const NEW = 50; // experiments that come with each poll: the newest ones
 const PAGE = 200; // those of each further page: the service gives no more at a time
 const FIRST = 100; // rows shown before somebody asks for all: a browser takes long to lay out many
 const OFTEN = 15; // polls after which all others are asked for again
-const STATES = ["running", "idle", "warming up", "provisional", "decided", "stopped", "out of budget"];
+const STATES = ["running", "idle", "warming up", "cannot be scored", "provisional", "decided", "stopped", "out of budget"];
 const NEWEST = "created";
 const EXAMPLE = `from optimist_client import Optimist
 

@@ -484,3 +484,12 @@ def test_a_metric_is_titled_apart_from_others_of_its_class():
     assert FID(reads="dinov2").shown_title == "FID (dinov2)"
     assert FID(label="clean", reads="dinov2").shown_title == "FID (clean)"
     assert RKE.model_validate({**rke, "label": "rke"}).shown_title == "RKE"
+
+
+def test_an_experiment_that_cannot_be_scored_says_why():
+    rows = [standing("a", None, warnings=("not scored: all rows are equal",)), standing("b", None)]
+    shown = report(None, False, standings=rows, contrasts=[], state="warming up", samples=200)
+    assert shown.state_text == "cannot be scored"
+    assert str(shown).splitlines()[0].endswith("cannot be scored")
+    assert "No answer after 200 samples: it cannot be scored. a: all rows are equal." in str(shown)
+    assert report(None, False, standings=rows[1:], state="warming up").state_text == "warming up"

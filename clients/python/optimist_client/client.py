@@ -43,7 +43,7 @@ class ListedOperations(Generic[ExperimentT]):
         self.name, self.tags, self.note = info.name, info.tags, info.note
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}: {self.info.state}>"
+        return f"<{type(self).__name__} {self.name!r}: {self.info.state_text}>"
 
     @operation
     async def open(self) -> ExperimentT:

@@ -223,7 +223,7 @@ def _title(report: Report) -> str:
     cost = "" if report.cost is None else f", cost {report.cost:,g}{limit}"
     if report.decision_cost is not None and report.decision_cost != report.cost:
         cost += f" ({report.decision_cost:,g} at the decision)"
-    return f"{report.experiment}: {report.title}, {report.samples:,} samples{cost}, {report.state}"
+    return f"{report.experiment}: {report.title}, {report.samples:,} samples{cost}, {report.state_text}"
 
 
 def _style(report: Report, row: Standing) -> str:

@@ -26,12 +26,15 @@ from optimist_client.goals import find_goal, known_goal
 from optimist_client.models import (
     Experiment,
     ExperimentPage,
+    Mixture,
     OpenPickInfo,
     Progress,
     Report,
     Rival,
+    Standing,
     Summary,
 )
+from optimist_client.models.standings import unscored
 
 FRESH = 1.0
 """Seconds that an answer to a poll may be old."""
@@ -302,7 +305,7 @@ def _summary(outline: Outline, report: Report) -> Summary:
     weights = {name: weight for name, weight in decision.weights.items() if weight >= _WEIGHT}
     is_compared, named = not known_goal(report.goal).has_contexts, report.decision.best
     best = next((one for one in report.standings if is_compared and one.generator == named), None)
-    score = best and best.score if report.routes is None else report.routes.best_score
+    score: Mixture | Standing | None = report.mixture if report.goal == "mixture" else best
     return Summary(
         name=report.experiment,
         goal=report.goal,
@@ -320,11 +323,12 @@ def _summary(outline: Outline, report: Report) -> Summary:
         state=report.state,
         incomplete=any(standing.incomplete for standing in report.standings),
         decision=decision.model_copy(update={"warnings": (), "verdicts": (), "hardest": None, "weights": weights}),
-        score=score,
-        below_noise=best is not None and best.below_noise,
-        standard_error=best and best.standard_error,
-        lower=best and best.lower,
-        upper=best and best.upper,
+        score=score and score.score if report.routes is None else report.routes.best_score,
+        below_noise=isinstance(score, Standing) and score.below_noise,
+        standard_error=score and score.standard_error,
+        lower=score and score.lower,
+        upper=score and score.upper,
+        unscored=unscored(report.standings),
         rival=_rival(report),
         samples=report.samples,
         budget=report.budget,

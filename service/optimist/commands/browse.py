@@ -39,10 +39,14 @@ def list_(
 
 
 def _row(one: Summary) -> tuple[str, ...]:
-    best, sure = one.decision.best or "", one.decision.confidence_text
+    decision, named = one.decision, one.leader
     score = "" if one.score is None else format_score(one.score, one.standard_error, below_noise=one.below_noise)
-    named = f"{best} {sure}".rstrip() if one.decision.rank != "leads" else f"{best} leads" if best else ""
-    return one.name, one.state, named, one.title, score, f"{one.samples:,}", ", ".join(one.tags)
+    if named and not decision.decided:
+        named += " leads" if decision.weights or not one.leader_is else f" {one.leader_is}"
+    elif not decision.weights:  # the confidence of a mixture is that it is better than one generator
+        named = f"{named} {decision.confidence_text}".rstrip()
+    state = f"{one.state_text} ({one.unscored})" if one.unscored else one.state_text
+    return one.name, state, named, one.title, score, f"{one.samples:,}", ", ".join(one.tags)
 
 
 def show(

@@ -38,7 +38,7 @@ def import_experiment(
     with service(url) as optimist:
         experiment = optimist.import_experiment(file, name)
         report = experiment.report()
-    typer.echo(f"{experiment.name}: {report.samples:,} samples, {report.state}")
+    typer.echo(f"{experiment.name}: {report.samples:,} samples, {report.state_text}")
 
 
 def records(

@@ -19,6 +19,7 @@ from optimist_client.models import (
     Regret,
     Standing,
 )
+from optimist_client.models.standings import NOT_SCORED
 
 if TYPE_CHECKING:
     from optimist.numerics.estimate import Estimate
@@ -83,7 +84,7 @@ def standing_of(
         if estimate.change is not None:
             change = AnswersChanged.model_validate(asdict(estimate.change) | {"pick": estimate.change.pick or None})
     said = [*(estimate.warnings if estimate else ()), *([] if change is None else [change.text]), *warnings]
-    said += [f"not scored: {scoring_error}"] if scoring_error else []
+    said += [f"{NOT_SCORED}{scoring_error}"] if scoring_error else []
     return Standing(
         generator=arm.name,
         state="active" if generator is None else generator.state,

@@ -217,7 +217,7 @@ MOST = 12
 
 def standings(report: Report, most: int | None = None) -> Table:
     """A table of the generators, best first, at most so many."""
-    table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state}", title_justify="left")
+    table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state_text}", title_justify="left")
     table.add_column("generator", overflow="fold")
     differences = report.worse_by
     # Broken where a line may end, so that the table is narrow; nothing is cut off in a narrower terminal.

@@ -248,6 +248,9 @@ def test_a_decision_that_rests_on_one_is_provisional_until_it_is_accepted(client
     unless = "unless batch 3 of b/ad is wrong: retract or accept it"
     assert report.decision.unless == unless
     assert f", {unless}." in str(report)
+    assert str(report).splitlines()[0].endswith("samples, provisional")
+    [listed] = client.list_experiments(search=name)
+    assert (listed.info.state_text, f"{listed}") == ("provisional", f"<ListedExperiment {name!r}: provisional>")
     assert "Warning: batch 3 of b/ad is about 2" in str(report)
     assert experiment.ask() is None
     [anomaly] = experiment.anomalies()

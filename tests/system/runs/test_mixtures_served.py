@@ -17,6 +17,7 @@ from optimist.store import Store, running_url
 from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist
 from optimist_client.metrics import Gaussian, Vendi
 from optimist_client.models import Mixture
+from tests.support.commands import invoked
 from tests.support.exchanges import claimed
 from tests.support.mixed import put_mixture
 from tests.support.processes import Service, append_batch, losing_replies, until
@@ -52,7 +53,9 @@ def told(service: Service, client: Optimist, name: str) -> Experiment:
 
 
 @pytest.mark.long
-def test_a_run_ends_once_the_best_mixture_is_known(client: Optimist, name: str, capsys: pytest.CaptureFixture[str]):
+def test_a_run_ends_once_the_best_mixture_is_known(
+    client: Optimist, service: Service, name: str, capsys: pytest.CaptureFixture[str]
+):
     experiment = client.create_experiment(name, list(PLACES), budget=3000, **MIXTURE)
     report = experiment.run(generators(), workers=4, progress=True)
     assert (report.goal, report.state, report.decision.decided, report.scored) == ("mixture", "decided", True, True)
@@ -69,6 +72,15 @@ def test_a_run_ends_once_the_best_mixture_is_known(client: Optimist, name: str, 
     assert (report.regret, report.optimal_pick_ratio, report.hint) == (None, None, None)
     assert "% b" in capsys.readouterr().err
     assert experiment.ask() is None
+    [listed] = (one.info for one in client.list_experiments(search=name))
+    assert listed.leader == " + ".join(f"{listed.decision.weights[one]:.0%} {one}" for one in "ba")
+    assert (listed.score, listed.lower, listed.upper) == (
+        report.mixture.score,
+        report.mixture.lower,
+        report.mixture.upper,
+    )
+    row = invoked("list", "--search", name, "--url", service.url).stdout.splitlines()[1].split("\t")
+    assert row[1:3] == ["decided", listed.leader]
 
 
 @pytest.mark.long

@@ -236,6 +236,16 @@ class DecisionInfo(Answer):
         return f"{words[0].upper()}{words[1:]}: {said}."
 
 
+def state_text(state: str, decision: DecisionInfo, unscored: str) -> str:
+    """The state as it is shown everywhere: a decision that rests on batches that may be wrong is provisional.
+
+    unscored: why the experiment cannot be scored, if it cannot.
+    """
+    if decision.provisional:
+        return "provisional"
+    return "cannot be scored" if unscored and state in ("warming up", "running") else state
+
+
 def confidence_text(confidence: float | None) -> str:
     """A confidence rounded down, such as "95.2%"; "" if it is unknown or below 50 %.
 

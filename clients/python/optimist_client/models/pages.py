@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import computed_field
 
 from optimist_client.goals import Best, known_goal
-from optimist_client.models.decisions import DecisionInfo, recipe
+from optimist_client.models.decisions import DecisionInfo, recipe, state_text
 from optimist_client.models.experiments import ReferenceInfo, State
 from optimist_client.wire import Answer, GeneratorName, Identifier, flag, optional
 
@@ -48,7 +48,7 @@ class Summary(Answer):
     decision: DecisionInfo
     """The decision of the report, without warnings and verdicts, and of a mixture the weights of at least 0.5 %."""
     score: float | None
-    """Score of the best generator so far."""
+    """Score of the best generator so far; with the goal "mixture" that of the best mixture."""
     below_noise: bool = flag()
     """As in `Standing`."""
     standard_error: float | None
@@ -64,11 +64,21 @@ class Summary(Answer):
     decision_cost: float | None = optional()
     """`decision_cost` of `Report`."""
 
+    unscored: str = optional("")
+    """Why it cannot be scored: "a: …"; "" elsewhere."""
+
+    @computed_field
+    @property
+    def state_text(self) -> str:
+        """The state as it is shown everywhere: also "provisional" and "cannot be scored"."""
+        return state_text(self.state, self.decision, self.unscored)
+
     @computed_field
     @property
     def leader(self) -> str:
         """The best mixture or generator so far; "" if there is none."""
-        return recipe(self.decision.weights) or self.decision.best or ""
+        best = None if known_goal(self.goal).view == "mixture" else self.decision.best
+        return recipe(self.decision.weights) or best or ""
 
     @computed_field
     @property

@@ -13,13 +13,13 @@ from optimist_client.metrics import Scale
 from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.basis import Basis
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import BELOW_NOISE_NOTE, DecisionInfo, listed
+from optimist_client.models.decisions import BELOW_NOISE_NOTE, DecisionInfo, listed, state_text
 from optimist_client.models.experiments import State
 from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Acceptance, Retraction
 from optimist_client.models.routes import Routes
-from optimist_client.models.standings import Standing, ranked, row_warnings
+from optimist_client.models.standings import Standing, ranked, row_warnings, unscored
 from optimist_client.models.watched import WatchedReport, disagreement
 from optimist_client.wire import Answer, Identifier, optional
 
@@ -150,6 +150,12 @@ class Report(Answer):
 
     @computed_field
     @property
+    def state_text(self) -> str:
+        """The state as it is shown everywhere: also "provisional" and "cannot be scored"."""
+        return state_text(self.state, self.decision, unscored(self.standings))
+
+    @computed_field
+    @property
     def view(self) -> View:
         """Where the answer stands on a page: in the standings, in the mixture, or in the table of routes."""
         return self.asks.view
@@ -177,6 +183,8 @@ class Report(Answer):
         winner = self._winner
         if winner is None:
             more = "" if self.used_up is None else f" {self.used_up.next_step}"
+            if why := unscored(self.standings):
+                return f"No answer {self._told}: it cannot be scored. {why}.{more}"
             return f"No answer yet {self._told}: not every generator has a score.{more}"
         interval = "" if winner.interval_text == "…" else f" ({winner.interval_text})"
         scored = f"{self.title} {winner.score_text}{interval}"

@@ -11,6 +11,9 @@ from optimist_client.models.decisions import format_score, listed
 from optimist_client.models.experiments import GeneratorState
 from optimist_client.wire import Answer, GeneratorName, flag, optional
 
+NOT_SCORED = "not scored: "
+"""What the warning begins with that says why a generator cannot be scored."""
+
 
 class AnswersChanged(Answer):
     """What a test says of a router's generator whose answers are no longer as they were."""
@@ -77,6 +80,12 @@ class Standing(Answer):
         return self.standard_error / of if self.standard_error and of else 0.0
 
     @property
+    def unscored(self) -> str:
+        """Why it has no score and cannot have one; "" elsewhere."""
+        found = (text.removeprefix(NOT_SCORED) for text in self.warnings if text.startswith(NOT_SCORED))
+        return next(found, "") if self.score is None else ""
+
+    @property
     def score_text(self) -> str:
         """The score as it is shown everywhere, such as "1.901", or "0 (below noise)"; "…" without one."""
         if self.score is None:
@@ -106,6 +115,14 @@ def ranked(standings: Iterable[Standing], best: str | None, *, lower_is_better: 
         return row.score is None, row.generator != best, sign * (row.score or 0.0)
 
     return sorted(standings, key=place)
+
+
+def unscored(standings: Iterable[Standing]) -> str:
+    """Why no generator has a score where one cannot be scored, such as "a: all rows are equal"; "" elsewhere."""
+    rows = list(standings)
+    if any(row.score is not None for row in rows):
+        return ""
+    return next((f"{row.generator}: {row.unscored}" for row in rows if row.unscored), "")
 
 
 def row_warnings(standings: Sequence[Standing]) -> list[str]:
