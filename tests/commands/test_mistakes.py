@@ -75,7 +75,7 @@ CALLS: Mapping[str, tuple[Callable[[], Any], str]] = {
     "no generators": (lambda: mean([]), "expected at least one generator and distinct names, got []"),
     "a generator twice": (lambda: mean(["a", "a"]), "distinct names, got ['a', 'a']"),
     "a text for a list": (lambda: mean("ab"), "distinct names, got 'ab'"),
-    "a setting misspelt": (lambda: mean(toleranc=1), "toleranc: unknown; expected some of at_least, batch_size"),
+    "a setting misspelt": (lambda: mean(toleranc=1), "toleranc: unknown, did you mean tolerance?"),
     "a service's setting": (lambda: mean(previews=3), "previews: only a service has it"),
     "per cent": (lambda: mean(delta=5), "delta: expected a number below 1, got 5"),
     "a tolerance in words": (lambda: mean(tolerance="1 percent"), 'a share below 100% such as "1%"'),
@@ -123,3 +123,22 @@ def test_a_call_says_what_was_expected(call: Callable[[], Any], said: str):
     with pytest.raises((OptimistError, ValueError)) as refused:
         call()
     assert said in f"{refused.value}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("score", "--wrong"), "score: No such option: --wrong (Possible options: --json). See "),
+        (
+            ("contrast", "--metrc", "mean", "a", "b"),
+            "contrast: No such option: --metrc (Possible options: --metric). See ",
+        ),
+        (("frobnicate",), ": No such command 'frobnicate'. See "),
+        (("score",), "score: Missing argument 'files'. See "),
+    ],
+)
+def test_wrong_options_are_one_line(arguments: tuple[str, ...], said: str):
+    done = invoked(*arguments, code=2)
+    [line] = done.output.splitlines()
+    assert said in line
+    assert line.endswith("--help")

@@ -332,6 +332,11 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
 
 def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
     """The config of these settings. Raises `FixError`, which says what was expected."""
+    # Imported here, because importing the metrics takes as long as importing the rest of the SDK.
+    from optimist_client.metrics.base import kernel_hint
+
+    if hint := kernel_hint(settings.keys() - models.ExperimentConfig.model_fields.keys()):
+        raise FixError(f"unknown field{hint}")
     if is_collection(names := settings["generators"]):
         settings["generators"] = list(names)
     return valid(models.ExperimentConfig, settings)

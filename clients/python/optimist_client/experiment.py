@@ -105,7 +105,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         Each tell also asks for the next pick, so that a round takes one request.
         """
         asked(self.info.config, None, None)
-        check_functions(generators)
+        check_functions(generators, embed)
         failures = Failures(catch)
         if workers < 1:
             raise FixError(f"workers: expected at least 1, got {workers}")

@@ -176,8 +176,9 @@ class Failures:
             return report.model_copy(update={"failures": [*self._failed.values()]}) if self._failed else report
 
 
-def check_functions(generators: Any) -> None:
-    """Raise FixError unless `generators` is a mapping of names to functions."""
+def check_functions(generators: Any, embed: Any = None) -> None:
+    """Raise FixError unless `generators` is a mapping of names to functions, and `embed` a function or such a mapping,
+    or None."""
     example = 'such as {"old": old, "new": new}'
     if not is_mapping(generators):
         found = type(generators).__name__
@@ -185,6 +186,12 @@ def check_functions(generators: Any) -> None:
     for name, function in generators.items():
         if not callable(function):
             raise FixError(f"generators: {name!r}: expected a function (size, seed), got {brief(function)}")
+    for function in embed.values() if is_mapping(embed) else (embed,):
+        if function is not None and not callable(function):
+            raise FixError(
+                f"embed: expected a function of the samples, such as those of `optimist_client.embedders`, "
+                f"got {brief(function)}"
+            )
 
 
 class Allowance:

@@ -71,6 +71,11 @@ def brief(value: object) -> str:
     return _short.repr(value)
 
 
+def meant(name: object, names: Iterable[str]) -> str:
+    """The name that was probably meant, as the end of a message; "" where none is similar."""
+    return "".join(f", did you mean {close}?" for close in get_close_matches(str(name), [*names], 1))
+
+
 def is_mapping(value: object) -> TypeIs[Mapping[Any, Any]]:
     """Whether what a caller gave is a mapping; of what, is not known."""
     return isinstance(value, Mapping)
@@ -129,8 +134,7 @@ def _said(part: Mapping[str, Any], fields: Collection[str]) -> tuple[str, str]:
     if kind == "missing":
         return "expected a value, got none", ""
     if kind == "extra_forbidden":
-        close = get_close_matches(str(part["loc"][-1]), fields, 1)
-        return "unknown field" + "".join(f", did you mean {name}?" for name in close), ""
+        return f"unknown field{meant(part['loc'][-1], fields)}", ""
     if kind in _LIMITS:
         said = f"expected {_LIMITS[kind].format(**limits)}"
     elif limits.get("pattern") in _PATTERNS:

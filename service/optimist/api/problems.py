@@ -8,17 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
+from itertools import zip_longest
 from typing import Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Route
 
 from optimist.insight.metrics import REFUSED
 from optimist.records import Conflict, Full, Gone, NotFound, NotRetractable, Refused, Retracted, StoreError, Unavailable
 from optimist_client.models import Problem
-from optimist_client.validation import each_in_words
+from optimist_client.validation import brief, each_in_words, meant
 
 Action = Literal["fix", "retry", "stop"]
 
@@ -64,10 +66,35 @@ def install(app: FastAPI) -> None:
     """Install error handlers so that `app` answers every error with a problem document."""
 
     async def answered(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.detail == HTTPStatus(error.status_code).phrase:
+            error = _of_routing(app, request, error)
         return answer_to(error)
 
     for kind in (ApiError, StoreError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, answered)
+
+
+def _of_routing(app: FastAPI, request: Request, error: HTTPException) -> HTTPException:
+    """The error for a path or a method that no route has, with what was expected."""
+    path, method = request.url.path, request.method
+    if error.status_code == 405:
+        allowed = sorted({name for one in app.routes for name in _methods_of(one, path)} - {"HEAD"})
+        said = f"{path} takes {' and '.join(allowed)}, got {method}"
+        return HTTPException(405, said, {"allow": ", ".join(allowed)})
+    if error.status_code == 404:
+        known = [_as_asked(one.path, path) for one in app.routes if isinstance(one, Route)]
+        return HTTPException(404, f"no route {brief(path)}{meant(path, known)}", error.headers)
+    return error
+
+
+def _methods_of(route: BaseRoute, path: str) -> set[str]:
+    return set(route.methods or ()) if isinstance(route, Route) and route.path_regex.match(path) else set()
+
+
+def _as_asked(template: str, path: str) -> str:
+    """The path of a route with the names that stand in the path of a request, where they have equally many parts."""
+    parts = list(zip_longest(template.split("/"), path.split("/"), fillvalue=""))
+    return "".join(f"/{asked if known.startswith('{') and asked else known}" for known, asked in parts if known)
 
 
 def answer_to(error: Exception) -> Response:

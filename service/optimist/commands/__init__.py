@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from optimist import __version__
 from optimist.commands import (
@@ -23,7 +25,32 @@ from optimist.commands import (
     simulate,
 )
 
+_WRONG: Any = typer.BadParameter.__bases__[0].__bases__[0]
+"""The class of errors about wrong use and files, of which typer exports one subclass."""
+
+
+class InOneLine(TyperGroup):
+    """Commands whose wrong use is said in one line."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run the command line, and end the process unless that is left to the caller."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            status = super().main(*args, standalone_mode=False, **extra)
+        except typer.Abort:
+            typer.echo("Aborted.", err=True)
+            sys.exit(1)
+        except _WRONG as error:
+            command = getattr(getattr(error, "ctx", None), "command_path", "optimist")
+            said = error.format_message().rstrip(".")
+            typer.echo(f"{command}: {said}. See {command} --help", err=True)
+            sys.exit(error.exit_code)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
 app = typer.Typer(
+    cls=InOneLine,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

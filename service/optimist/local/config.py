@@ -12,8 +12,9 @@ from optimist.estimation.arrays import reference_scales
 from optimist_client.config import RULES, ExperimentConfig
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
+from optimist_client.metrics.base import kernel_hint, setting_hint
 from optimist_client.models import Experiment
-from optimist_client.validation import in_words
+from optimist_client.validation import in_words, meant
 
 OF_SERVICES = frozenset(
     {"embedding", "embeddings", "allow_extra", "grow", "max_wait", "keep_log", "lease", "previews", "refuse_copies"}
@@ -59,6 +60,13 @@ class ExperimentSettings(TypedDict, total=False):
 SETTINGS = set(ExperimentSettings.__annotations__)
 
 
+_EXPECTED = f"; expected some of {', '.join(sorted(SETTINGS))}"
+_BESIDE = frozenset(
+    {"metric", "reference", "watch", "device", "embed", "max_samples", "timeout", "workers", "progress"}
+)
+"""Arguments of `Evaluation` and `run` that may be misspelt, too."""
+
+
 class MemoryConfig(ExperimentConfig):
     """The config of an experiment in memory: its metrics hold their real data, and batches tell their columns."""
 
@@ -80,7 +88,8 @@ def experiment_of(
     """
     if foreign := sorted(settings.keys() - SETTINGS):
         why = "only a service has it" if OF_SERVICES.issuperset(foreign) else "unknown"
-        raise FixError(f"{', '.join(foreign)}: {why}; expected some of {', '.join(sorted(SETTINGS))}")
+        hint = kernel_hint(foreign) or setting_hint(foreign) or meant(foreign[0], SETTINGS | _BESIDE)
+        raise FixError(f"{', '.join(foreign)}: {why}{hint or _EXPECTED}")
     given = {setting: _plain(value) for setting, value in settings.items() if value is not None}
     primary, *watch = metrics
     fields = {"name": name, "generators": list(generators), "metric": primary, "watch": watch, **given}

@@ -134,7 +134,7 @@ def run(
     >>> run({"good": model(0.0), "bad": model(1.0)}, reference=real, progress=False).decision.best
     'good'
     """
-    check_functions(generators)
+    check_functions(generators, embed)
     failures = Failures(catch)
     if workers < 1:
         raise FixError(f"workers: expected at least 1, got {workers}")

@@ -66,6 +66,12 @@ def score(
     options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
     question = Question(declared_of(metric, place, **settings), bound, delta, options, place)
     arrays = arrays_of(batch, question.reads.values())
+    if len(arrays) > 1 and not arrays.keys() & set(question.reads.values()):
+        expected = ", ".join(question.reads.values())
+        raise FixError(
+            f"expected one set of samples, with the array {expected}; got {', '.join(arrays)}: "
+            "`optimist.contrast` compares several sets by name"
+        )
     arrays = check_arrays(arrays, [question])
     tensors = question.own(tensors_of(arrays))
     question = question.fitted({name: [rows] for name, rows in tensors.items()})

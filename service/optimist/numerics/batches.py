@@ -195,7 +195,9 @@ def check_probabilities(name: str, rows: NDArray[np.floating]) -> None:
     wrong = (rows.min(axis=1) < 0) | (np.abs(sums - 1.0) > SIMPLEX_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
+        is_percent = rows.min() >= 0 and np.allclose(sums, 100.0, rtol=SIMPLEX_TOLERANCE)
+        todo = "These are percentages: divide them by 100" if is_percent else "Logits must go through a softmax first"
         raise FixError(
             f"{name}: expected rows of numbers ≥ 0 that sum to 1 within {SIMPLEX_TOLERANCE:g}; row {row} has "
-            f"least {rows[row].min():g} and sum {sums[row]:g}. Logits must go through a softmax first"
+            f"least {rows[row].min():g} and sum {sums[row]:g}. {todo}"
         )

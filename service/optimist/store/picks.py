@@ -199,7 +199,7 @@ class Picks:
         if not any(known):
             if 0 < number <= int(rounds or 0):
                 raise Gone(f"pick {number} ended too long ago: its end is no longer known")
-            raise Gone(f"pick {number} is unknown: Redis has lost the pick that had this number")
+            raise Gone(f"no pick {number} was given, or Redis has lost it")
 
     async def give_up(
         self, experiment: str, pick: int, reason: str, *, nonce: str = "", instance: str | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from optimist_client.errors import FixError
-from optimist_client.validation import brief, in_words, is_mapping
+from optimist_client.validation import brief, in_words, is_mapping, meant
 from optimist_client.wire import Identifier, Wire, optional
 
 Scale = Literal["linear", "log"]
@@ -89,6 +89,17 @@ class Metric(Wire):
     """What reports call it; by default its name, followed by the array that it `reads`. See `shown_label`."""
     reads: ArrayName | None = optional()
     """The array of a batch that it takes as its first one; by default the one of the same name."""
+
+    if not TYPE_CHECKING:  # a type checker takes the fields as the arguments
+
+        def __init__(self, **settings: Any) -> None:
+            """Raises FixError with a message in one line if the settings are not valid."""
+            try:
+                super().__init__(**settings)
+            except ValidationError as error:
+                fields = type(self).model_fields
+                hint = kernel_hint(settings.keys() - fields.keys(), self.kernels)
+                raise FixError(f"{in_words(error, fields=fields)}{hint}") from None
 
     @model_validator(mode="before")
     @classmethod
@@ -218,16 +229,23 @@ class Metric(Wire):
         """Raise FixError if the metric does not take one of the settings `given`."""
         if foreign := sorted(given - cls.settings() - {"label", "reads"}):
             takes = ", ".join(sorted(cls.settings())) or "no settings"
-            raise FixError(f"metric {cls.name!r} takes {takes}; it does not take {', '.join(foreign)}")
+            hint = kernel_hint(foreign, cls.kernels) or meant(foreign[0], cls.settings())
+            raise FixError(f"metric {cls.name!r} takes {takes}; it does not take {', '.join(foreign)}{hint}")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """The metric with these settings. Raises FixError with a message in one line if they are not valid."""
         cls.check_settings(set(settings))
-        try:
-            return cls(**settings)
-        except ValidationError as error:
-            raise FixError(in_words(error)) from None
+        return cls(**settings)
+
+
+_OF_KERNELS = frozenset({"sigma", "features", "landmarks", "omegas"})
+
+
+def kernel_hint(foreign: Iterable[str], kernels: Collection[str] = ("kernel",)) -> str:
+    """How the settings of a kernel are given, as the end of a message, where one was given by itself; else ""."""
+    found = next((name for name in foreign if name in _OF_KERNELS), None) if kernels else None
+    return "" if found is None else f": it is part of a kernel, kernel={{{found!r}: …}}, as text kernel.{found}=…"
 
 
 AnyMetric = TypeVar("AnyMetric", bound=type[Metric])
@@ -258,6 +276,12 @@ def find(name: object) -> type[Metric]:
 def setting_names() -> frozenset[str]:
     """The names of the settings of all registered metrics."""
     return frozenset[str]().union(*(metric.settings() for metric in _DECLARED.values()))
+
+
+def setting_hint(foreign: Iterable[str]) -> str:
+    """How a setting of a metric is given, as the end of a message, where one was given by itself; else ""."""
+    found = next((name for name in foreign if name in setting_names()), None)
+    return "" if found is None else f": it is a setting of a metric, given in it, as text metric='…:{found}=…'"
 
 
 def metric_of(metric: Any, **settings: Any) -> Metric:

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from optimist_client.errors import FixError
 from optimist_client.metrics.base import Metric, declare
+from optimist_client.validation import brief, is_collection
 
 Limit = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
 Range = tuple[Limit, Limit]
@@ -47,6 +48,13 @@ class Mean(OfValues):
     range: Range | None = None
     """The least and the largest value that a sample can have. A batch with a value outside of it is refused. The bounds
     `empirical-bernstein` and `betting` need it."""
+
+    @field_validator("range", mode="before")
+    @classmethod
+    def _are_two(cls, limits: object) -> object:
+        if limits is not None and not (is_collection(limits) and len(limits) == 2):
+            raise FixError(f"expected the least and the largest value, such as (0, 10); got {brief(limits)}")
+        return limits
 
     @field_validator("range")
     @classmethod

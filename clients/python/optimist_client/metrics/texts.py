@@ -12,6 +12,7 @@ from optimist_client.metrics.base import find
 
 _COMMA = re.compile(r",(?![^\[{]*[\]}])")
 """A comma outside of brackets."""
+_NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", re.IGNORECASE)
 
 
 def parsed(text: str) -> tuple[str, dict[str, Any]]:
@@ -24,12 +25,12 @@ def parsed(text: str) -> tuple[str, dict[str, Any]]:
 def parts(text: str) -> tuple[str, dict[str, Any]]:
     """The name and the settings in a text such as "ucb:bound=theorem,delta=0.1". Raises FixError for another form.
 
-    Values are JSON, `inf`, or else text. A dot names a part of a setting, as in `kernel.sigma`.
+    Values are JSON, `inf`, or else text; "range=0,10" is the list [0, 10]. A dot names a part of a setting, as in
+    `kernel.sigma`.
     """
     name, _, rest = text.partition(":")
     settings: dict[str, Any] = {}
-    for pair in _COMMA.split(rest) if rest else ():
-        path, equals, value = pair.partition("=")
+    for path, equals, value in (pair.partition("=") for pair in _pairs(rest)):
         if not (path and equals):
             raise FixError(f"expected name:setting=value,setting=value; got {text!r}")
         *parents, last = path.split(".")
@@ -42,11 +43,22 @@ def parts(text: str) -> tuple[str, dict[str, Any]]:
     return name, settings
 
 
+def _pairs(text: str) -> list[str]:
+    """The settings in a text. Numbers behind a comma are further parts of the value before it: "range=[0,10]"."""
+    found: list[list[str]] = []
+    for part in _COMMA.split(text) if text else ():
+        if found and _NUMBER.fullmatch(part):
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return [first if not more else "=[".join(f"{first},{','.join(more)}]".split("=", 1)) for first, *more in found]
+
+
 def split(text: str) -> list[str]:
     """The texts in one such as "kid,rke" or "kid,vendi:kernel.sigma=10,order=2"."""
     found: list[str] = []
     for part in _COMMA.split(text):
-        if found and "=" in part.partition(":")[0]:
+        if found and ("=" in part.partition(":")[0] or _NUMBER.fullmatch(part)):
             found[-1] += f",{part}"
         else:
             found.append(part.strip())

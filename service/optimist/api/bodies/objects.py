@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from optimist.api.middleware.limits import Body, has_gone
 from optimist.api.middleware.permissions import GuardedRoute
+from optimist.api.problems import ApiError
 from optimist.json_sizes import MOST_VALUES, check_size
 
 Result = TypeVar("Result")
@@ -106,6 +107,10 @@ class ModelRoute(GuardedRoute):
             if self.body_field is not None:
                 body: Body = request.scope["body"]
                 body.expect(self.most)
+                kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+                if not kind.endswith("json"):
+                    said = f"expected application/json, got {kind}"
+                    raise ApiError(415, "media-type", "Unsupported media type", said)
             return await handler(_Parsed(request.scope, request.receive))
 
         return handle

@@ -170,6 +170,8 @@ async def blend(name: Identifier, request: BlendRequest, context: ContextDep) ->
     state = await context.state(experiment)
     made = await context.mixture(state)
     if made is None:
+        if "mixtures" not in experiment.config.metric.offers:
+            raise invalid(f"the metric {experiment.config.metric.shown_label!r} has no score of mixtures to blend by")
         how = "is made once every generator has some samples"
         if experiment.mixture_growth is None:
             how = f"is made when somebody asks for it: GET /v1/experiments/{name}/mixture"

@@ -53,9 +53,9 @@ local function hand_back(pick, rows)
   return runs[2] ~= size - rows
 end
 
--- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.
-local function lost(number)
-  return {'gone', 'pick ' .. number .. ' is unknown: Redis has lost the pick that had this number'}
+-- The answer for a number, or a number with this nonce, that no pick has: it is wrong, or Redis has lost the pick.
+local function lost(number, how)
+  return {'gone', 'no pick ' .. number .. ' was given' .. (how or ' with this nonce') .. ', or Redis has lost it'}
 end
 
 -- The answer for a pick that is no longer open: a repeated tell, or give-up, gets the first answer again.
@@ -84,7 +84,7 @@ local function recall(number, digest, nonce)
     return {'gone', 'pick ' .. number .. ' ended too long ago: its end is no longer known'}
   end
   if nonce ~= '' then
-    return lost(number)
+    return lost(number, '')
   end
   return {'not-found', 'pick ' .. number .. ' was never made'}
 end
