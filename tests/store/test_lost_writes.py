@@ -84,11 +84,11 @@ async def test_the_end_of_a_pick_is_not_taken_for_that_of_another_one_of_its_num
         await settle(store, "x", number, "same" if ended == "told" else "other", 1, b"body", nonce="bb")
     before = await store.state("x")
     for nonce in ("aa", ""):
-        with pytest.raises(Gone, match="lost the pick"):
+        with pytest.raises(Gone, match="Redis has lost it"):
             await settle(store, "x", number, "same", 1, b"body", nonce=nonce)
-    with pytest.raises(Gone, match="lost the pick"):
+    with pytest.raises(Gone, match="Redis has lost it"):
         await store.give_up("x", number, "tired", nonce="aa")
-    with pytest.raises(Gone, match="lost the pick"):
+    with pytest.raises(Gone, match="Redis has lost it"):
         await store.put_previews("x", number, [], 2, instance=before.instance, nonce="aa")
     assert await store.state("x") == before
 

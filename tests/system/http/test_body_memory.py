@@ -113,7 +113,7 @@ def test_a_batch_that_cannot_be_taken_is_not_decoded(bounded: Service):
         # Two copies while it is read; decoded it would be a third one.
         assert grown(bounded, send) < 2.5 * len(wide)
         assert [answer.status_code for answer in answers] == [410, 422]
-        assert "pick 99 is unknown" in answers[0].json()["detail"]
+        assert "no pick 99 was given" in answers[0].json()["detail"]
         assert f"expected shape (n, {WIDTH}), got (60000, {WIDTH + 1})" in answers[1].json()["detail"]
         again = [http.post(path.format(pick["number"]), params=nonce, content=sound).json() for _ in range(2)]
         assert [answer["duplicate"] for answer in again] == [False, True]
