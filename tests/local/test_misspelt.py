@@ -16,7 +16,7 @@ from optimist_client.metrics.texts import parts, split
 Z = np.random.default_rng(0).standard_normal((60, 4))
 REF = (np.zeros(4), np.eye(4))
 BOTH: dict[str, Any] = dict.fromkeys("ab", lambda size, seed: np.zeros(size))
-EMBED = "embed: expected a function of the samples, such as those of `optimist_client.embedders`, got 'inception'"
+EMBED = "expected a function of the samples, got 'inception'; `optimist_client.embedders` has some"
 KERNEL = ": it is part of a kernel, kernel={'sigma': …}, as text kernel.sigma=…"
 RANGE = "range: expected the least and the largest value, such as (0, 10); got 10"
 SETS = (
@@ -48,8 +48,8 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: FID(**wrong), "refernce: unknown field, did you mean reference?"),
     (lambda: Mean(range=10), RANGE),  # pyright: ignore[reportArgumentType]
     (lambda: optimist.score(Z[:, 0], "mean", range=10), RANGE),
-    (lambda: optimist.run(BOTH, "inception", metric="mean"), EMBED),  # pyright: ignore[reportArgumentType]
-    (lambda: optimist.run(BOTH, {"values": "inception"}, metric="mean"), EMBED),  # pyright: ignore[reportArgumentType]
+    (lambda: optimist.run(BOTH, "inception", metric="mean"), f"embed: {EMBED}"),  # pyright: ignore[reportArgumentType]
+    (lambda: optimist.run(BOTH, {"values": "inception"}, metric="mean"), f"embed: 'values': {EMBED}"),  # pyright: ignore[reportArgumentType]
     (lambda: optimist.score({"a": Z, "b": Z}, "fid", reference=REF), SETS),
 ]
 

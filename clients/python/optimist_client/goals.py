@@ -59,6 +59,8 @@ class DeclaredGoal:
     """Its policies, the default one first."""
     names_one: ClassVar[bool] = True
     """Whether the answer is one generator, so that there are rivals, regret and what even sampling would have taken."""
+    names_mixture: ClassVar[bool] = False
+    """Whether the answer is a mixture, whose score is that of the answer."""
     awaits: ClassVar[tuple[str, str]] = ("samples", "scored")
     """What an experiment waits for at first, and what is then done with its generators."""
     view: ClassVar[View] = "standings"
@@ -176,6 +178,7 @@ class BestMixture(DeclaredGoal):
     names_one = False
     view = "mixture"
     leader_is = "best mixture"
+    names_mixture = True
     awaits = "samples", "mixed and scored"
 
     @classmethod

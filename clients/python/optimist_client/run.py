@@ -186,12 +186,10 @@ def check_functions(generators: Any, embed: Any = None) -> None:
     for name, function in generators.items():
         if not callable(function):
             raise FixError(f"generators: {name!r}: expected a function (size, seed), got {brief(function)}")
-    for function in embed.values() if is_mapping(embed) else (embed,):
-        if function is not None and not callable(function):
-            raise FixError(
-                f"embed: expected a function of the samples, such as those of `optimist_client.embedders`, "
-                f"got {brief(function)}"
-            )
+    for array, function in embed.items() if is_mapping(embed) else (() if embed is None else (("", embed),)):
+        if not callable(function):
+            said = f"expected a function of the samples, got {brief(function)}"
+            raise FixError(f"embed: {array and f'{array!r}: '}{said}; `optimist_client.embedders` has some")
 
 
 class Allowance:

@@ -303,9 +303,11 @@ def _check_same(experiment: Experiment, stored: ExperimentState) -> None:
 def _summary(outline: Outline, report: Report) -> Summary:
     decision = report.decision
     weights = {name: weight for name, weight in decision.weights.items() if weight >= _WEIGHT}
-    is_compared, named = not known_goal(report.goal).has_contexts, report.decision.best
-    best = next((one for one in report.standings if is_compared and one.generator == named), None)
-    score: Mixture | Standing | None = report.mixture if report.goal == "mixture" else best
+    goal = known_goal(report.goal)
+    score: Mixture | Standing | None = report.mixture
+    if not goal.names_mixture:
+        named = None if goal.has_contexts else decision.best
+        score = next((one for one in report.standings if one.generator == named), None)
     return Summary(
         name=report.experiment,
         goal=report.goal,

@@ -77,7 +77,7 @@ class Summary(Answer):
     @property
     def leader(self) -> str:
         """The best mixture or generator so far; "" if there is none."""
-        best = None if known_goal(self.goal).view == "mixture" else self.decision.best
+        best = None if known_goal(self.goal).names_mixture else self.decision.best
         return recipe(self.decision.weights) or best or ""
 
     @computed_field
