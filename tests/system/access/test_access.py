@@ -113,7 +113,7 @@ TABLE = {
     # The metric has no score of mixtures.
     ("GET", f"{EXPERIMENT}/mixture"): Route("viewer", allowed=422),
     ("GET", f"{EXPERIMENT}/routes"): Route("viewer", allowed=422),
-    ("POST", f"{EXPERIMENT}/blend"): Route("worker", allowed=409, request={"json": {"size": 5}}),
+    ("POST", f"{EXPERIMENT}/blend"): Route("worker", allowed=422, request={"json": {"size": 5}}),
     ("PATCH", EXPERIMENT): Route("admin", request={"json": {"max_wait": 0.5}}),
     ("DELETE", EXPERIMENT): Route("admin", allowed=204),
     ("POST", f"{EXPERIMENT}/picks"): Route("worker", request={"json": {"worker": "w"}}),

@@ -114,7 +114,7 @@ def test_tensors_of_torch_are_taken_as_they_are(client: Optimist, name: str, ref
     assert halves.digest == same.digest
 
 
-@pytest.mark.parametrize("wrong", [np.ones((5, 4), complex), np.full((5, 4), "1"), np.ones((5, 4), bool)])
+@pytest.mark.parametrize("wrong", [np.ones((5, 4), complex), np.full((5, 4), "1")])
 def test_what_is_no_array_of_real_numbers_is_not_sent(client: Optimist, name: str, reference, wrong: np.ndarray):
     pick = client.create_experiment(name, ["a", "b"], reference=reference).ask()
     with pytest.raises(ValueError, match="features: expected an array of real numbers"):
