@@ -229,4 +229,4 @@ def test_what_was_left_out_and_done_is_said(place: Path):
         sets, embed=features, reference=place / "real", progress=False, stop=False, cache=place / "cache"
     )
     assert "left out: 1 .md (png); 4 images of png transparent: laid on white" in f"{found}"
-    assert f"{found}".splitlines()[-1].startswith("Rests on 30 rows each, ")
+    assert f"{found}".splitlines()[-2].startswith("Rests on 30 rows each, ")

@@ -79,6 +79,8 @@ def test_a_contrast_and_a_mixture_count_distinct_rows():
     mixed = optimist.mixture({name: np.tile(rows, (4, 1)) for name, rows in sets.items()}, reference=REAL)
     assert mixed.basis is not None
     assert mixed.basis.distinct == {"a": 100, "b": 100}
+    assert str(mixed).splitlines()[-1] == mixed.basis.text
+    assert mixed.basis.text in mixed._repr_html_()
     assert any("every row is there 4 times" in text for text in mixed.warnings)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from optimist_client import FixError, NotFoundError, Optimist
 from optimist_client.metrics import FID, RKE
-from optimist_client.models import Contrast, DecisionInfo, HardestRival, Report, WatchedReport
+from optimist_client.models import Basis, Contrast, DecisionInfo, HardestRival, Report, WatchedReport
 from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
 from optimist_client.progress import Line, RichBar, expected_total, shown
 from tests.support.reports import report, standing, standings, watched
@@ -493,3 +493,12 @@ def test_an_experiment_that_cannot_be_scored_says_why():
     assert str(shown).splitlines()[0].endswith("cannot be scored")
     assert "No answer after 200 samples: it cannot be scored. a: all rows are equal." in str(shown)
     assert report(None, False, standings=rows[1:], state="warming up").state_text == "warming up"
+
+
+def test_what_an_answer_rests_on_is_one_line_of_it():
+    basis = Basis(rows={"a": 1500, "b": 1500}, distinct={"a": 3})
+    shown = report(basis=basis)
+    assert str(shown).splitlines().count(basis.text) == 1
+    assert basis.text in shown._repr_html_()
+    assert shown.to_dict()["basis"]["rows"] == basis.rows
+    assert "Rests on" not in f"{report()}{report()._repr_html_()}{report(basis=Basis(rows={'a': 0}))}"

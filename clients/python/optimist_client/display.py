@@ -13,7 +13,7 @@ from optimist_client.goals import UNLIKE
 from optimist_client.models.standings import row_warnings
 
 if TYPE_CHECKING:
-    from optimist_client.models import Report, Standing, WatchedReport
+    from optimist_client.models import Basis, Report, Standing, WatchedReport
 
 BY_METRIC = "By metric (↓ lower is better, ↑ higher is better; * the best by each)"
 """The title of the table of generators and metrics."""
@@ -23,7 +23,7 @@ _RETRACTIONS = 5
 
 def as_text(report: Report) -> str:
     """Title, standings and answer as plain text for a terminal."""
-    lines = [_title(report), *aligned(_table(report)), *report.sentences, *_batches(report)]
+    lines = [_title(report), *aligned(_table(report)), *report.sentences, *as_lines(report.basis), *_batches(report)]
     if report.watched:
         lines += ["", BY_METRIC, *aligned(_by_metric(report)), *_watched_warnings(report)]
     return "\n".join(lines)
@@ -34,8 +34,13 @@ def as_html(report: Report) -> str:
     tables = _as_table(report, _title(report), _table(report))
     if report.watched:
         tables += _as_table(report, BY_METRIC, _by_metric(report))
-    notes = [*report.sentences, *_batches(report), *_watched_warnings(report), *([report.how] if report.how else [])]
-    return tables + as_notes(notes)
+    notes = [*report.sentences, *as_lines(report.basis), *_batches(report), *_watched_warnings(report)]
+    return tables + as_notes([*notes, *([report.how] if report.how else [])])
+
+
+def as_lines(basis: Basis | None) -> list[str]:
+    """The line that says what an answer rests on; none before the first sample, and for an answer of a service."""
+    return [basis.text] if basis is not None and any(basis.rows.values()) else []
 
 
 def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport] | None = None) -> Any:

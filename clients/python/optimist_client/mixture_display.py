@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.display import aligned, as_notes, as_table, need
+from optimist_client.display import aligned, as_lines, as_notes, as_table, need
 from optimist_client.models.decisions import shown
 
 if TYPE_CHECKING:
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 def as_text(mixture: Mixture) -> str:
     """Title, weights and result as plain text for a terminal."""
-    return "\n".join([_title(mixture), *aligned(_table(mixture)), *mixture.sentences])
+    return "\n".join([_title(mixture), *aligned(_table(mixture)), *mixture.sentences, *as_lines(mixture.basis)])
 
 
 def as_html(mixture: Mixture) -> str:
     """Title, weights and result as an HTML table for notebooks."""
-    return as_table(_title(mixture), _table(mixture)) + as_notes(mixture.sentences)
+    return as_table(_title(mixture), _table(mixture)) + as_notes([*mixture.sentences, *as_lines(mixture.basis)])
 
 
 def as_frame(mixture: Mixture) -> Any:

@@ -89,8 +89,7 @@ class Compared:
         return str(self)
 
     def __str__(self) -> str:
-        basis = "" if self.report.basis is None else f"\n{self.report.basis.text}"
-        return f"{self.report}\n{self.effort}{basis}"
+        return f"{self.report}\n{self.effort}"
 
 
 _KEPT, _BYTES = 20, 2 * 2**30
