@@ -57,6 +57,16 @@ def test_nothing_is_known_of_the_error_of_equal_rows():
     assert "all 200 rows are equal" in found.warnings[-1]
 
 
+def test_equal_rows_have_a_score_where_their_distances_fix_the_bandwidth():
+    evaluation = optimist.Evaluation(["a", "b"], metric="rke", kernel={"sigma": "median"}, batch_size=128)
+    for _ in range(4):
+        for name in ("a", "b"):
+            evaluation.tell(name, np.ones((128, 4)))
+    report = evaluation.report()
+    assert ([row.score for row in report.standings], report.state_text) == ([1.0, 1.0], "running")
+    assert all("all 512 rows are equal" in row.warnings[-1] for row in report.standings)
+
+
 def test_files_say_what_they_share(tmp_path: Path):
     for name, rows in {"real": REAL, "honest": GOOD, "memorised": REAL[:100], "again": GOOD}.items():
         np.save(tmp_path / f"{name}.npy", rows)
