@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -70,3 +71,15 @@ async def test_json_is_utf_8_on_every_route(http: httpx.AsyncClient):
                 )
                 assert answer.status_code == 400, (method, url, encoding, answer.text)
                 assert "expected JSON in UTF-8" in answer.json()["detail"], (method, url, encoding)
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
+async def test_a_form_is_refused_on_every_route_of_json(http: httpx.AsyncClient):
+    for method, path in taking_json((await http.get("/openapi.json")).json()):
+        for name in ("x", "r") if path.endswith("/picks") else ("x",):
+            url = path.format_map(defaultdict(lambda: "a", name=name, number=1, digest=UPLOAD["digest"], piece=0))
+            params, headers = {"nonce": "ab", "name": "ref"}, {"idempotency-key": "key"}
+            answer = await http.request(method, url, data={"name": "a"}, params=params, headers=headers)
+            said = answer.json()["detail"]
+            assert answer.status_code == 415, (method, url, said)
+            assert re.fullmatch(r"expected .*application/json, got '?application/x-www-form-urlencoded'?", said), url

@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from optimist.api.bodies.objects import JSON_WORK, LARGE, run_in_thread, text_of
+from optimist.api.bodies.objects import JSON_WORK, LARGE, expect_json, run_in_thread, text_of
 from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body
 from optimist.api.problems import ApiError, invalid
@@ -121,6 +121,8 @@ async def read_ask(
     """
     body: Body = request.scope["body"]
     is_json = not (header(request.scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE)
+    if is_json:
+        expect_json(request)
     width = experiment.config.context
     if width is None:
         if not is_json:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from fastapi import HTTPException, Request, Response
 from starlette.requests import ClientDisconnect
 
+from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body, has_gone
 from optimist.api.middleware.permissions import GuardedRoute
 from optimist.api.problems import ApiError
@@ -88,6 +89,13 @@ def _calling(kind: Callable[[str], float]) -> Callable[[str], float]:
     return lambda text: kind(text)
 
 
+def expect_json(request: Request) -> None:
+    """Raises `ApiError` 415 if the body is named as anything but JSON, as `curl -d` and forms do."""
+    kind = (header(request.scope, b"content-type") or "application/json").partition(";")[0].strip().lower()
+    if not kind.endswith("json"):
+        raise ApiError(415, "media-type", "Unsupported media type", f"expected application/json, got {kind}")
+
+
 class _Parsed(Request):
     async def json(self) -> Any:
         body = await self.body()
@@ -107,10 +115,7 @@ class ModelRoute(GuardedRoute):
             if self.body_field is not None:
                 body: Body = request.scope["body"]
                 body.expect(self.most)
-                kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-                if not kind.endswith("json"):
-                    said = f"expected application/json, got {kind}"
-                    raise ApiError(415, "media-type", "Unsupported media type", said)
+                expect_json(request)
             return await handler(_Parsed(request.scope, request.receive))
 
         return handle
