@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sqlite3
 import zipfile
 from pathlib import Path
@@ -320,3 +321,23 @@ def test_wrong_settings_are_refused_before_anything_is_embedded(wrong: dict[str,
     images = [np.zeros((8, 8), np.uint8)] * 3
     with pytest.raises(ValueError, match=r"nothing|delta|tolerance"):
         optimist.compare({"a": images, "b": images}, embed=embed, reference=images, progress=False, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"metric": "rke:kernel.sigma=-1"}, "sigma must be positive and finite, not -1.0"),
+        ({"metric": "vendi", "kernel": {"sigma": -1}}, "sigma must be positive and finite, not -1"),
+        ({"metric": "vendi", "order": -1}, "order: expected at least 1e-06, got -1"),
+        ({"watch": "vendi:order=-1"}, "order: expected at least 1e-06, got -1"),
+        ({"watch": "vendi:truncation=0"}, "truncation: expected a whole number, at least 1, got 0"),
+        ({"metric": "kid:degree=-1"}, "metric 'kid' takes reference; it does not take degree"),
+        ({"metric": "mean"}, "metric 'mean' reads values, which is no embedding of samples"),
+        ({"bound": "x"}, "metric 'fid' has the bounds influence, theorem, authors, naive; got 'x'"),
+    ],
+)
+def test_settings_of_metrics_are_checked_before_anything_is_embedded(folders: Path, how: dict[str, Any], said: str):
+    embedder = Pixels()
+    with pytest.raises(FixError, match=re.escape(said)):
+        compare(folders, embed=embedder, **how)
+    assert embedder.seen == 0

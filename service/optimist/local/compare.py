@@ -25,8 +25,8 @@ from optimist.local.config import experiment_of
 from optimist.local.embedding import BYTES, Embedding, EmbeddingCache, embedder_of, kind_of
 from optimist.local.evaluation import Evaluation
 from optimist.local.page import Example, Place, examples_of
+from optimist.local.question import declared, of_samples, real_data
 from optimist.local.question import kind_of as metric_kind
-from optimist.local.question import of_samples, real_data
 from optimist.numerics.real_data import RealData
 from optimist.places import cache_directory
 from optimist.policies.stopping import FEWEST_SAMPLES
@@ -203,6 +203,7 @@ def compare(
     own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
     settings |= {"batch_size": batch_size, "seed": seed}
     # What is wrong is said before anything is embedded.
+    metrics = [declared(metric, own), *(declared(one, {}) for one in watched)]
     experiment_of("compare", [source.name for source in sources], [kinds[0]()], settings)
     embedder = embedder_of(embed, weights, device)
     home = cache_directory() if cache is None else Path(cache)
@@ -218,8 +219,8 @@ def compare(
         notes = order.notes if wants_pairs else ()
         for text in (*_notes_on_sizes(order, kind, getattr(embedder, "dimension", 0)), *notes):
             shows.note(text)
-        real, count, origin = _real(reference, kind, fields, embedding, [metric, *watched], shows)
-        metrics = [of_samples(metric, own, real), *(of_samples(one, {}, real) for one in watched)]
+        real, count, origin = _real(reference, kind, fields, embedding, metrics, shows)
+        metrics = [of_samples(one, real) for one in metrics]
         settings["paired"] = order.common > 0 and wants_pairs
         how: dict[str, Any] = {"metric": metrics[0], "watch": metrics[1:], **settings}
         evaluation = Evaluation([source.name for source in sources], **how)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from optimist.estimation.question import with_real_data
-from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel
+from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_settings
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find, texts
@@ -20,29 +20,34 @@ _ARRAYS = frozenset({"features", "probabilities"})
 _MEDIAN = {"name": "gaussian", "sigma": "median"}
 
 
-def of_samples(metric: str | Metric, settings: Mapping[str, Any], real: RealData | None) -> Metric:
-    """The metric for embeddings of samples: with real data and a kernel where it needs them and has none.
+def declared(metric: str | Metric, settings: Mapping[str, Any]) -> Metric:
+    """The metric for embeddings of samples, without what follows from real data: its settings are checked.
 
-    metric: a text as of `texts.parsed`, or an object.
+    metric: a text as of `texts.parsed`, which takes `settings`, too, or an object.
 
-    Kernels whose bandwidth is "median" get that of the real rows, so that they can be scored from the first samples
-    on. Raises FixError if it needs a reference and there is none, or reads what embedders do not make.
+    Raises FixError for wrong settings, or if it reads what embedders do not make.
     """
-    name, own = texts.parsed(metric) if isinstance(metric, str) else (metric.name, {})
     kind = kind_of(metric)
     if foreign := set(kind.arrays) - _ARRAYS:
-        raise FixError(f"metric {name!r} reads {', '.join(sorted(foreign))}, which is no embedding of samples")
+        raise FixError(f"metric {kind.name!r} reads {', '.join(sorted(foreign))}, which is no embedding of samples")
+    if not isinstance(metric, str):
+        with_settings(metric)
+        return metric
+    name, own = texts.parsed(metric)
     known = {**settings, **own}
-    if isinstance(metric, str):
-        known |= {"kernel": _MEDIAN} if "kernel" in kind.needs and "kernel" not in known else {}
-        known |= {"reference": real} if "reference" in kind.settings() and real is not None else {}
-        found = with_real_data(name, **known)
-    else:
-        missing = "reference" in kind.settings() and metric.setting("reference") is None
-        found = with_real_data(
-            metric.model_copy(update={"reference": real}) if missing and real is not None else metric
-        )
-    if "reference" in kind.needs and found.setting("reference") is None:
+    return with_real_data(name, **{"kernel": _MEDIAN, **known} if "kernel" in kind.needs else known)
+
+
+def of_samples(metric: Metric, real: RealData | None) -> Metric:
+    """The metric as of `declared`, with real data where it needs them and has none.
+
+    Kernels whose bandwidth is "median" get that of the real rows, so that they can be scored from the first samples
+    on. Raises FixError if it needs a reference and there is none.
+    """
+    name = metric.name
+    is_missing = "reference" in metric.settings() and metric.setting("reference") is None and real is not None
+    found = with_real_data(metric.model_copy(update={"reference": real}) if is_missing else metric)
+    if "reference" in metric.needs and found.setting("reference") is None:
         raise FixError(f"metric {name!r} needs real samples to compare with: reference")
     if real is None or real.rows is None:
         return found
