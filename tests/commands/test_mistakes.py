@@ -142,3 +142,8 @@ def test_wrong_options_are_one_line(arguments: tuple[str, ...], said: str):
     [line] = done.output.splitlines()
     assert said in line
     assert line.endswith("--help")
+
+
+@pytest.mark.parametrize("command", ["score", "contrast", "compare", "simulate"])
+def test_the_help_shows_a_range_without_brackets(command: str):
+    assert "mean:range=0,10" in "".join(invoked(command, "--help").output.split())

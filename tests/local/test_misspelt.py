@@ -79,3 +79,22 @@ def test_a_range_needs_no_brackets_in_a_text():
     ]
     with pytest.raises(FixError, match="expected name:setting=value"):
         parts("mean:range=0,ten")
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("rke:sigma=-1", f"it does not take sigma{KERNEL}"),
+        ("rke:kernel.sigma=-1", "sigma must be positive and finite, not -1.0"),
+        ("vendi:order=-1", "order: expected at least 1e-06, got -1.0"),
+        ("mean:range=5,1", "range: expected the least value and a larger one, got 5 and 1"),
+        ("kid", "the metric 'kid' needs a reference: real features (n, d)"),
+    ],
+)
+def test_settings_of_metrics_are_checked_before_a_run_generates_anything(metric: str, said: str):
+    called: list[int] = []
+    counted: Any = lambda *given, **_: called.append(1)  # noqa: E731
+    with pytest.raises(FixError) as refused:
+        optimist.run({"a": counted, "b": counted}, counted, metric=metric)
+    assert str(refused.value).endswith(said)
+    assert not called

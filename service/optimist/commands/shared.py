@@ -222,7 +222,9 @@ def service(url: str) -> Generator[Optimist]:
             raise OptimistError(f"{error}. Is it running? `optimist serve` starts a service here") from None
 
 
-FORM = "optionally with settings, as rke:kernel.sigma=10 or mean:reads=clipscore,higher_is_better=false"
+FORM = (
+    "optionally with settings, as rke:kernel.sigma=10, mean:range=0,10 or mean:reads=clipscore,higher_is_better=false"
+)
 
 
 def usual_metric(metric: str | None, files: Sequence[Path], reference: Path | None) -> str:

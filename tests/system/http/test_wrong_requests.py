@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from optimist_client import FixError, Optimist, tensors
-from tests.support.processes import TENSORS
+from tests.support.processes import TENSORS, until
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,16 @@ def test_what_has_no_mixture_cannot_be_blended(client: Optimist, name: str):
         client.create_experiment(name, ["a", "b"], metric="mean").blend(10)
     with pytest.raises(FixError, match="unknown field: it is part of a kernel"):
         client.create_experiment(f"{name}-2", ["a", "b"], metric="rke", sigma=10)
+
+
+def test_few_samples_and_one_generator_alone_are_said_in_the_report(client: Optimist, name: str):
+    reference = np.zeros(4), np.eye(4)
+    alone = client.create_experiment(name, ["a"], metric="fid", reference=reference, batch_size=3)
+    pick = alone.ask()
+    assert pick is not None
+    pick.tell(np.random.default_rng(0).standard_normal((3, 4)))
+    until(lambda: alone.report().standings[0].score is not None)
+    report = alone.report()
+    few = "fewer samples than dimensions: 3 samples, and the reference has rank 4"
+    assert few in report.standings[0].warnings
+    assert report.decision.reason == "there is no other generator to compare it with"
