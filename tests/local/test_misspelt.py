@@ -50,6 +50,10 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: optimist.score(Z[:, 0], "mean", range=10), RANGE),
     (lambda: optimist.run(BOTH, "inception", metric="mean"), f"embed: {EMBED}"),  # pyright: ignore[reportArgumentType]
     (lambda: optimist.run(BOTH, {"values": "inception"}, metric="mean"), f"embed: 'values': {EMBED}"),  # pyright: ignore[reportArgumentType]
+    (
+        lambda: optimist.run(BOTH, reference=(np.zeros(3), np.eye(4))),
+        "covariance: expected shape (3, 3) to go with the mean, got (4, 4)",
+    ),
     (lambda: optimist.score({"a": Z, "b": Z}, "fid", reference=REF), SETS),
 ]
 

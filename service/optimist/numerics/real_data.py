@@ -224,7 +224,11 @@ class RealData:
 
     @property
     def scale(self) -> float:
-        """The root mean square of the features' entries, as `plausibility.reference_scale` has it."""
+        """The root mean square of the features' entries, as `plausibility.reference_scale` has it.
+
+        Raises FixError for moments of which the shapes do not go together.
+        """
+        check_shapes(self.mean, self.covariance)
         return reference_scale(self.mean, self.covariance)
 
     def rows_for(self, metric: str) -> NDArray[Any]:
