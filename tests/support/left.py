@@ -14,13 +14,15 @@ LISTENS = "0A"
 """TCP_LISTEN of the kernel, as /proc/net/tcp has it."""
 
 
+TRACKER = "resource_tracker"
+"""Of multiprocessing, and of joblib's own: one of each ends with the process that has ever started a pool."""
+
+
 def left_processes() -> list[str]:
     """The commands of the processes that this one has started, or adopted, and that have not ended."""
-    return [
-        command_line(pid).replace(b"\0", b" ").decode().strip()
-        for pid in children(os.getpid())
-        if is_alive(pid) and pid != warm.Warm.process_id()
-    ]
+    running = [pid for pid in children(os.getpid()) if is_alive(pid) and pid != warm.Warm.process_id()]
+    commands = [command_line(pid).replace(b"\0", b" ").decode().strip() for pid in running]
+    return [command for command in commands if TRACKER not in command]
 
 
 def left_ports() -> list[int]:

@@ -97,6 +97,10 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
     """What must be the same in every later version, once every estimate that is due is made."""
     deadline = time.monotonic() + seconds
     report = settled(experiment, deadline)
+    routes = None
+    if experiment.info.config.goal == "route":
+        routes = table_of(fresh_table(experiment, deadline))
+        report = experiment.report()  # the best one is that of the table
     return {
         "state": report.state,
         "rounds": report.rounds,
@@ -106,7 +110,7 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
         "generators": rows_of(report.standings),
         "watched": {label: rows_of(by.standings) for label, by in report.watched.items()},
         **({} if report.mixture is None else {"mixture": mixture_of_sets(report.mixture)}),
-        **({"routes": table_of(fresh_table(experiment, deadline))} if experiment.info.config.goal == "route" else {}),
+        **({} if routes is None else {"routes": routes}),
     }
 
 
