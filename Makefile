@@ -13,7 +13,7 @@ DEV = $(VENV)/.installed-dev
 # Without bytecode each of the many processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-full test-fast test-faults test-redis coverage fuzz lint size pictures site benchmark clean
+.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis coverage fuzz lint size pictures site benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -31,6 +31,10 @@ test-long: $(DEV)
 # All tests, with many more examples of each property.
 test-full: $(DEV)
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full --timeout 1800
+
+# The tests that failed last, one after the other, with the names of those that pass. Fails if none failed before.
+test-again: $(DEV)
+	$(BIN)/pytest --last-failed --last-failed-no-failures none -rap
 
 test-fast: $(TEST)
 	$(BIN)/pytest $(PARALLEL) -m "not faults and not long"
