@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from ctypes import CDLL
+from functools import cache
 from importlib import import_module
-from threading import Thread
+from pathlib import Path
 
 import torch
-from threadpoolctl import OpenBLASController, threadpool_limits
+from threadpoolctl import OpenBLASController, ThreadpoolController, threadpool_limits
 
 # scipy and numpy have a BLAS each. A limit holds for those that are loaded, and scipy loads its own when it is used.
 import_module("scipy.linalg.cython_lapack")
@@ -52,20 +54,28 @@ def few_threads(columns: int, rows: int = 0) -> Generator[None]:
     """Estimate from rows of so many columns, or add so many such rows, on one thread of torch where that is small.
 
     On several threads small ones take ten times the processor time, spent in waiting for each other, and as long. Only
-    the calling thread is limited, so that a user's functions, which may run beside it, keep their threads. The BLAS of
-    numpy and scipy is left alone: it has one number for the process, and uses one thread for small matrices by itself.
+    the calling thread is limited, so that a user's functions, which may run beside it, keep their threads:
+    `torch.set_num_threads` would also set the number of those that use torch for the first time. The BLAS of numpy and
+    scipy is left alone: it has one number for the process, and uses one thread for small matrices by itself.
     """
-    threads = torch.get_num_threads()
-    if threads == 1 or columns >= WIDE or columns * rows >= MANY:
+    # torch sets the number of a thread when that first uses it, so that this comes before the limit.
+    if torch.get_num_threads() == 1 or columns >= WIDE or columns * rows >= MANY:
         yield
         return
-    torch.set_num_threads(1)
+    openmp, limit_mkl = _of_one_thread()
+    before = limit_mkl(1)
     try:
-        # torch has set two things: the number of this thread, and that of threads which use torch for the first time.
-        # A thread that sets its own number gives those the number that they had.
-        others = Thread(target=torch.set_num_threads, args=(threads,))
-        others.start()
-        others.join()
-        yield
+        with openmp.limit(limits=1):
+            yield
     finally:
-        torch.set_num_threads(threads)
+        limit_mkl(before)
+
+
+@cache
+def _of_one_thread() -> tuple[ThreadpoolController, Callable[[int], int]]:
+    """What limits OpenMP, and the MKL inside torch, if there is one, in the calling thread alone."""
+    openmp = ThreadpoolController().select(user_api="openmp")
+    for library in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
+        if (limit := getattr(CDLL(f"{library}"), "MKL_Set_Num_Threads_Local", None)) is not None:
+            return openmp, limit
+    return openmp, lambda count: count
