@@ -24,7 +24,7 @@ from hypothesis import settings
 from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
-from tests.support.left import left_ports, left_processes
+from tests.support.left import end_pool, left_ports, left_processes
 from tests.support.once import made_once, place_of_all_workers
 from tests.support.places import DATA
 from tests.support.processes import Service, serving, until
@@ -78,6 +78,7 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     adopt_orphans()
     os.environ["TMPDIR"] = tempfile.tempdir = str(tmp_path_factory.mktemp("temporary"))
     yield
+    end_pool()
     with contextlib.suppress(AssertionError):  # some are ending
         until(lambda: not left_processes(), 10.0)
     assert (left_processes(), left_ports()) == ([], [])

@@ -25,6 +25,12 @@ def left_processes() -> list[str]:
     return [command for command in commands if TRACKER not in command]
 
 
+def end_pool() -> None:
+    """End the processes that joblib keeps for the next computation, if it has any."""
+    if (loky := sys.modules.get("joblib.externals.loky")) is not None:
+        loky.get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+
+
 def left_ports() -> list[int]:
     """The TCP ports on which this process listens."""
     if sys.platform != "linux":
