@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
@@ -32,6 +32,7 @@ from optimist.store import DEFAULT_NAMESPACE, Store
 BURST_SECONDS = 2.0
 """Size of the largest burst, in seconds of the permitted rate."""
 logger = logging.getLogger(__name__)
+Record = TypeVar("Record", KeyRecord, ShareRecord)
 COOKIE = "optimist_key"
 FRESH = 5.0
 """Seconds for which the keys read from Redis are cached. A revoked key works for no longer than that."""
@@ -109,8 +110,8 @@ class KeyRing:
         text = await self._store.in_namespace(parts.namespace).share(parts.experiment, parts.id)
         if text is None:
             return None
-        share = ShareRecord.model_validate_json(text)
-        if share.maker and ((maker := await self._record(share.maker)) is None or maker.has_expired):
+        share = _parsed(ShareRecord, parts.id, text)
+        if share is None or (share.maker and ((maker := await self._record(share.maker)) is None or maker.has_expired)):
             return None
         return share.caller(parts)
 
@@ -119,7 +120,7 @@ class KeyRing:
         if id_ not in self._records and (text := await self._store.access_keys.get(id_)) is not None:
             self._records[id_] = text
         text = self._records.get(id_)
-        return None if text is None else _parsed(id_, text)
+        return None if text is None else _parsed(KeyRecord, id_, text)
 
     @property
     def _are_old(self) -> bool:
@@ -127,9 +128,10 @@ class KeyRing:
 
 
 @lru_cache(1024)
-def _parsed(id_: str, text: str) -> KeyRecord | None:
+def _parsed(kind: type[Record], id_: str, text: str) -> Record | None:
+    """The stored record of this kind; None, and a line in the log, for one that is invalid."""
     try:
-        return KeyRecord.model_validate_json(text)
+        return kind.model_validate_json(text)
     except ValidationError:
         logger.error("the stored record of access key %s is invalid; the key is refused", id_)
         return None
