@@ -111,7 +111,8 @@ def _can_be_warm(command: Any, environment: Mapping[str, str]) -> bool:
         return False
     is_ours = any(command[: len(start)] == start for start in STARTS)
     # What coverage measures, it has seen begin.
-    return is_ours and early(environment) == early(os.environ) and "COVERAGE_PROCESS_CONFIG" not in environment
+    is_measured = any(name.startswith("COVERAGE_PROCESS_") for name in environment)
+    return is_ours and early(environment) == early(os.environ) and not is_measured
 
 
 class Warm:
