@@ -1,0 +1,99 @@
+"""The variance of a mean, and of a difference of means, where samples come in clusters (decisions.md §2). No torch.
+
+A cluster is a prompt that comes again, or a batch whose samples are alike. On prompts *like these* clusters are drawn
+at random. On a *list* there are no others, so that only how unevenly they came, and chance within them, is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.integer[Any]]
+
+FEW = 5.0
+"""A variance from m clusters, or samples, counts 1 + 5/m times, as that of a mean does: it is estimated, too."""
+FEWEST_WITHIN = 10
+"""Degrees of freedom below which nothing is known of the variance within clusters."""
+
+
+def deviations(values: Array, clusters: Counts, count: int | None = None) -> Array:
+    """Σ (x − x̄)/n by cluster (m,), of values (n,) whose clusters (n,) are numbered from 0.
+
+    count: m; None: the largest number and one. A cluster without a value has 0.
+    """
+    return np.bincount(clusters, values - values.mean(), count or 0) / len(values)
+
+
+def clustered_variance(parts: Array, clusters: NDArray[Any] | float) -> Array:
+    """The variance (…) of means by independent clusters: Σ s² · m/(m − 1) · (1 + 5/m). NaN for fewer than 2 clusters.
+
+    parts: s (…, P), `deviations` of each cluster, or their difference of two means. clusters: m (…), those seen.
+    """
+    m = np.asarray(clusters, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.square(parts).sum(axis=-1) * (m / (m - 1.0)) * (1.0 + FEW / m)
+    return np.where(m >= 2, found, np.nan)
+
+
+def design_effect(parts: Array, clusters: float, samples: int, variance: float) -> float:
+    """The variance of a mean by clusters over that by as many independent samples; 1 where there is no variance.
+
+    parts, clusters: as of `clustered_variance`. variance: of the values, with 1/(n − 1). n over it is how many
+    independent samples they count as.
+    """
+    if clusters < 2 or not variance > 0.0:
+        return 1.0
+    return float(np.square(parts).sum()) * clusters / (clusters - 1.0) * samples / variance
+
+
+def lasting_variance(parts: Array, within: Array | float) -> Array:
+    """The part (…) of a mean's variance that more samples of the same clusters do not take away: [Σ s² − W/n]₊.
+
+    within: W/n (…), the variance of the mean by chance within clusters; of a difference that of both.
+    """
+    return np.maximum(np.square(parts).sum(axis=-1) - within, 0.0)
+
+
+def clusters_to_decide(difference: float, variance: float, clusters: int, errors: float) -> int | None:
+    """How many more clusters would bring a difference to so many of its errors, if it stays as it is; None: no number.
+
+    variance: of the difference, from the clusters so far; it falls as 1/m.
+    """
+    if difference == 0.0:
+        return None
+    return max(int(np.ceil(clusters * (errors * errors * variance / difference**2 - 1.0))), 1)
+
+
+def unevenness(counts: Counts, others: Counts, length: int) -> float:
+    """Σ (c/n − 1/M)(c′/n′ − 1/M) over the M = `length` prompts of a list; counts (m,), those of the prompts seen.
+
+    Of a mean with itself it is U/n: 1/n − 1/M in the first pass, 0 after whole passes, and about 1/n for independent
+    draws. 1/n and 1/√(n n′) are its largest values.
+    """
+    n, other = int(counts.sum()), int(others.sum())
+    if not (n and other):
+        return 0.0
+    apart = float(counts.astype(np.float64) @ others) / (n * other) - 1.0 / length
+    return min(apart, 1.0 / float(np.sqrt(float(n) * other)))
+
+
+def within_variance(squares: float, samples: int, clusters: int, total: float) -> float:
+    """W, the variance within clusters, at most the `total` one; this itself with too few degrees of freedom.
+
+    squares: Σ (x − x̄_p)² about the means of clusters.
+    """
+    freedom = samples - clusters
+    return min(total, max(squares, 0.0) / freedom) if freedom >= FEWEST_WITHIN else total
+
+
+def list_variance(total: float, within: float, samples: int, uneven: float) -> float:
+    """The variance of a mean on a list, κ [W/n + (T − W) U/n] with κ = 1 + 5/n.
+
+    total, within: T and W, of values, or of differences where both means have the same counts; W is 0 where a prompt's
+    score is always the same. uneven: U/n, of `unevenness`.
+    """
+    return (1.0 + FEW / samples) * (within / samples + (total - within) * uneven)
