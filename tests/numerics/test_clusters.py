@@ -51,12 +51,12 @@ def test_variance_by_clusters_is_the_formula(n: int):
 @pytest.mark.parametrize("n", [12, 30, 45, 60, 77])
 def test_variance_on_a_list_is_the_formula(n: int, repeatable: bool):
     values, prompts = VALUES[:n], PROMPTS[:n]
-    counts = np.bincount(prompts, minlength=M)
+    counts = np.bincount(prompts, minlength=M).astype(float)
     means = np.bincount(prompts, values, M) / np.maximum(counts, 1)
     total = float(values.var(ddof=1))
     squares, seen = float(np.square(values - means[prompts]).sum()), int((counts > 0).sum())
     within = 0.0 if repeatable else within_variance(squares, n, seen, total)
-    found = list_variance(total, within, n, unevenness(counts, counts, M))
+    found = list_variance(total, within, n, unevenness(counts, counts, M) / n**2)
     assert found == pytest.approx(brute_list(values, prompts, M, repeatable), rel=1e-9, abs=1e-15)
 
 
@@ -95,7 +95,7 @@ def test_how_many_more_clusters_would_decide():
 
 
 def test_unevenness_of_runs_of_unequal_length():
-    first, second = np.bincount(PROMPTS[:20], minlength=M), np.bincount(PROMPTS[:12], minlength=M)
-    assert unevenness(first, second, M) == pytest.approx(1 / 20 - 1 / M)
-    assert unevenness(first, first, M) == pytest.approx(1 / 20 - 1 / M)
-    assert unevenness(np.full(M, 2), first, M) == pytest.approx(0.0, abs=1e-15)
+    first, second = (np.bincount(PROMPTS[:n], minlength=M).astype(float) for n in (20, 12))
+    assert unevenness(first, second, M) / (20 * 12) == pytest.approx(1 / 20 - 1 / M)
+    assert unevenness(first, first, M) / 20**2 == pytest.approx(1 / 20 - 1 / M)
+    assert unevenness(np.full(M, 2.0), first, M) == pytest.approx(0.0, abs=1e-12)

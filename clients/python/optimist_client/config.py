@@ -73,8 +73,12 @@ class ExperimentConfig(Wire):
     prompts: Annotated[list[Prompt], Field(min_length=1, max_length=20_000)] | None = None
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     prompts_are: Literal["sample", "list"] = optional("sample")
-    """What the score is about: `sample`, prompts like these; `list`, exactly these. At order 2, scores on a list have
-    narrower intervals, above all after whole passes through it; at other orders the interval is that of a sample."""
+    """What the score is about: `sample`, prompts like these; `list`, exactly these. Means, and scores of order 2, have
+    narrower intervals on a list, above all after whole passes through it; the intervals of others are as of a sample.
+    Where prompts come again, a mean on a `sample` counts prompts instead of samples."""
+    clusters: Literal["batch"] | None = optional()
+    """What samples are alike, so that it counts instead of samples: `batch`, those of one batch, as where all come from
+    one server, or of one random state. Prompts that come again need no setting."""
     goal: Goal = optional("best")
     """What is asked: `best`, which generator is the best one; `mixture`, which weights make the best mixture of them;
     `route`, which generator is the best one for each prompt, as its `context` says."""
@@ -206,10 +210,20 @@ class ExperimentConfig(Wire):
         self.asks.check(self)
         check_previews(self.previews, len(self.generators))
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
+        self._check_clusters()
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())
         object.__setattr__(self, "embedding", embedding)
         object.__setattr__(self, "embeddings", embeddings)
         return self
+
+    def _check_clusters(self) -> None:
+        """Raise FixError where answers cannot be repeatable, or batches no clusters."""
+        if self.prompts_are != "list" and any(metric.is_repeatable for metric in self.metrics.values()):
+            raise FixError("repeatable: expected prompts_are='list', at whose end the scores on it are exact")
+        if self.clusters is not None and self.prompts is not None:
+            raise FixError("clusters: with prompts, samples of one prompt are alike; expected None")
+        if self.clusters is not None and not self.metric.clusters_batches:
+            raise FixError(f"clusters: metric {self.metric.name!r} takes samples as independent; expected None")
 
     def check_stored(self) -> None:
         """Raise FixError unless each metric says what a service must know of it before there are samples."""
@@ -256,9 +270,10 @@ class ExperimentConfig(Wire):
             return dict(self.embeddings or {})
         return {self.metric.first_name: self.embedding}
 
-    def list_length(self, metric: Metric) -> int | None:
-        """How many prompts there are, if the score is that on exactly these, and `metric` can say it; else None."""
-        if self.prompts is None or self.prompts_are == "sample" or not metric.scores_lists:
+    def known_prompts(self, metric: Metric) -> int | None:
+        """How many prompts there are, if errors by `metric` allow for which one each sample is of; else None."""
+        is_known = metric.scores_lists if self.prompts_are == "list" else metric.knows_prompts
+        if self.prompts is None or not is_known or (metric is self.metric and self.bound != "influence"):
             return None
         return len(self.prompts)
 

@@ -49,7 +49,7 @@ def checked_prompts(prompt_indices: Sequence[int] | None, rows: int, length: int
     if prompt_indices is None:
         return None
     if length is None:
-        raise FixError("prompt_indices: expected them only with prompts_are='list'")
+        raise FixError("prompt_indices: expected them only with prompts")
     indices = np.asarray(prompt_indices)
     if indices.shape != (rows,) or indices.dtype.kind not in "iu" or not all(0 <= i < length for i in indices):
         raise FixError(f"prompt_indices: expected {rows} whole numbers from 0 to {length - 1}")

@@ -216,7 +216,12 @@ class Paired(Stateful):
             later_told=later_told,
             history=tuple(history[-HISTORY:]),
         )
-        return replace(found, pairing=pairing)
+        prompted = found.prompted
+        if prompted is not None and len(prompted.residuals):
+            residuals = np.full(int(indices[-1]) + 1, np.nan)
+            residuals[indices.numpy()] = prompted.residuals
+            prompted = replace(prompted, residuals=residuals)
+        return replace(found, pairing=pairing, prompted=prompted)
 
     def _later(self, recent: NDArray[np.float32]) -> tuple[NDArray[np.float32], tuple[int, ...]]:
         """The influences of those of the newest samples that have later indices than the common ones.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -42,7 +42,11 @@ class Question:
     options: Mapping[str, float | None] = field(default_factory=dict)
     device: torch.device | str = "cpu"
     prompts: int | None = None
-    """The length of the list that the samples' prompts are, if the score is that on exactly these."""
+    """How many prompts there are, if the metric is told which one each sample is of."""
+    are_list: bool = False
+    """Whether the score is that on exactly these prompts, instead of prompts like these."""
+    clusters: Literal["batch"] | None = None
+    """`ExperimentConfig.clusters`."""
     paired: bool = True
     """Whether estimates carry what comparisons by index need, under the bound "influence"."""
     generators: int = 1
@@ -156,7 +160,7 @@ class Question:
         return self._make(widths, self.metric)
 
     def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
-        made = make_metric(metric, Setting(widths, self.device, self.prompts))
+        made = make_metric(metric, Setting(widths, self.device, self.prompts, self.are_list, self.clusters))
         # Strict intervals decide by themselves, so that all of them must hold at once.
         delta = self.delta / self.generators if self.bound in metric.strict else self.delta
         return make_bound(self.bound, made, delta, **self.options)

@@ -103,7 +103,8 @@ def _with_prompts(experiment: Experiment, part: Slice) -> Slice:
     config = experiment.config
     if config.prompts is None:
         return part
-    is_list = any(config.list_length(metric) for metric in config.metrics.values())
+    are_known = any(config.known_prompts(metric) for metric in config.metrics.values())
+    is_list = are_known and config.prompts_are == "list"
     order = prompt_order(len(config.prompts), config.seed, part.start, part.size, passes=is_list)
     prompts = [config.prompts[index] for index in order]
-    return replace(part, prompts=prompts, prompt_indices=order if is_list else None)
+    return replace(part, prompts=prompts, prompt_indices=order if are_known else None)

@@ -27,6 +27,7 @@ class ExperimentSettings(TypedDict, total=False):
 
     prompts: Sequence[str] | None
     prompts_are: Literal["sample", "list"]
+    clusters: Literal["batch"] | None
     goal: str
     context: int | None
     context_features: int

@@ -107,7 +107,8 @@ class Evaluation(Session):
             if metric is config.metric:
                 how |= {"bound": config.bound, "options": config.bound_options.given()}
                 how |= {"contexts": contexts_of(config)}
-            how |= {"prompts": config.list_length(metric), "generators": len(names)}
+            how |= {"prompts": config.known_prompts(metric), "are_list": config.prompts_are == "list"}
+            how |= {"clusters": config.clusters, "generators": len(names)}
             estimators[label] = MetricEstimators(Question(prepared(metric, place), **how), names, config.rescore_growth)
         generator_states = [
             GeneratorState(
@@ -192,8 +193,8 @@ class Evaluation(Session):
         """Add a batch (n, d) of `generator`. Raises NotFoundError for an unknown name, FixError for a bad batch.
 
         A batch that is refused changes nothing. The id of a sample without one says in which place it was recorded.
-        prompt_indices: with `prompts_are` "list", the place of each sample's prompt in the list. A batch without them
-        counts as one with prompts drawn at random.
+        prompt_indices: with `prompts`, the place of each sample's prompt among them, for means and where `prompts_are`
+        a "list". A batch without them counts as one with prompts drawn at random.
         start: the index of the batch's first sample, by which paired generators are compared; the others follow it.
         "next" is the index after the largest one told. With None the samples have no index, and are not compared.
         context: with the goal "route", as of `ask`: the prompt that the batch was made for, whose text is `prompt`.
@@ -228,8 +229,7 @@ class Evaluation(Session):
         is_usual = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
-        length = len(config.prompts or ()) if config.prompts_are == "list" else None
-        listed = checked_prompts(prompt_indices, rows, length)
+        listed = checked_prompts(prompt_indices, rows, None if config.prompts is None else len(config.prompts))
         indices = checked_start(start, rows, self._ends[generator])
         first = told_of.samples
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]

@@ -16,6 +16,7 @@ from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Scale
+from optimist.numerics.prompted import PromptedMean
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
@@ -93,6 +94,11 @@ class Analysis:
     value_skewness: float | None = None
     """Skewness of the samples' values, where the estimate is their mean; None where it is not. Comparisons take from it
     what rare values may be missing (decisions.md §3)."""
+    prompted: PromptedMean | None = None
+    """The mean by prompts that come again, without whose terms no error of a difference is known; None where samples,
+    or batches, are taken as independent."""
+    batches: int | None = None
+    """How many batches the errors count as clusters; None where they count samples, or prompts."""
     jackknife: Tensor | None = None
     """`Pairing.jackknife` (10,), float64; None from fewer than 10 samples, and where the metric makes none."""
     warnings: tuple[str, ...] = ()

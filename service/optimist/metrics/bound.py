@@ -93,7 +93,8 @@ class InfluenceBound(Bound):
         half_width = -NormalDist().inv_cdf(self.delta / 2.0) * stop
         made = _estimate(metric, n, value, found.plug_in, (value - half_width, value + half_width), warnings)
         made = replace(made, standard_error=select, stopping_error=stop, bracket=found.bracket, pairing=_pairing(found))
-        return replace(_sound(made), value_skewness=found.value_skewness)
+        known = {"value_skewness": found.value_skewness, "prompted": found.prompted, "batches": found.batches}
+        return replace(_sound(made), **known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -28,7 +28,11 @@ class Setting:
     device: torch.device | str = "cpu"
     """Device of the statistics and of everything computed from them."""
     prompts: int | None = None
-    """The length of the list that the samples' prompts are, if the score is that on exactly these."""
+    """How many prompts there are, if the metric is told which one each sample is of."""
+    are_list: bool = False
+    """Whether the score is that on exactly these prompts, instead of prompts like these."""
+    clusters: Literal["batch"] | None = None
+    """What samples are alike beside those of one prompt; None: none are."""
 
 
 class Implementation(Protocol):

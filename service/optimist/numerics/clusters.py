@@ -68,17 +68,13 @@ def clusters_to_decide(difference: float, variance: float, clusters: int, errors
     return max(int(np.ceil(clusters * (errors * errors * variance / difference**2 - 1.0))), 1)
 
 
-def unevenness(counts: Counts, others: Counts, length: int) -> float:
-    """Σ (c/n − 1/M)(c′/n′ − 1/M) over the M = `length` prompts of a list; counts (m,), those of the prompts seen.
+def unevenness(counts: Array, others: Array, length: int) -> float:
+    """Σ (c − k/M)(c′ − k′/M) over the M = `length` prompts of a list, c (M,) the counts of one mean, k their sum.
 
-    Of a mean with itself it is U/n: 1/n − 1/M in the first pass, 0 after whole passes, and about 1/n for independent
-    draws. 1/n and 1/√(n n′) are its largest values.
+    Of a mean with itself, over n², it is U/n: 1/n − 1/M in the first pass, 0 after whole passes, and about 1/n for
+    independent draws.
     """
-    n, other = int(counts.sum()), int(others.sum())
-    if not (n and other):
-        return 0.0
-    apart = float(counts.astype(np.float64) @ others) / (n * other) - 1.0 / length
-    return min(apart, 1.0 / float(np.sqrt(float(n) * other)))
+    return float(counts @ others) - float(counts.sum()) * float(others.sum()) / length
 
 
 def within_variance(squares: float, samples: int, clusters: int, total: float) -> float:

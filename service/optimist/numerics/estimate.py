@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from optimist.numerics.pairing import Pairing
+from optimist.numerics.prompted import PromptedMean
 from optimist.records import codec
 
 
@@ -67,6 +68,10 @@ class Estimate:
     """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
     value_skewness: float | None = None
     """`Analysis.value_skewness`: the skewness of the values, where the estimate is their mean."""
+    prompted: PromptedMean | None = None
+    """The mean by prompts that come again, where the estimate is one."""
+    batches: int | None = None
+    """`Analysis.batches`: how many batches the errors count as clusters."""
     change: Change | None = None
     """The change of the generator's answers, where prompts are routed and a test says that they have changed."""
     strict: bool = False
@@ -87,6 +92,18 @@ class Estimate:
         return natural(value, self.scale, self.floor)
 
     @property
+    def units(self) -> tuple[int, str]:
+        """How many independent units its errors are made from, and what these are called."""
+        if self.prompted is not None and self.prompted.kind == "sample":
+            return self.prompted.clusters, "prompts"
+        return (self.samples, "samples") if self.batches is None else (self.batches, "batches")
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it has no error: every prompt of a list has its one score."""
+        return self.prompted is not None and self.prompted.is_complete
+
+    @property
     def point(self) -> tuple[int, float | None, float | None, float | None]:
         """The point for charts: samples, score, lower and upper end on the natural scale, to six digits.
 
@@ -105,6 +122,7 @@ class Estimate:
             and all(math.isfinite(error) and error >= 0 for error in errors)
             and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
             and (self.pairing is None or self.pairing.is_sound())
+            and (self.prompted is None or self.prompted.is_sound())
         )
 
 

@@ -142,7 +142,7 @@ class StoredHistory(Sequence[Earlier]):
         """A history as the constructor takes it."""
         jackknives = jackknife_array([past.jackknife for past in history[-JACKKNIFE_HISTORY:]])
         arrays = (
-            _packed(array, "<f8")
+            as_text(array, "<f8")
             for array in (history_array(history), jackknives[: jackknives.any() * len(jackknives)])
         )
         return [*arrays, b2a_base64(joined([past.influence for past in history]), newline=False).decode()]
@@ -150,8 +150,8 @@ class StoredHistory(Sequence[Earlier]):
     @cached_property
     def _known(self) -> tuple[Earlier, ...]:
         numbers, jackknives, influences = self._stored
-        rows = _unpacked(numbers, "<f8").reshape(-1, HISTORY_NUMBERS)
-        known = _unpacked(jackknives, "<f8").reshape(-1, JACKKNIFE_GROUPS)
+        rows = from_text(numbers, "<f8").reshape(-1, HISTORY_NUMBERS)
+        known = from_text(jackknives, "<f8").reshape(-1, JACKKNIFE_GROUPS)
         return tuple(history_of(rows, known, a2b_base64(influences)))
 
     def __len__(self) -> int:
@@ -168,15 +168,17 @@ class StoredHistory(Sequence[Earlier]):
         return isinstance(other, Sequence) and self._known == tuple(other)
 
 
-def _packed(array: NDArray[Any], dtype: str = "<f4") -> str:
+def as_text(array: NDArray[Any], dtype: str = "<f4") -> str:
+    """Base64 of the numbers of an array in this format."""
     return b2a_base64(array.astype(dtype).tobytes(), newline=False).decode()
 
 
-def _unpacked(text: str, dtype: str = "<f4") -> NDArray[Any]:
+def from_text(text: str, dtype: str = "<f4") -> NDArray[Any]:
+    """The inverse of `as_text`."""
     return np.frombuffer(a2b_base64(text), dtype)
 
 
-Influences = Annotated[NDArray[np.float32], PlainValidator(_unpacked), PlainSerializer(_packed)]
+Influences = Annotated[NDArray[np.float32], PlainValidator(from_text), PlainSerializer(as_text)]
 """Numbers that a record has as base64 of little-endian float32."""
 History = Annotated[Sequence[Earlier], PlainValidator(StoredHistory), PlainSerializer(StoredHistory.stored)]
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, history_array, jackknife_array, jackknife_rows
+from optimist.numerics.prompted import differing
 from optimist.numerics.skewness import against, against_widening, skewness
 from optimist.policies.correlation import FEWEST_COMMON, Array, Indices, Influences, effective, variance, weights
 from optimist.policies.rare_values import Means, Sampled, moments_of, sampled
@@ -105,7 +106,13 @@ class Columns:
         self.jackknife_rows = np.array([jackknife_rows(n) for n in self.counts])
         jackknives = [p.jackknife for p in self.pairings]
         self.jackknives = _weighed(jackknives, self.counts) if any(jackknives) else None
-        self.means = moments_of(estimates, sign, self.stopping.sampled)
+        prompted = [e.prompted for e in estimates]
+        self.prompted = [each for each in prompted if each is not None] if None not in prompted else []
+        """The means by their prompts; none where one is of independent samples."""
+        drawn = [each.variance / each.samples for each in self.prompted]
+        self.drawn = np.array(drawn) if drawn else self.stopping.sampled
+        """The variances of the estimates if all samples were independent draws."""
+        self.means = moments_of(estimates, sign, self.drawn)
         is_skewed = [p.skewness is not None for p in self.pairings]
         self.is_skewed = np.array(is_skewed) if self.means is None else np.ones(len(is_skewed), bool)
         """True if rare rows widen differences."""
@@ -184,14 +191,17 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
     """
     between = _Differences.of(columns, base, influences)
     rho, parts, variances, shared = between.rho, between.parts, between.variances, between.shared
-    controlled = between.control()
-    between.compare_jackknives(controlled, between.use_common_indices())
-    variances[1] *= between.factors_by_rare_rows()
+    if columns.prompted:
+        between.use_prompts()
+    else:
+        controlled = between.control()
+        between.compare_jackknives(controlled, between.use_common_indices())
+        variances[1] *= between.factors_by_rare_rows()
     # Rows that both may lack say nothing of how alike the two are (decisions.md §3).
     lacking = columns.missing * columns.missing[base] * variances[1]
     variances[1] = np.fmax(variances[1], np.minimum(lacking, parts[1].own + parts[1].each))
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
-    is_paired = rho != 0.0
+    is_paired = (rho != 0.0) | (bool(columns.prompted) & (np.arange(len(rho)) != base))
     return Against(
         differences=between.difference.tolist(),
         selection_reductions=columns.selection.reductions(base, variances[0], shared[0], is_paired),
@@ -244,6 +254,24 @@ class _Differences:
         shared = [kind.shared(base, alike) for kind in (columns.selection, columns.stopping)]
         difference = columns.loss - columns.loss[base]
         return cls(columns, base, influences, rho, correlations, common, difference, parts, variances, shared)
+
+    def use_prompts(self) -> None:
+        """Put the sampling variances of differences of means by prompts in their places (decisions.md §3).
+
+        Rare values widen what is by chance within prompts: of prompts the list has no others. Values that are all equal
+        say nothing of those of other prompts, which may differ as `stopping` says.
+        """
+        columns, base, rare = self.columns, self.base, self.parts[1]
+        found = [differing(mean, columns.prompted[base]).parts for mean in columns.prompted]
+        by_values, by_prompts = np.array(found).T
+        are_equal = np.array([mean.variance == 0.0 and not mean.is_complete for mean in columns.prompted])
+        unknown = np.where(are_equal, columns.stopping.sampled, 0.0)
+        by_prompts += unknown + unknown[base]
+        factors = (rare.own + rare.each) / (columns.drawn + columns.drawn[base]) * rare.factors(self.difference)
+        factors = np.where(np.isfinite(factors), factors, 1.0)
+        for variances, each in zip(self.variances, (by_values, by_values * factors), strict=True):
+            variances[:] = each + by_prompts
+            variances[base] = 2.0 * columns.stopping.sampled[base]
 
     def factors_by_rare_rows(self) -> Array | float:
         """The factors (k,) of the sampling variances by rare rows that would speak against the sign of the difference.

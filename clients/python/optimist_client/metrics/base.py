@@ -80,6 +80,10 @@ class Metric(Wire):
     """Batches per generator before the policy chooses, with the bound `influence` (decisions.md §3)."""
     takes_prompts: ClassVar[bool] = False
     """Whether its samples may belong to prompts though it reads no array of them."""
+    knows_prompts: ClassVar[bool] = False
+    """Whether its errors allow for prompts that come again, where these stand for others like them."""
+    clusters_batches: ClassVar[bool] = False
+    """Whether its errors can count batches instead of samples (`clusters`)."""
     decides: ClassVar[bool] = True
     """Whether it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
     repeats: ClassVar[bool] = False
@@ -166,6 +170,11 @@ class Metric(Wire):
     def limits(self) -> dict[str, tuple[float, float]]:
         """The least and the largest number that each of its own arrays may hold, where there are such; both finite."""
         return {}
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a prompt's answer has the same score whenever it is asked."""
+        return bool(self.setting("repeatable"))
 
     @property
     def scores_lists(self) -> bool:

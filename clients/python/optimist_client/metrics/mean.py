@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from optimist_client.errors import FixError
 from optimist_client.metrics.base import Metric, declare
 from optimist_client.validation import brief, is_collection
+from optimist_client.wire import flag
 
 Limit = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
 Range = tuple[Limit, Limit]
@@ -21,13 +22,24 @@ class OfValues(Metric):
     bounds = {"influence": frozenset(), "empirical-bernstein": frozenset(), "betting": frozenset()}
     strict = frozenset({"empirical-bernstein", "betting"})
     takes_prompts = True
+    knows_prompts = True
+    clusters_batches = True
     repeats = True
     offers = frozenset({"routes"})
+
+    repeatable: bool = flag()
+    """Whether a prompt's answer has the same score whenever it is asked, as at temperature 0, where `prompts_are` a
+    "list". No generator is then asked for more than the list, at whose end the scores on it are exact."""
 
     @property
     def widths(self) -> dict[str, int]:
         """One column."""
         return {"values": 1}
+
+    @property
+    def scores_lists(self) -> bool:
+        """Always."""
+        return True
 
     def check_bound(self, bound: str) -> None:
         """Raise FixError if there is no such bound, or if it needs a range and there is none."""

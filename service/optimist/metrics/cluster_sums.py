@@ -1,0 +1,100 @@
+"""What is kept of values that come in clusters: sums by prompt, and sums over batches (decisions.md §2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.metrics.state import Stateful
+from optimist_client.errors import FixError
+
+Array = NDArray[np.float64]
+UNKNOWN = -1
+"""The number of a prompt that is not known."""
+
+
+class PromptSums(Stateful):
+    """Count and mean of the values of each prompt, and their squares within prompts; of unknown prompts all values."""
+
+    held = ("counts", "means", "squares", "stray_count", "stray_mean", "stray_squares")
+
+    def __init__(self, length: int) -> None:
+        """length: the number of prompts."""
+        self.layout = (length,)
+        self.counts = np.zeros(length, np.int64)
+        self.means = np.zeros(length)
+        self.squares = 0.0
+        """Σ (x − x̄_p)² about the means of prompts."""
+        self.stray_count = 0
+        """Values whose prompt is not known."""
+        self.stray_mean = 0.0
+        self.stray_squares = 0.0
+        """Σ (x − x̄)² of these about their mean."""
+
+    @property
+    def seen(self) -> NDArray[np.int64]:
+        """The prompts (m,) that have a value, ascending."""
+        return np.flatnonzero(self.counts)
+
+    def check(self, prompts: Tensor | None, rows: int) -> NDArray[np.int64]:
+        """The prompts (rows,) of a batch, all unknown for None. Raises FixError where they are no prompts."""
+        if prompts is None:
+            return np.full(rows, UNKNOWN)
+        found = prompts.numpy()
+        if found.shape != (rows,) or found.dtype.kind not in "iu":
+            raise FixError(f"prompt_indices: expected {rows} whole numbers, got {found.shape}")
+        if not UNKNOWN <= found.min() <= found.max() < len(self.counts):
+            raise FixError(f"prompt_indices: expected 0 to {len(self.counts) - 1}, got {found.min()} to {found.max()}")
+        return found.astype(np.int64)
+
+    def add(self, values: Array, prompts: NDArray[np.int64]) -> None:
+        """Add values (b,) with their prompts (b,), which have passed `check`. Source: Chan et al. (1979)."""
+        known = prompts != UNKNOWN
+        at, place, count = np.unique(prompts[known], return_inverse=True, return_counts=True)
+        rows = values[known]
+        if len(at):
+            first = rows[np.unique(place, return_index=True)[1]]  # about it, so that equal values vary by exactly zero
+            mean = first + np.bincount(place, rows - first[place]) / count
+            before, shift = self.counts[at], mean - self.means[at]
+            total = before + count
+            self.squares += float(np.square(rows - mean[place]).sum())
+            self.squares += float((shift * shift * (before * count / total)).sum())
+            self.means[at] += np.where(before == 0, shift, shift * (count / total))
+            self.counts[at] = total
+        if len(strays := values[~known]):
+            mean, total = float(strays.mean()), self.stray_count + len(strays)
+            shift = mean - self.stray_mean
+            self.stray_squares += float(np.square(strays - mean).sum())
+            self.stray_squares += shift * shift * (self.stray_count * len(strays) / total)
+            self.stray_mean += shift * (len(strays) / total)
+            self.stray_count = total
+
+
+class BatchSums(Stateful):
+    """Sums from which the variance of a mean follows whose batches are clusters, about the first value."""
+
+    held = ("batches", "_first", "_counts", "_products", "_squares")
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self._first = 0.0
+        self._counts = 0.0  # Σ c²
+        self._products = 0.0  # Σ c S
+        self._squares = 0.0  # Σ S²
+
+    def add(self, values: Array) -> None:
+        """Add a batch of values (b,)."""
+        if not self.batches:
+            self._first = float(values[0])
+        total, count = float((values - self._first).sum()), float(len(values))
+        self.batches += 1
+        self._counts += count * count
+        self._products += count * total
+        self._squares += total * total
+
+    def root(self, mean: float, samples: int) -> float:
+        """√Σ s², s the sum of a batch's deviations from the mean of all `samples`, over their number."""
+        about = mean - self._first
+        squares = self._squares - 2.0 * about * self._products + about * about * self._counts
+        return max(squares, 0.0) ** 0.5 / samples

@@ -1,0 +1,214 @@
+"""The mean of answers to prompts that come again, and what it takes to compare two of them (decisions.md §2, §3).
+
+Of a *sample* of prompts the error is by clusters; on a *list* it is that of a finite population. No torch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator
+
+from optimist.numerics.clusters import (
+    FEW,
+    Array,
+    clustered_variance,
+    lasting_variance,
+    list_variance,
+    unevenness,
+    within_variance,
+)
+from optimist.numerics.pairing import as_text, from_text
+from optimist.records import codec
+
+Kind = Literal["sample", "list", "repeatable"]
+"""What the score is about: prompts like these; exactly these; exactly these, where a prompt's score is always the same.
+"""
+Floats = Annotated[
+    NDArray[np.float64], PlainValidator(partial(from_text, dtype="<f8")), PlainSerializer(partial(as_text, dtype="<f8"))
+]
+Whole = Annotated[
+    NDArray[np.int32], PlainValidator(partial(from_text, dtype="<i4")), PlainSerializer(partial(as_text, dtype="<i4"))
+]
+
+
+class ListParts(NamedTuple):
+    """The variance of a mean, or of a difference, by chance within prompts, and by which prompts came how often."""
+
+    by_values: float
+    by_prompts: float
+
+    @property
+    def total(self) -> float:
+        """Their sum."""
+        return self.by_values + self.by_prompts
+
+
+@codec.record
+@dataclass(frozen=True, eq=False)
+class PromptedMean:
+    """The mean of n values, k of them of known prompts, m ≥ 1 different ones of `length`."""
+
+    kind: Kind
+    length: int
+    """The number of all prompts."""
+    prompts: Whole
+    """The prompts seen (m,), ascending."""
+    counts: Whole
+    """How many values each of them has (m,); 1 where it is `repeatable`."""
+    means: Floats
+    """The mean of each (m,) less that of all."""
+    variance: float
+    """T, that of the values."""
+    squares: float
+    """Σ of squares within prompts."""
+    strays: int = 0
+    """Values whose prompt is not known, which count as independent draws."""
+    stray_squares: float = 0.0
+    """Σ of squares of these about the mean of all."""
+    residuals: Floats = field(default_factory=lambda: np.zeros(0))
+    """Values less the mean of their prompt by index, of the first ones; NaN where one is not known."""
+
+    def __eq__(self, other: object) -> bool:
+        return codec.encode(self) == codec.encode(other) if isinstance(other, PromptedMean) else NotImplemented
+
+    @property
+    def known(self) -> int:
+        """k."""
+        return int(self.counts.sum())
+
+    @property
+    def samples(self) -> int:
+        """n."""
+        return self.known + self.strays
+
+    @property
+    def clusters(self) -> int:
+        """m, and one for each value whose prompt is not known."""
+        return len(self.prompts) + self.strays
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is the score on the list, exactly."""
+        return self.kind == "repeatable" and len(self.prompts) == self.length and not self.strays
+
+    @property
+    def within(self) -> float:
+        """W, the variance within prompts."""
+        if self.kind == "repeatable":
+            return 0.0
+        return within_variance(self.squares, self.known, len(self.prompts), self.variance)
+
+    @property
+    def parts(self) -> ListParts:
+        """The variance of the mean."""
+        n = self.samples
+        if self.kind == "sample":
+            deviations = np.append(self.counts * self.means, math.sqrt(self.stray_squares)) / n
+            return ListParts(_finite(clustered_variance(deviations, self.clusters)), 0.0)
+        few = 1.0 + FEW / n
+        by_values = few * self.within / n
+        whole = list_variance(self.variance, self.within, n, self.uneven(self))
+        return ListParts(by_values, whole - by_values)
+
+    @property
+    def by_prompt(self) -> tuple[Array, Array]:
+        """Counts and means of all prompts (length,), 0 where there is none."""
+        counts, means = np.zeros((2, self.length))
+        counts[self.prompts], means[self.prompts] = self.counts, self.means
+        return counts, means
+
+    def uneven(self, other: PromptedMean) -> float:
+        """How unevenly the prompts came to both means, over n n′: U/n with itself (`clusters.unevenness`)."""
+        strays = self.strays if other is self else 0
+        most = math.sqrt(float(self.samples) * other.samples)
+        both = unevenness(self.by_prompt[0], other.by_prompt[0], self.length) + strays
+        return min(both / (self.samples * other.samples), 1.0 / most)
+
+    def is_sound(self) -> bool:
+        """True if every number may be stored; a residual may be NaN."""
+        numbers = np.concatenate([self.means, [self.variance, self.squares, self.stray_squares]])
+        return bool(np.isfinite(numbers).all()) and not bool(np.isinf(self.residuals).any())
+
+
+class Differing(NamedTuple):
+    """The difference of two means of the same prompts."""
+
+    parts: ListParts
+    """Its variance."""
+    lasting: float
+    """The part of it that more samples of the same prompts do not take away; 0 on a list."""
+    clusters: int
+    """The prompts that either has."""
+
+
+def differing(one: PromptedMean, other: PromptedMean) -> Differing:
+    """The difference of two means of the same prompts (decisions.md §3)."""
+    (counts, means), (others, other_means) = one.by_prompt, other.by_prompt
+    clusters = int(((counts > 0) | (others > 0)).sum()) + one.strays + other.strays
+    n, m = float(one.samples), float(other.samples)
+    both = np.minimum(counts, others)
+    shared = float(both.sum())
+    within = one.within / n + other.within / m
+    covariance = _within_covariance(one, other)
+    within -= 2.0 * covariance * shared / (n * m)
+    if one.kind == "sample":
+        strays = [math.sqrt(one.stray_squares) / n, math.sqrt(other.stray_squares) / m]
+        deviations = np.append(counts * means / n - others * other_means / m, strays)
+        variance = _finite(clustered_variance(deviations, clusters))
+        return Differing(ListParts(variance, 0.0), float(lasting_variance(deviations, max(within, 0.0))), clusters)
+    if shared < 2:
+        apart = zip(one.parts, other.parts, strict=True)
+        return Differing(ListParts(*(a + b for a, b in apart)), 0.0, clusters)
+    # T and W of the differences of values at common indices.
+    each = np.array([_spread_within(one), _spread_within(other)])
+    freedom = shared - float((both > 0).sum())
+    apart = means - other_means
+    squares = max(float(each.sum()) - 2.0 * covariance, 0.0) * freedom
+    total = (squares + float((both * np.square(apart - (both @ apart) / shared)).sum())) / (shared - 1.0)
+    noise = 0.0
+    if one.kind == "list":
+        noise = within_variance(squares, int(shared), int((both > 0).sum()), total)
+    few = 1.0 + FEW / min(n, m)
+    by_values = _combined(noise, one.within, other.within, (1.0 / n, 1.0 / m, shared / (n * m)))
+    uneven = one.uneven(one), other.uneven(other), one.uneven(other)
+    between = total - noise, one.variance - one.within, other.variance - other.within
+    by_prompts = _combined(*between, uneven)
+    return Differing(ListParts(few * by_values, few * by_prompts), 0.0, clusters)
+
+
+def _combined(of_difference: float, own: float, other: float, weights: tuple[float, float, float]) -> float:
+    """The variance of a difference of two sums of a common law, with their squared weights and their product.
+
+    Where the weights are the same only the variance of differences counts; what one has alone counts by its own.
+    """
+    first, second, both = weights
+    alone = own * (first - both) + other * (second - both)
+    return max(of_difference * both + alone, of_difference * min(first, second, max(both, 0.0)), 0.0)
+
+
+def _spread_within(mean: PromptedMean) -> float:
+    freedom = mean.known - len(mean.prompts)
+    return mean.squares / freedom if freedom > 0 else 0.0
+
+
+def _within_covariance(one: PromptedMean, other: PromptedMean) -> float:
+    """The covariance of the two within prompts, by the first indices; 0 where nothing is known of it."""
+    size = min(len(one.residuals), len(other.residuals))
+    products = one.residuals[:size] * other.residuals[:size]
+    known = ~np.isnan(products)
+    # Means of prompts take up a part of the squares.
+    left = math.sqrt(max((1.0 - len(one.prompts) / one.known) * (1.0 - len(other.prompts) / other.known), 0.0))
+    if not known.any() or not left > 0.0:
+        return 0.0
+    return float(products[known].sum()) / (float(known.sum()) * left)
+
+
+def _finite(variance: NDArray[Any]) -> float:
+    found = float(variance)
+    return found if math.isfinite(found) else math.inf
