@@ -123,7 +123,8 @@ class ExperimentConfig(Wire):
     warmup: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Batches per generator before the policy decides; None: 2 (`is`: 4), or 1 for the papers' bounds."""
     rescore_growth: Annotated[float, Field(ge=0, le=1)] = 0.04
-    """A generator is rescored when its samples have grown by this fraction; 0 rescores after every batch."""
+    """A generator is rescored when its samples have grown by this fraction; 0, as always where the metric is
+    `repeatable`, rescores after every batch."""
     budget: Annotated[int, Field(ge=1)] | None = None
     """Total number of samples after which no more picks are made; None: no limit."""
     costs: dict[GeneratorName, Cost] | None = optional()
@@ -220,6 +221,8 @@ class ExperimentConfig(Wire):
         """Raise FixError where answers cannot be repeatable, or batches no clusters."""
         if self.prompts_are != "list" and any(metric.is_repeatable for metric in self.metrics.values()):
             raise FixError("repeatable: expected prompts_are='list', at whose end the scores on it are exact")
+        if self.metric.is_repeatable:
+            object.__setattr__(self, "rescore_growth", 0.0)  # so that there is an estimate at the end of the list
         if self.clusters is not None and self.prompts is not None:
             raise FixError("clusters: with prompts, samples of one prompt are alike; expected None")
         if self.clusters is not None and not self.metric.clusters_batches:

@@ -115,6 +115,8 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
 
 
 def _more(hardest: HardestRival) -> str:
+    if hardest.more_prompts is not None:
+        return f"{hardest.more_prompts_text}."
     if hardest.more_samples is None:
         return "How many more samples would decide it cannot be said: the difference may be too small."
     return f"{about(hardest.more_samples)} more samples would decide it."

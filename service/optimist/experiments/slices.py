@@ -60,7 +60,10 @@ def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> 
         size = min(size, whole)
         return _with_prompts(experiment, Slice(start, size, again=True, left=whole - size))
     # The next pick begins at a multiple of the batch size, whatever this one takes.
-    left = -size % experiment.config.batch_size
+    left, end = -size % experiment.config.batch_size, experiment.end
+    if end is not None:
+        size = min(size, end - generator.handed)
+        left = min(left, end - generator.handed - size)
     return _with_prompts(experiment, Slice(generator.handed, size, left=left))
 
 

@@ -310,9 +310,18 @@ class PolicyState:
 
     def able(self, among: Collection[str] | None) -> list[Arm]:
         """All arms; those that are not among these generators are not active. None: as they are."""
-        if among is None:
+        if among is None and self.experiment.end is None:
             return self.arms
-        return [replace(arm, active=arm.active and arm.name in among) for arm in self.arms]
+        left = {generator.name for generator in self.contenders if not self.has_answered(generator)}
+        left = left if among is None else left.intersection(among)
+        return [replace(arm, active=arm.active and arm.name in left) for arm in self.arms]
+
+    def has_answered(self, generator: GeneratorState) -> bool:
+        """Whether all prompts that it is asked for are in picks, or told."""
+        end, estimate = self.experiment.end, self.estimates[generator.ordinal]
+        if end is None:
+            return False
+        return (generator.handed >= end and not generator.returned) or (estimate is not None and estimate.is_exact)
 
     @property
     def live_decision(self) -> DecisionInfo:
@@ -368,9 +377,13 @@ class PolicyState:
 
     @property
     def is_spent(self) -> bool:
-        """True if picks have ended because the budget, of samples or of cost, is used up."""
+        """True if picks have ended because the budget, of samples, of cost or of prompts, is used up."""
         left = self.cost_left
-        return (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0)
+        if (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0):
+            return True
+        if self.experiment.end is None or self.open_picks or not self.is_scored:
+            return False
+        return all(map(self.has_answered, self.stored.active))
 
     @property
     def has_ended(self) -> bool:

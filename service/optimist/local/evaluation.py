@@ -155,8 +155,11 @@ class Evaluation(Session):
         for name in (*(among or ()), *(pending or ())):
             self._generator(name)
         arms = self._arms(pending)
-        if among is not None:
-            arms = [replace(arm, active=arm.name in among) for arm in arms]
+        if among is not None or self.state.experiment.end is not None:
+            able = {arm.name for arm in self.state.able(among) if arm.active}
+            if not able:
+                raise FixError("every prompt of the list has been answered")
+            arms = [replace(arm, active=arm.name in able) for arm in arms]
         number = self.told + sum(arm.pending_batches for arm in arms) + 1
         asked = self._context(context)
         choice = self.state.goal.pick(arms, self.told, number, asked, self.state.overspent)

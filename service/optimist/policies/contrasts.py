@@ -72,6 +72,12 @@ class Contrasts:
             found = self._against[base] = self._compared(base)
         return found
 
+    def are_equal(self, base: int) -> list[bool]:
+        """Which estimates are as exact as the one at `base`, and no other than it but for rounding."""
+        own, is_exact = self.stopping_errors[base], self.estimates[base].is_exact
+        both = zip(self.estimates, self.against(base).differences, self.stopping_errors, strict=True)
+        return [is_exact and one.is_exact and abs(apart) <= own + error for one, apart, error in both]
+
     def errors_of(self, kind: Errors) -> list[float]:
         """The errors of the estimates themselves, ∞ where unknown."""
         return self.selection_errors if kind == "selection" else self.stopping_errors

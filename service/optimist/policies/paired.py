@@ -24,6 +24,8 @@ Errors = Literal["selection", "stopping"]
 _samples = attrgetter("samples")
 _FLOOR = 0.5
 """Least variance of a difference with a control variate, as a part of (1 − r²) times that of the smaller sample."""
+_ROUNDING = 1e-12
+"""Least variance of a difference by prompts, as a part of that of independent estimates."""
 _WHATEVER_SIGN = 0.5
 """The part of the real rows' skewness that widens a difference of either sign."""
 
@@ -270,7 +272,8 @@ class _Differences:
         factors = (rare.own + rare.each) / (columns.drawn + columns.drawn[base]) * rare.factors(self.difference)
         factors = np.where(np.isfinite(factors), factors, 1.0)
         for variances, each in zip(self.variances, (by_values, by_values * factors), strict=True):
-            variances[:] = each + by_prompts
+            floor = _ROUNDING * (columns.stopping.sampled + columns.stopping.sampled[base])
+            variances[:] = np.maximum(each + by_prompts, floor)
             variances[base] = 2.0 * columns.stopping.sampled[base]
 
     def factors_by_rare_rows(self) -> Array | float:

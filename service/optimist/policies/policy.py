@@ -19,7 +19,7 @@ import numpy as np
 from optimist.policies.arms import Arm, losses, optimistic, prices, ratio, selection_errors, sign
 from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Errors
-from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping, is_early
 from optimist_client.errors import FixError
 from optimist_client.goals import Best
 
@@ -110,7 +110,7 @@ def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
     if max(rho) <= UNRELATED:  # no rival can be related: this is cheap
         return None
     separations, threshold = stopping.separations(arms, "stopping"), stopping.threshold(len(arms), told)
-    few = [estimate.samples < FEWEST_SAMPLES for estimate in contrasts.estimates]
+    few = [is_early(estimate) for estimate in contrasts.estimates]
     for enough in (threshold - POSTPONED, threshold):
         rivals = [i for i in range(len(arms)) if i != best and (few[i] or few[best] or separations[i] <= enough)]
         if rivals:

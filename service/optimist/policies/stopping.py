@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from optimist.numerics.estimate import Scale
+from optimist.numerics.estimate import Estimate, Scale
 from optimist.policies.arms import Arm, ratio
 from optimist.policies.contrasts import contrasts_among
 from optimist.policies.paired import Errors
@@ -34,6 +34,22 @@ class Decision:
     """A verdict for each rival, if the decision was `explained`."""
     hardest: HardestRival | None = None
     """The comparison with the hardest rival, if the decision was `explained`."""
+
+
+def is_early(estimate: Estimate) -> bool:
+    """Whether an estimate has fewer than `FEWEST_SAMPLES` of what its error is made from, and is not exact."""
+    return estimate.units[0] < FEWEST_SAMPLES and not estimate.is_exact
+
+
+def _exactly(arms: Sequence[Arm]) -> str:
+    """What is known of scores that are all exact."""
+    contrasts = contrasts_among(arms)
+    best = contrasts.best
+    are_equal = contrasts.are_equal(best)
+    equal = [arm.name for place, arm in enumerate(arms) if are_equal[place]]
+    if len(equal) > 1:
+        return f"equal on this list, exactly: {', '.join(equal)}"
+    return f"{arms[best].name} is better on this list, exactly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +95,15 @@ class Stopping:
         return math.log1p(share) if scale == "log" else share * max(value, 0.0)
 
     def separations(self, arms: Sequence[Arm], kind: Errors) -> list[float]:
-        """z_j of every arm against the best one; +inf at the best itself. Every arm must have an estimate."""
-        return contrasts_among(arms).separations(self.tolerated(arms), kind)
+        """z_j of every arm against the best one; +inf at the best itself, and where the scores of both are exact, so
+        that they are equal where they do not differ. Every arm must have an estimate.
+        """
+        contrasts = contrasts_among(arms)
+        found = contrasts.separations(self.tolerated(arms), kind)
+        estimates = contrasts.estimates
+        if not estimates[contrasts.best].is_exact:
+            return found
+        return [math.inf if one.is_exact else each for one, each in zip(estimates, found, strict=True)]
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
         """True if the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""
@@ -104,9 +127,11 @@ class Stopping:
         threshold = self.threshold(len(arms), told)
         doubt = self.correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
         confidence = min(1.0, max(0.0, 1.0 - doubt))
-        few = [arm.name for arm in arms if arm.estimate is not None and arm.estimate.samples < FEWEST_SAMPLES]
+        few = [arm.name for arm in arms if arm.estimate is not None and is_early(arm.estimate)]
         if few:
-            reason = f"fewer than {FEWEST_SAMPLES} samples of {', '.join(few)}"
+            reason = f"fewer than {FEWEST_SAMPLES} {contrasts.estimates[0].units[1]} of {', '.join(few)}"
+        elif all(estimate.is_exact for estimate in contrasts.estimates):
+            return Decision(best.name, confidence, True, _exactly(arms))
         elif separation > threshold:
             reason = f"every rival is at least {separation:.2f} standard errors worse; {threshold:.2f} are needed"
             return Decision(best.name, confidence, True, reason)

@@ -10,11 +10,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.clusters import clusters_to_decide
+from optimist.numerics.prompted import differing
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Against
 from optimist.policies.policy import Policy
-from optimist.policies.stopping import FEWEST_SAMPLES, Decision
+from optimist.policies.stopping import FEWEST_SAMPLES, Decision, is_early
 from optimist_client.models.decisions import HardestRival, Verdict, VerdictCode
 
 _ERRORS = 2.0 / 3.0
@@ -66,7 +68,7 @@ def deciding_tolerance(policy: Policy, arms: Sequence[Arm], told: int) -> float 
         return None
     state = _Rivals(policy, arms, told)
     most = float((state.needed * state.errors - state.differences).max())
-    return most if math.isfinite(most) and state.scored.min() >= FEWEST_SAMPLES else None
+    return most if math.isfinite(most) and state.is_reliable.all() else None
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,11 @@ class _Rivals:
         return np.array([float(arm.estimate.samples) for arm in self.arms if arm.estimate is not None])
 
     @cached_property
+    def is_reliable(self) -> Flags:
+        """Whether each estimate suffices for a decision."""
+        return np.array([not is_early(estimate) for estimate in self.contrasts.estimates])
+
+    @cached_property
     def _is_rival(self) -> Flags:
         return np.arange(len(self.arms)) != self.best
 
@@ -134,27 +141,49 @@ class _Rivals:
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict on every rival, in the order of the arms; "close" while one of the two has few samples."""
-        reliable = np.minimum(self._rivals(self.scored), self.scored[self.best]) >= FEWEST_SAMPLES
+        reliable = self.is_reliable[self._is_rival] & self.is_reliable[self.best]
         margins = self.needed * self.errors
-        worse = reliable & (self.differences > margins)
-        equal = reliable & (self.differences + margins <= self.tolerated)
+        exactly = np.array(self.contrasts.are_equal(self.best))[self._is_rival]
+        worse = reliable & (self.differences > margins) & ~exactly
+        equal = (reliable & (self.differences + margins <= self.tolerated)) | exactly
         codes = np.where(worse, "worse", np.where(equal, "equal", "close")).tolist()
         return tuple(Verdict(generator=name, verdict=code) for name, code in zip(self._names, codes, strict=True))
 
     def hardest(self, decided: bool) -> HardestRival | None:
-        """The contrast with the rival that the stopping rule looks at; None if its error is not known yet."""
+        """The contrast with the rival that the stopping rule looks at; None if its error is not known yet, and where
+        all scores are exact."""
         separations = self.policy.stopping.separations(self.arms, "stopping")
+        if all(estimate.is_exact for estimate in self.contrasts.estimates):
+            return None
         place = int(self._rivals(np.array(separations)).argmin())
         if not math.isfinite(self.errors[place]):
             return None
+        more_prompts = None if decided else self.more_prompts(int(np.flatnonzero(self._is_rival)[place]))
         return HardestRival(
             generator=self._names[place],
             difference=float(self.differences[place]),
             standard_error=float(self.errors[place]),
             tolerance=self.tolerated,
             needed=self.needed,
-            more_samples=None if decided else self.more_samples(),
+            more_samples=None if decided or more_prompts else self.more_samples(),
+            more_prompts=more_prompts,
         )
+
+    def more_prompts(self, place: int) -> int | None:
+        """How many more prompts would decide between the best and this rival, where more samples of those there are
+        will not; None where they may.
+
+        place: among the arms.
+        """
+        own, other = (self.contrasts.estimates[at].prompted for at in (self.best, place))
+        if own is None or other is None or own.kind != "sample":
+            return None
+        found = differing(other, own)
+        if not found.lasting > 0.5 * found.parts.total:
+            return None
+        difference = self.against.differences[place] + self.tolerated
+        needed = clusters_to_decide(difference, found.parts.total, found.clusters, self.needed)
+        return needed if needed is not None and needed > own.length - found.clusters else None
 
     def more_samples(self) -> tuple[int, int] | None:
         """The samples that a decision takes if all differences are `_ERRORS` errors larger, and if they are smaller.
@@ -164,6 +193,7 @@ class _Rivals:
         samples = sum(arm.samples for arm in self.arms)
         if not samples or not np.isfinite(self.deviations).all():
             return None
+        left = self._left_of_list()
         gaps, ends = self.differences + self.tolerated, list[float]()
         for assumed in (gaps + _ERRORS * self.errors, gaps - _ERRORS * self.errors):
             more = 0.0
@@ -171,11 +201,17 @@ class _Rivals:
                 batches = self.told + round(more * self.told / samples)
                 needed = self.policy.stopping.threshold(len(self.arms), batches)
                 more = self._more_for(np.square(np.maximum(assumed, 0.0) / needed))
-                if not math.isfinite(more):
+                if not math.isfinite(more) and left is None:
                     return None
-            ends.append(more)
+            ends.append(more if left is None else min(more, left))
         low, high = math.ceil(ends[0]), math.ceil(ends[1])
         return (low, high) if high <= _WIDEST * max(low, FEWEST_SAMPLES) else None
+
+    def _left_of_list(self) -> int | None:
+        """Samples until all scores are exact; None where they never are."""
+        means = [estimate.prompted for estimate in self.contrasts.estimates]
+        known = [mean.length - len(mean.prompts) for mean in means if mean is not None and mean.kind == "repeatable"]
+        return sum(known) if len(known) == len(means) else None
 
     def _more_for(self, allowed: Array) -> float:
         """Samples that bring the variances of the contrasts down to `allowed`, those of the rivals; ∞ if none do.

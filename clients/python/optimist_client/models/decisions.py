@@ -68,6 +68,16 @@ class HardestRival(Answer):
     more_samples: tuple[int, int] | None
     """About how many more samples of this run a decision takes, from and to; None once it is decided, and while
     nothing can be said because the difference is small compared with its error."""
+    more_prompts: int | None = optional()
+    """About how many more prompts a decision takes, where more samples of the prompts there are will not bring it."""
+
+    @property
+    def more_prompts_text(self) -> str:
+        """What `more_prompts` says, as a sentence without its end; "" where it is None."""
+        if self.more_prompts is None:
+            return ""
+        more = lowered(about((self.more_prompts, self.more_prompts)))
+        return f"More samples of these prompts will not decide it: {more} more prompts would"
 
     @property
     def separation(self) -> float:
@@ -202,7 +212,9 @@ class DecisionInfo(Answer):
             return f"{said[0]} {EVERY_LOOK}" if self.confidence_text else said[0]
         if not may_go_on:
             return said[0]
-        if hardest.more_samples is not None:
+        if hardest.more_prompts is not None:
+            said.append(f"{hardest.more_prompts_text}.")
+        elif hardest.more_samples is not None:
             if hardest.separation > hardest.needed:
                 said.insert(0, f"{self.reason[:1].upper()}{self.reason[1:]}.")
             more = lowered(about(hardest.more_samples))

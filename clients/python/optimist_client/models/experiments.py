@@ -74,6 +74,13 @@ class Experiment(Answer):
         return self.is_indexed and self.config.paired and self.config.seeds is not False
 
     @property
+    def end(self) -> int | None:
+        """The index at which every generator has answered all that it is asked: the length of a list whose prompts
+        have one score each by the metric that decides. None: there is no such end."""
+        config = self.config
+        return len(config.prompts) if config.prompts is not None and config.metric.is_repeatable else None
+
+    @property
     def grows(self) -> bool:
         """Whether picks grow with their generator's samples."""
         config = self.config
