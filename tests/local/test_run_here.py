@@ -200,3 +200,18 @@ def test_small_estimates_take_one_thread_and_functions_keep_theirs(two_threads: 
     optimist.run(MODELS, embed, reference=REAL, max_samples=60, workers=2, stop=False)
     optimist.score(REAL, "fid", reference=REAL)
     assert (estimates, functions) == ({1}, {2})
+
+
+def test_several_workers_make_every_sample_once():
+    made: list[tuple[str, int]] = []
+
+    def model(name: str, mean: float):
+        def make(size: int, seed: int) -> np.ndarray:
+            made.append((name, seed))
+            return np.random.default_rng(seed).normal(mean, 1.0, (size, 1))
+
+        return make
+
+    generators = {"a": model("a", 0.0), "b": model("b", 0.0)}
+    report = optimist.run(generators, metric="mean", batch_size=4, workers=3, budget=120, stop=False, progress=False)
+    assert len(made) == len(set(made)) == report.samples // 4 == 30

@@ -95,7 +95,8 @@ class OpenPicks:
 
         With contexts these are new prompts, and only the same request gets picks again.
         """
-        found = dict(self._of_request.get(request.request_id or "", {}))
+        # "" is the id of every pick that was asked for without one.
+        found = dict(self._of_request.get(request.request_id, {})) if request.request_id else dict[int, Pick]()
         if has_contexts:
             return list(found.values())
         if request.worker is not None:
