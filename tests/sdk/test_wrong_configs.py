@@ -67,6 +67,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"on_anomaly": "never"}, "on_anomaly: expected 'hold' or 'ignore', got 'never'"),
     ({"prompts_are": "set"}, "prompts_are: expected 'sample' or 'list', got 'set'"),
     ({"prompts_are": "list"}, "prompts"),
+    ({"clusters": "worker"}, "clusters: expected .batch., got .worker."),
     ({"embedding": ""}, "embedding: expected text of at least 1"),
     ({"embeddings": "dinov2"}, "embeddings: expected a mapping, got 'dinov2'"),
     ({"embeddings": {"pictures": "dinov2"}}, "embeddings: no metric reads pictures; the metrics read features"),

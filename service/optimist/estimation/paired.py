@@ -53,11 +53,14 @@ class CommonRows(Stateful):
 
     held = ("_starts", "_stops", "_rows", "_listed")
 
-    def __init__(self, widths: Mapping[str, int], is_listed: bool = False, most: int | None = None) -> None:
-        """widths: the columns of each array by name. is_listed: whether the prompts of the rows are a fixed list.
+    def __init__(
+        self, widths: Mapping[str, int], is_listed: bool = False, most: int | None = None, takes_unknown: bool = False
+    ) -> None:
+        """widths: the columns of each array by name. is_listed: whether the prompts of the rows are told.
 
-        most: None: as many as the service keeps.
+        most: None: as many as the service keeps. takes_unknown: whether rows whose prompt is not known are compared.
         """
+        self._takes_unknown = takes_unknown
         self.most = most_common(sum(widths.values())) if most is None else most
         self._rows = {name: torch.zeros(0, width, dtype=torch.float64) for name, width in widths.items()}
         self._listed = torch.zeros(0, dtype=torch.int64) if is_listed else None
@@ -115,12 +118,12 @@ class CommonRows(Stateful):
     def rows(self) -> Indexed:
         """The indices (m,) recorded below `most`, ascending, and copies of their rows (m, …) by array, float64, on CPU.
 
-        With a fixed list, the rows of unknown prompts are left out, and "listed" holds the index of each one's prompt.
+        Where prompts are told, "listed" holds the index of each one's prompt; rows without are left out or `UNKNOWN`.
         """
         indices = torch.tensor(self._held(), dtype=torch.int64)
         if self._listed is None:
             return indices, {name: rows.clone() for name, rows in self._rows.items()}
-        known = self._listed != UNKNOWN
+        known = torch.full_like(self._listed, self._takes_unknown, dtype=torch.bool) | (self._listed != UNKNOWN)
         return indices[known], {
             **{name: rows[known] for name, rows in self._rows.items()},
             "listed": self._listed[known],
@@ -175,7 +178,8 @@ class Paired(Stateful):
     def __init__(self, bound: InfluenceBound, statistic: Statistic, common: int | None = None) -> None:
         """common: of how many first indices the rows are kept; None: as the service does."""
         self._bound = bound
-        self._common = CommonRows(bound.metric.widths, statistic.list_length is not None, common)
+        is_listed = statistic.list_length is not None
+        self._common = CommonRows(bound.metric.widths, is_listed, common, statistic.compares_unknown)
         self._history: list[Earlier] = []
         self._first: list[int] = []  # the indices of the first samples in log order, -1 of one that has none
         self._newest: list[int] = []  # the indices of the newest samples in log order, -1 of one that has none

@@ -31,7 +31,10 @@ class Statistic(Stateful, ABC):
     samples: int = 0
     """Rows seen."""
     list_length: int | None = None
-    """Where the samples' prompts are a fixed list: how many; `update` then takes `listed`, their indices (b)."""
+    """Where the metric is told the samples' prompts: how many there are; `update` then takes `listed`, their indices
+    (b)."""
+    compares_unknown: ClassVar[bool] = False
+    """Whether rows are compared by index also where their prompt is not known."""
 
     @abstractmethod
     def update(self, *tensors: Any, **named: Any) -> None:

@@ -37,6 +37,11 @@ class PromptSums(Stateful):
         """The prompts (m,) that have a value, ascending."""
         return np.flatnonzero(self.counts)
 
+    def residuals(self, values: Tensor, prompts: Tensor) -> Array:
+        """Values (b,) less the means of their prompts (b,), NaN where these are not known."""
+        listed = prompts.numpy()
+        return np.where(listed == UNKNOWN, np.nan, values.numpy() - self.means[listed])
+
     def check(self, prompts: Tensor | None, rows: int) -> NDArray[np.int64]:
         """The prompts (rows,) of a batch, all unknown for None. Raises FixError where they are no prompts."""
         if prompts is None:

@@ -155,6 +155,7 @@ class MeanStatistic(Statistic):
     """
 
     held = ("samples", "mean", "squares", "cubes", "sequence", "prompts", "batches")
+    compares_unknown = True
 
     def __init__(self, sequence: ConfidenceSequence | None = None, prompts: int | None = None) -> None:
         """sequence: an empty confidence sequence, which is given all values in their order.
@@ -309,7 +310,7 @@ class MeanScore(Score):
         strays = sums.stray_squares + sums.stray_count * (sums.stray_mean - statistic.mean) ** 2
         residuals = np.zeros(0)
         if common is not None and sums.counts.sum() > len(seen):
-            residuals = (copied(common["values"], torch.device("cpu")).flatten().numpy()) - sums.means[common["listed"]]
+            residuals = sums.residuals(copied(common["values"], torch.device("cpu")).flatten(), common["listed"])
         return PromptedMean(
             kind=self.kind,
             length=len(sums.counts),

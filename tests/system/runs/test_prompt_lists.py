@@ -118,7 +118,7 @@ def test_an_evaluation_refuses_what_means_nothing():
         Evaluation(["a"], prompts=PROMPTS, prompts_are="list", bound="theorem", policy="ucb", **kernel)
     with pytest.raises(ValueError, match="does not take prompts"):
         Evaluation(["a"], prompts=PROMPTS, prompts_are="list", metric="is")
-    with pytest.raises(ValueError, match="only with prompts_are='list'"):
+    with pytest.raises(ValueError, match="expected them only with prompts"):
         Evaluation(["a"], **kernel).tell("a", np.ones((2, 3)), prompt_indices=[0, 1])
     listed = Evaluation(["a"], prompts=PROMPTS, prompts_are="list", **kernel)
     wrongs: list[Any] = [[0], [0, 6], [0, -1], [0.0, 1.0]]
