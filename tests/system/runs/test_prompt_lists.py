@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist_client import Optimist
+from optimist_client import Experiment, Optimist, Pick
+from optimist_client.metrics import WinRate
 from tests.support.alike import same
 from tests.support.processes import Service, append_batch
 
@@ -100,6 +101,46 @@ def test_passes_have_every_prompt_once(client: Optimist, name: str):
         given += pick.prompts
         pick.tell(np.random.default_rng(pick.number).standard_normal((5, 3)))
     assert [sorted(given[start : start + 6]) for start in range(0, 30, 6)] == 5 * [PROMPTS]
+
+
+@pytest.mark.parametrize("kind", ["sample", "list", "repeatable"])
+def test_means_are_those_in_memory_whatever_becomes_of_picks(client: Optimist, name: str, kind: str):
+    """A pick that is given up, one that is told late, and a batch that is retracted."""
+    metric = WinRate(repeatable=kind == "repeatable")
+    prompts_are = "list" if kind != "sample" else "sample"
+    settings: dict[str, Any] = {"metric": metric, "prompts": PROMPTS, "prompts_are": prompts_are, "stop": False}
+    settings |= {"policy": "uniform", "batch_size": 4, "rescore_growth": 0.0, "seed": 4}
+    experiment = client.create_experiment(name, ["a", "b"], budget=40, max_wait=30.0, **settings)
+    scores = {"a": np.array([1, 0, 1, 0, 0, 1.0]), "b": np.array([0, 0, 1, 1, 1, 1.0])}
+    evaluation = Evaluation(["a", "b"], **settings)
+
+    def tell(pick: Pick, is_kept: bool = True) -> None:
+        rows = scores[pick.generator][[PROMPTS.index(prompt) for prompt in pick.prompts]][:, None]
+        pick.tell(rows)
+        if is_kept:
+            evaluation.tell(pick.generator, rows, prompt_indices=pick.info.prompt_indices, start=pick.info.start)
+
+    wrong, given_up, late = (asked(experiment, worker) for worker in ("one", "two", "three"))
+    tell(wrong, is_kept=False)
+    given_up.give_up()
+    experiment.retract(pick=wrong.number, reason="the wrong judge")
+    for pick in experiment.picks():
+        tell(pick)
+        if pick.number == 5:
+            tell(late)
+    report = same(experiment, evaluation)
+    if kind == "repeatable":
+        assert report.decision.reason == "b is better on this list, exactly"
+        assert report.samples == 16  # 12 and the retracted batch
+        assert {row.generator: row.score for row in report.standings} == {"a": 0.5, "b": pytest.approx(4 / 6)}
+    else:
+        assert report.samples == 40
+
+
+def asked(experiment: Experiment, worker: str) -> Pick:
+    pick = experiment.ask(worker=worker)
+    assert pick is not None
+    return pick
 
 
 def test_other_orders_keep_the_interval_and_the_order_of_a_sample(client: Optimist, name: str):
