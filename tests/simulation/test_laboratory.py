@@ -21,7 +21,8 @@ from optimist.simulation.result import Result
 from optimist.simulation.run import Play, Run
 from optimist.simulation.sources import ArraySource, GaussianSource, SourceSet
 from optimist.simulation.trial import Contender, contenders
-from optimist_client.metrics import RKE, Gaussian, Mean
+from optimist_client.errors import FixError
+from optimist_client.metrics import RKE, Gaussian, Mean, WinRate
 from tests.support.commands import invoked
 from tests.support.places import DATA
 
@@ -345,3 +346,16 @@ def test_the_command_warns_first_and_writes_what_it_is_asked_to(tmp_path: Path, 
     assert len(json.loads(listed.stdout)) == 2
     assert (tmp_path / "o.csv").exists()
     assert len(list((tmp_path / "figures").iterdir())) == 2
+
+
+def test_rows_that_are_answers_to_a_list_end_with_it():
+    rng = np.random.default_rng(0)
+    hard = rng.standard_normal(63)
+    answers = {name: ((hard + 0.5 * rng.standard_normal(63)) > 0.0)[:, None] * 1.0 for name in "ab"}
+    asked: dict[str, Any] = {"metric": WinRate(repeatable=True), "policies": "top-two", "trials": 3, "rounds": 100}
+    run = optimist.simulate(answers, prompts_are="list", paired=True, stop=True, **asked)["top-two"]
+    # 63 answers of each in batches of 5: exact then, where it was not decided before.
+    assert run.lengths.max() <= 26
+    assert run.decided.all()
+    with pytest.raises(FixError, match="prompts_are: expected paired rows, as many of every generator"):
+        optimist.simulate(answers, prompts_are="list", paired=False, **asked)

@@ -34,8 +34,8 @@ def simulate(
     **settings: Any,
 ) -> Result:
     """Play each policy in many trials on these samples, and compare what they cost. `settings` are those of a `Plan`
-    (`rounds`, `batch_size`, `trials`, `seed`, `shuffle`, `paired`, `stop`, `delta`, `tolerance`, and for the goal
-    "route" `price`, `tries`, `ceiling`, `at_least`), and the metric's.
+    (`rounds`, `batch_size`, `trials`, `seed`, `shuffle`, `paired`, `prompts_are`, `stop`, `delta`, `tolerance`, and for
+    the goal "route" `price`, `tries`, `ceiling`, `at_least`), and the metric's.
 
     `sources` are the generators by name, each an array (n, d) that the metric scores, a mapping of such arrays by
     tensor, or a `Source`. They may also be a `SourceSet` or a path: a folder or file of features (see `sources.files`),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -30,6 +30,9 @@ class Plan(Wire):
     paired: bool | None = None
     """Whether row i of every generator has the same seed or prompt, so that their scores are compared by row; by
     default as the samples are known to be, for files unpaired."""
+    prompts_are: Literal["list"] | None = None
+    """"list": row i of every generator is its answer to prompt i of a list, and the score is that on exactly these
+    prompts; rows are then paired. None: rows are drawn from a law."""
     stop: bool = False
     """Whether a trial ends when the stopping rule decides."""
     delta: float = 0.05

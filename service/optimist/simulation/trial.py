@@ -91,6 +91,8 @@ class Trial:
         settings: dict[str, Any] = {**self.settings, **self.contender.settings, "paired": bool(self.plan.paired)}
         settings |= {"batch_size": self.plan.batch_size, "seed": self.plan.seed + self.number}
         options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
+        if self.plan.prompts_are is not None:
+            settings |= {"prompts": [f"{row}" for row in range(self._listed)], "prompts_are": self.plan.prompts_are}
         return Evaluation(list(self.sources), **settings, bound_options=options)
 
     def play(self, advance: Callable[[], None] = lambda: None) -> Play:
@@ -107,7 +109,7 @@ class Trial:
                 advance()
                 if decided:
                     break
-            is_short = not decided and len(picks) < self.plan.rounds
+            is_short = not (decided or evaluation.state.is_spent) and len(picks) < self.plan.rounds
             return Play(np.array(picks, np.int32), recorder.seen(), decided, evaluation.ask() if is_short else None)
 
     def _told(self, evaluation: Evaluation) -> Iterator[int]:
@@ -120,9 +122,25 @@ class Trial:
         draws = {name: Draw(plan.seed, self.number, name, plan.shuffle, bool(plan.paired)) for name in names}
         streams = {name: source.stream(draws[name]) for name, source in self.sources.items()}
         for _ in range(plan.rounds):
+            if evaluation.state.is_spent:
+                return
             name = evaluation.ask()
-            batch = streams[name].take(evaluation.batch_size)
+            start, size, prompts = evaluation.next_start(name), evaluation.batch_size, None
+            if plan.prompts_are is not None:
+                # Paired rows are drawn in one order, so that a place in it is a prompt.
+                size = min(size, self._listed - start)
+                prompts = [*range(start, start + size)]
+            batch = streams[name].take(size) if size else None
             if batch is None:
                 return
-            evaluation.tell(name, batch)
+            evaluation.tell(name, batch, prompt_indices=prompts)
             yield places[name]
+
+    @property
+    def _listed(self) -> int:
+        """How many prompts there are, if rows are answers to a list. Raises FixError unless all have as many rows."""
+        counts = {source.samples for source in self.sources.values()}
+        (count,) = counts if len(counts) == 1 else (None,)
+        if count is None or not self.plan.paired:
+            raise FixError("prompts_are: expected paired rows, as many of every generator, one for each prompt")
+        return count

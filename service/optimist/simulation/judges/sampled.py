@@ -25,7 +25,9 @@ SAMPLES = 20_000
 class Sampled(Judge):
     """The judge of a goal that a metric decides."""
 
-    takes = frozenset({"metric", "watch", "truth", "batch_size", "shuffle", "paired", "stop", "delta", "tolerance"})
+    takes = frozenset(
+        {"metric", "watch", "truth", "batch_size", "shuffle", "paired", "prompts_are", "stop", "delta", "tolerance"}
+    )
     recorder: ClassVar[type[Recorder]]
 
     inputs: SimulationInputs
@@ -39,7 +41,8 @@ class Sampled(Judge):
                 cls._trial(inputs, contender, 0).evaluation()
             except ValueError as error:
                 raise FixError(f"policy {contender.label!r}: {error}") from None
-        check_amounts(inputs.sources, plan)
+        if plan.prompts_are is None:  # a list may end
+            check_amounts(inputs.sources, plan)
         return cls.with_truth(inputs, asked.truth, runner)
 
     @classmethod
