@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from optimist.numerics.clusters import (
+    alike,
     clustered_variance,
     clusters_to_decide,
     design_effect,
@@ -99,3 +100,23 @@ def test_unevenness_of_runs_of_unequal_length():
     assert unevenness(first, second, M) / (20 * 12) == pytest.approx(1 / 20 - 1 / M)
     assert unevenness(first, first, M) / 20**2 == pytest.approx(1 / 20 - 1 / M)
     assert unevenness(np.full(M, 2.0), first, M) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_how_much_some_samples_are_alike_is_scaled_to_all():
+    batches = np.repeat(np.arange(400), 5)
+    values = np.sqrt(0.3) * rng.standard_normal(400)[batches] + np.sqrt(0.7) * rng.standard_normal(2000)
+    whole = design_effect(deviations(values, batches), 400, 2000, float(values.var(ddof=1)))
+    found = alike(values, batches, 5.0)
+    assert found.effect == pytest.approx(whole, rel=1e-12)
+    assert found.error == pytest.approx(np.sqrt(2 * 4 / 2000))
+    # Of two samples of each batch.
+    some = np.arange(2000) % 5 < 2
+    part = alike(values[some], batches[some], 5.0)
+    assert part.effect == pytest.approx(whole, rel=0.15)
+    assert part.error == pytest.approx(4.0 * np.sqrt(2.0 / 800))
+
+
+def test_nothing_is_known_of_samples_of_one_cluster_or_of_different_ones():
+    assert alike(VALUES[:20], np.arange(20), 2.0) is None
+    assert alike(VALUES[:20], np.zeros(20, int), 20.0) is None
+    assert alike(np.zeros(20), np.arange(20) % 4, 5.0).effect == 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimation.clustered import Clusters
 from optimist.metrics.base import Statistic
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.state import Stateful, below
@@ -147,6 +149,12 @@ def runs_of(runs: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(runs[::2], runs[1::2], strict=True))
 
 
+def placed(indices: Indices | None, rows: int) -> list[int]:
+    """The index of each of a batch's rows, UNKNOWN for one without."""
+    told = [index for first, count in runs_of(indices or ()) for index in range(first, first + count)]
+    return told + [UNKNOWN] * (rows - len(told))
+
+
 def shared_rows(estimators: Sequence[Indexed | None]) -> list[dict[str, Tensor]]:
     """The rows of the indices that all generators have in common, by array; none where one keeps no rows by index."""
     indexed = [estimator for estimator in estimators if estimator is not None]
@@ -175,9 +183,14 @@ class Paired(Stateful):
 
     held = ("_common", "_first", "_newest", "_last")
 
-    def __init__(self, bound: InfluenceBound, statistic: Statistic, common: int | None = None) -> None:
-        """common: of how many first indices the rows are kept; None: as the service does."""
-        self._bound = bound
+    def __init__(
+        self, bound: InfluenceBound, statistic: Statistic, common: int | None = None, clusters: Clusters | None = None
+    ) -> None:
+        """common: of how many first indices the rows are kept; None: as the service does.
+
+        clusters: of the samples, whoever adds them.
+        """
+        self._bound, self._clusters = bound, clusters
         is_listed = statistic.list_length is not None
         self._common = CommonRows(bound.metric.widths, is_listed, common, statistic.compares_unknown)
         self._history: list[Earlier] = []
@@ -192,9 +205,7 @@ class Paired(Stateful):
     def add(self, batch: Mapping[str, Tensor], indices: Indices | None, listed: Tensor | None) -> None:
         """Add a batch as `CommonRows.add` does."""
         self._common.add(batch, indices, listed)
-        rows = len(next(iter(batch.values())))
-        told = [index for first, count in runs_of(indices or ()) for index in range(first, first + count)]
-        told += [-1] * (rows - len(told))
+        told = placed(indices, len(next(iter(batch.values()))))
         self._first += told[: JACKKNIFE_ROWS - len(self._first)]
         self._newest = [*self._newest, *told][-LATER:]
 
@@ -205,7 +216,10 @@ class Paired(Stateful):
     def estimate(self, statistic: Statistic) -> Estimate:
         """The estimate, with a `Pairing` if the metric knows the influence of the common rows. Raises as bounds do."""
         indices, rows = self._common.rows()
-        found = self._bound.estimate(statistic, rows | {"first": torch.tensor(self._first)} if len(indices) else None)
+        clusters = self._clusters
+        allow = () if clusters is None else (partial(clusters.allowed_for, indices=indices),)
+        first = {"first": torch.tensor(self._first)}
+        found = self._bound.estimate(statistic, rows | first if len(indices) else None, *allow)
         if found.pairing is None:
             return found
         history = [past for past in self._history if past.samples < statistic.samples]
@@ -219,6 +233,7 @@ class Paired(Stateful):
             later=later,
             later_told=later_told,
             history=tuple(history[-HISTORY:]),
+            prompts=None if clusters is None else clusters.prompts,
         )
         prompted = found.prompted
         if prompted is not None and len(prompted.residuals):

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.paired import Indexed, Indices, Paired
+from optimist.estimation.clustered import By, Clusters
+from optimist.estimation.paired import Indexed, Indices, Paired, placed
 from optimist.estimation.routed import Routed
 from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
@@ -22,6 +23,7 @@ from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
 from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate, is_due
+from optimist.numerics.pairing import most_common
 from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.prompts import RoutedPrompt
 
@@ -29,7 +31,7 @@ from optimist.numerics.routing.prompts import RoutedPrompt
 class StreamingEstimator(Stateful):
     """One generator's log, with estimates at the due sample counts of decisions.md §2."""
 
-    held = ("samples", "_last_due", "statistic", "reservoir", "_paired", "routed")
+    held = ("samples", "_last_due", "statistic", "reservoir", "_clusters", "_paired", "routed")
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class StreamingEstimator(Stateful):
         contexts: ContextMap | None = None,
         ordinal: int = 0,
         common: int | None = None,
+        clusters: By | None = None,
     ) -> None:
         """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has.
 
@@ -47,6 +50,7 @@ class StreamingEstimator(Stateful):
         contexts: where prompts are routed by this metric, how their contexts become features.
         ordinal: of the generator, where there are `contexts`.
         common: of how many first indices a paired estimator keeps the rows; None: of as many as the service does.
+        clusters: by which errors allow for samples that are alike; None: samples are independent.
         """
         self._bound = bound
         self._reads = {name: name for name in bound.metric.widths} if reads is None else dict(reads)
@@ -56,7 +60,13 @@ class StreamingEstimator(Stateful):
         """Rows of the log so far, including skipped ones; decides when estimates are due."""
         self.statistic: Statistic = bound.statistic()
         self.reservoir = Reservoir() if "modes" in bound.metric.offers else None
-        self._paired = Paired(bound, self.statistic, common) if paired and isinstance(bound, InfluenceBound) else None
+        self._clusters: Clusters | None = None
+        self._paired: Paired | None = None
+        if isinstance(bound, InfluenceBound):
+            firsts = 0 if not paired else most_common(self.columns) if common is None else common
+            if self.statistic.list_length is None and not self.statistic.allows_for_clusters:
+                self._clusters = Clusters(clusters or "batch", clusters is not None, firsts)
+            self._paired = Paired(bound, self.statistic, common, self._clusters) if paired else None
         self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
         """Sums and batches to route prompts by; None where they are not routed by this metric."""
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
@@ -125,6 +135,8 @@ class StreamingEstimator(Stateful):
         self.statistic.update(*(batch[name] for name in self._bound.metric.widths), **named)
         if self.reservoir is not None:
             self.reservoir.update(batch, ids)
+        if self._clusters is not None:
+            self._clusters.add(torch.tensor(placed(indices, len(ids))), listed)
         if self._paired is not None:
             self._paired.add(batch, indices, listed)
         if self.routed is not None and prompted is not None:
@@ -174,10 +186,12 @@ class StreamingEstimator(Stateful):
         with few_threads(self.columns):
             if self._made is not None:
                 found = self._made
-            elif self._paired is None:
-                found = self._bound.estimate(self.statistic)
-            else:
+            elif self._paired is not None:
                 found = self._paired.estimate(self.statistic)
+            elif isinstance(self._bound, InfluenceBound) and self._clusters is not None:
+                found = self._bound.estimate(self.statistic, allow=self._clusters.allowed_for)
+            else:
+                found = self._bound.estimate(self.statistic)
         return found if self.routed is None else replace(found, change=self.routed.change)
 
     def influence(self, batch: Mapping[str, Tensor]) -> NDArray[np.float64] | None:

@@ -36,6 +36,10 @@ class Statistic(Stateful, ABC):
     compares_unknown: ClassVar[bool] = False
     """Whether rows are compared by index also where their prompt is not known."""
 
+    allows_for_clusters: bool = False
+    """Whether its analysis allows for prompts that come again and for batches itself; others are widened by the design
+    effect that their influences show."""
+
     @abstractmethod
     def update(self, *tensors: Any, **named: Any) -> None:
         """Add a batch: the tensors (b, …) named by `Metric.widths`, in its order.
@@ -83,7 +87,7 @@ class Analysis:
     """Influence on the estimate of each row of `common` (m,), float64, up to an additive constant; None without."""
     recent: Tensor | None = None
     """The influence of the newest samples, as many as the metric keeps (b,), in log order, up to the same constant;
-    None without `common`, and where the metric keeps none or weighs the values by their prompts."""
+    None where the metric keeps none or weighs the values by their prompts."""
     reference: Tensor | None = None
     """Influence of some rows of the reference (k,), the same ones for every generator, up to a constant, divided by the
     root of the number of all rows. The variance of a difference of two generators' values is that of the difference of
@@ -100,10 +104,14 @@ class Analysis:
     prompted: PromptedMean | None = None
     """The mean by prompts that come again, without whose terms no error of a difference is known; None where samples,
     or batches, are taken as independent."""
+    prompts: int | None = None
+    """How many prompts the errors of a score of rows count as clusters; None where they count others."""
     batches: int | None = None
     """How many batches the errors count as clusters; None where they count samples, or prompts."""
     jackknife: Tensor | None = None
     """`Pairing.jackknife` (10,), float64; None from fewer than 10 samples, and where the metric makes none."""
+    design_effect: float | None = None
+    """The factor of the variance by sampling because samples of a cluster are alike; None where it is not known."""
     warnings: tuple[str, ...] = ()
     """Warnings that only the analysis can give; `Score.warnings` gives the others."""
     details: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -72,19 +72,24 @@ class InfluenceBound(Bound):
 
     name = "influence"
 
-    def estimate(self, statistic: Any, common: Mapping[str, Tensor] | None = None) -> Estimate:
+    def estimate(
+        self,
+        statistic: Any,
+        common: Mapping[str, Tensor] | None = None,
+        allow: Callable[[Analysis], Analysis] = lambda found: found,
+    ) -> Estimate:
         """The estimate from 1 sample or more. Raises as `Bound.estimate` does.
 
         common: rows (m, …) by array, among those that the statistic has seen. A metric that knows their influence then
         adds a `Pairing` of these rows in their order, and of its newest samples in `later`, without indices and
-        history.
+        history. allow: makes errors of an analysis that allow for clusters.
         """
         metric, n = self.metric, statistic.samples
         warnings = metric.warnings(statistic)
         if n < 2:
             plug_in = metric.plug_in(statistic)
             return _estimate(metric, n, plug_in, plug_in, (-math.inf, math.inf), (NO_INTERVAL, *warnings))
-        found = metric.analyse(statistic, common)
+        found = allow(metric.analyse(statistic, common))
         factor = max(float(widening(found.skewness or 0.0, n, OF_SCORES)), found.missing)
         value, least = found.estimate, SMALLEST_ERROR * (1.0 + abs(found.estimate))
         select, stop = (max(error, least) for error in (found.selection_error, _widened(found, factor)))
@@ -93,8 +98,8 @@ class InfluenceBound(Bound):
         half_width = -NormalDist().inv_cdf(self.delta / 2.0) * stop
         made = _estimate(metric, n, value, found.plug_in, (value - half_width, value + half_width), warnings)
         made = replace(made, standard_error=select, stopping_error=stop, bracket=found.bracket, pairing=_pairing(found))
-        known = {"value_skewness": found.value_skewness, "prompted": found.prompted, "batches": found.batches}
-        return replace(_sound(made), **known)
+        names = ("value_skewness", "prompted", "prompts", "batches", "design_effect")
+        return replace(_sound(made), **{name: getattr(found, name) for name in names})
 
 
 @dataclass(frozen=True, eq=False)

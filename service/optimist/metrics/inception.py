@@ -156,7 +156,7 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
             selection_error=0.0,
             stopping_error=0.0,
             influence=None if common is None else common.new_zeros(len(common)),
-            recent=None if common is None else common.new_zeros(len(statistic.last_rows)),
+            recent=statistic.mean.new_zeros(len(statistic.last_rows)),
         )
     mean, rows = statistic.mean, statistic.last_rows
     floored = mean.clamp_min(SMALLEST_PROBABILITY)
@@ -191,7 +191,7 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
         systematic_stopping=systematic,
         systematic_sign=1 if estimate > miller_madow else -1,
         influence=None if common is None else _influence(common, floored),
-        recent=None if common is None else recent,
+        recent=recent,
     )
 
 

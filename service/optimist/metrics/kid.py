@@ -203,6 +203,7 @@ class KernelDistance(Score):
             stopping_error=error,
             first_order=linear_share(found.linear, variance),
             skewness=max(skewed, key=abs),
+            recent=2.0 * statistic.row_means[-LATER:],
         )
         if common is None:
             return analysis

@@ -156,6 +156,7 @@ class MeanStatistic(Statistic):
 
     held = ("samples", "mean", "squares", "cubes", "sequence", "prompts", "batches")
     compares_unknown = True
+    allows_for_clusters = True
 
     def __init__(self, sequence: ConfidenceSequence | None = None, prompts: int | None = None) -> None:
         """sequence: an empty confidence sequence, which is given all values in their order.

@@ -263,6 +263,7 @@ class MeanDiscrepancy(Score):
             stopping_error=error,
             first_order=linear_share(sums.linear, sums.variance),
             skewness=float(skewness(recent.cpu().numpy())),
+            recent=recent,
         )
         if common is None:
             return found
@@ -270,7 +271,6 @@ class MeanDiscrepancy(Score):
         return replace(
             found,
             influence=self._influence(statistic, features),
-            recent=recent,
             reference=-2.0
             * self.factor
             / (statistic.samples * math.sqrt(real.samples))

@@ -113,9 +113,9 @@ LAST = 256
 
 
 class HitStatistic(Statistic):
-    """Σ s and Σ s² of s, the number of balls that a sample is inside, counted up to `most`."""
+    """Σ s and Σ s² of s, the number of balls that a sample is inside, counted up to `most`, and the last 256 of s."""
 
-    held = ("samples", "sums")
+    held = ("samples", "sums", "_last")
 
     def __init__(self, balls: Balls, most: int) -> None:
         self.balls = balls
@@ -123,6 +123,12 @@ class HitStatistic(Statistic):
         self.layout = (*balls.layout, most)
         self.samples = 0
         self.sums = torch.zeros(2, dtype=torch.int64)
+        self._last = LastRows(torch.zeros(0, 1, dtype=torch.int64), LAST)
+
+    @property
+    def last(self) -> Tensor:
+        """s of the min(samples, 256) last samples (·,), int64, in log order."""
+        return self._last.tensor[:, 0]
 
     def scores(self, rows: Tensor) -> Tensor:
         """s of rows (b, d): (b,), int64."""
@@ -132,6 +138,7 @@ class HitStatistic(Statistic):
         check_rows("features", batch, self.balls.dimension)
         scores = self.scores(batch)
         self.sums = self.sums + torch.stack([scores.sum(), scores.square().sum()]).cpu()
+        self._last.append(scores.cpu()[:, None])
         self.samples += len(batch)
 
 
@@ -256,7 +263,7 @@ def analyse_coverage(
         systematic_selection=systematic,
         systematic_stopping=systematic,
         influence=None if common is None else common.double() @ single * ((n - 1) / m),
-        recent=None if common is None else influence * ((n - 1) / m),
+        recent=influence * ((n - 1) / m),
         warnings=warnings,
     )
 
@@ -343,6 +350,8 @@ class MeanOfHits(NeighbourScore):
             systematic_selection=step,
             systematic_stopping=step,
             influence=None if common is None else common.sum(1).clamp_max(self.most).double() / unit,
+            # Differences of paired generators know the common samples only (decisions.md §3).
+            recent=statistic.last.double() / unit if common is None else None,
         )
 
 

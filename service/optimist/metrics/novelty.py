@@ -124,7 +124,7 @@ def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | 
         systematic_selection=systematic,
         systematic_stopping=systematic,
         influence=None if common is None else whole.along(common),
-        recent=None if common is None else recent,
+        recent=recent,
         warnings=(biased,) if systematic**2 > variance else (),
     )
 

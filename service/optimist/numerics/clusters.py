@@ -6,7 +6,7 @@ at random. On a *list* there are no others, so that only how unevenly they came,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,3 +93,28 @@ def list_variance(total: float, within: float, samples: int, uneven: float) -> f
     score is always the same. uneven: U/n, of `unevenness`.
     """
     return (1.0 + FEW / samples) * (within / samples + (total - within) * uneven)
+
+
+class Alike(NamedTuple):
+    """How much the samples of clusters are alike, as some of them show."""
+
+    effect: float
+    """Var_B/Var_iid of the mean of all samples: the design effect."""
+    error: float
+    """Standard deviation of `effect` where samples are independent."""
+
+
+def alike(values: Array, clusters: Counts, uneven: float) -> Alike | None:
+    """How much samples of clusters are alike, of which some (b,) have these values and clusters; None if no two of
+    these are of one cluster, or all are.
+
+    uneven: Σ c²/n of all n samples. 1 + (B − 1)(Σ c²/n − 1)/(Σ b²/b − 1), B the effect on the mean of these values.
+    """
+    places = np.unique(clusters, return_inverse=True)[1]
+    counts = np.bincount(places)
+    among = float(np.square(counts).sum()) / len(values) - 1.0
+    if len(counts) < 2 or among <= 0.0:
+        return None
+    here = design_effect(deviations(values, places), len(counts), len(values), float(values.var(ddof=1)))
+    scale = (uneven - 1.0) / among
+    return Alike(1.0 + (here - 1.0) * scale, scale * float(np.sqrt(2.0 * among / len(values))))

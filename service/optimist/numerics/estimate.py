@@ -70,8 +70,12 @@ class Estimate:
     """`Analysis.value_skewness`: the skewness of the values, where the estimate is their mean."""
     prompted: PromptedMean | None = None
     """The mean by prompts that come again, where the estimate is one."""
+    prompts: int | None = None
+    """`Analysis.prompts`: how many prompts the errors count as clusters."""
     batches: int | None = None
     """`Analysis.batches`: how many batches the errors count as clusters."""
+    design_effect: float | None = None
+    """`Analysis.design_effect`: the samples count as `samples` over this."""
     change: Change | None = None
     """The change of the generator's answers, where prompts are routed and a test says that they have changed."""
     strict: bool = False
@@ -96,7 +100,14 @@ class Estimate:
         """How many independent units its errors are made from, and what these are called."""
         if self.prompted is not None and self.prompted.kind == "sample":
             return self.prompted.clusters, "prompts"
+        if self.prompts is not None:
+            return self.prompts, "prompts"
         return (self.samples, "samples") if self.batches is None else (self.batches, "batches")
+
+    @property
+    def shared_effect(self) -> float:
+        """The design effect of prompts that it has in common with others; 1 where there are none."""
+        return self.design_effect if self.prompts is not None and self.design_effect is not None else 1.0
 
     @property
     def is_exact(self) -> bool:

@@ -13,7 +13,7 @@ import math
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, NamedTuple, overload
 
@@ -180,6 +180,10 @@ def from_text(text: str, dtype: str = "<f4") -> NDArray[Any]:
 
 Influences = Annotated[NDArray[np.float32], PlainValidator(from_text), PlainSerializer(as_text)]
 """Numbers that a record has as base64 of little-endian float32."""
+Whole = Annotated[
+    NDArray[np.int32], PlainValidator(partial(from_text, dtype="<i4")), PlainSerializer(partial(as_text, dtype="<i4"))
+]
+"""Whole numbers that a record has as base64 of little-endian int32."""
 History = Annotated[Sequence[Earlier], PlainValidator(StoredHistory), PlainSerializer(StoredHistory.stored)]
 
 
@@ -218,6 +222,9 @@ class Pairing:
     """`Analysis.skewness`; None: rare rows widen no difference."""
     missing: float = 1.0
     """`Analysis.missing`, at least 1: the factor of its sampling variance by rows that it may lack."""
+    prompts: Whole | None = None
+    """The prompt, a number from 0, of the sample of each first index, −1 where it has none, or it is not known; None
+    where errors do not count prompts."""
     reference: Influences | None = None
     """`Analysis.reference` (k,): what the choice of the reference adds to the variance of a difference; None: 0."""
 
@@ -243,6 +250,7 @@ class Pairing:
             and len(self.history) <= HISTORY
             and told is not None
             and len(self.later) <= told <= samples
+            and (self.prompts is None or len(self.prompts) == len(self.influence))
             and min(self.later_told, default=len(self.influence)) >= len(self.influence)
         )
 

@@ -23,7 +23,7 @@ from optimist.numerics.clusters import (
     unevenness,
     within_variance,
 )
-from optimist.numerics.pairing import as_text, from_text
+from optimist.numerics.pairing import Whole, as_text, from_text
 from optimist.records import codec
 
 Kind = Literal["sample", "list", "repeatable"]
@@ -31,9 +31,6 @@ Kind = Literal["sample", "list", "repeatable"]
 """
 Floats = Annotated[
     NDArray[np.float64], PlainValidator(partial(from_text, dtype="<f8")), PlainSerializer(partial(as_text, dtype="<f8"))
-]
-Whole = Annotated[
-    NDArray[np.int32], PlainValidator(partial(from_text, dtype="<i4")), PlainSerializer(partial(as_text, dtype="<i4"))
 ]
 
 

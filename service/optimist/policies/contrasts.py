@@ -141,11 +141,12 @@ class Contrasts:
 
 @lru_cache(maxsize=4)  # a set has few bases, which are needed one after the other; the arrays are large
 def _influences(contrasts: Contrasts) -> Influences:
-    rows = [p.influence for e in contrasts.estimates if (p := e.pairing) is not None]
-    table = np.full((len(rows), max(map(len, rows))), np.nan)
-    for place, row in enumerate(rows):
-        table[place, : len(row)] = row
-    return Influences(table)
+    paired = [(e, p) for e in contrasts.estimates if (p := e.pairing) is not None]
+    table = np.full((len(paired), max(len(p.influence) for _, p in paired)), np.nan)
+    for place, (_, pairing) in enumerate(paired):
+        table[place, : len(pairing.influence)] = pairing.influence
+    effects = np.array([e.shared_effect for e, _ in paired])
+    return Influences(table, effects if (effects != 1.0).any() else None, [p.prompts for _, p in paired])
 
 
 _known = Cache[tuple[int, ...], Contrasts](_KEPT, lambda known: len(known.estimates))
@@ -184,7 +185,7 @@ def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, 
         if place == base:
             continue
         difference, error = found.differences[place], errors[place]
-        samples = min(contrasts.estimates[place].samples, contrasts.estimates[base].samples)
+        samples = min(contrasts.estimates[place].units[0], contrasts.estimates[base].units[0])
         lower, upper = difference - reach * error, difference + reach * error
         if contrasts.are_strict:
             lower, upper = better[place] - worse[base], worse[place] - better[base]

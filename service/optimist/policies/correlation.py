@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.pairing import COMMON, JACKKNIFE_GROUPS, Pairing, unpacked
+from optimist.numerics.pairing import COMMON, JACKKNIFE_GROUPS, Pairing, Whole, unpacked
 from optimist.numerics.skewness import skewness
 
 FEWEST_COMMON = 10
@@ -32,7 +32,11 @@ Array = NDArray[np.float64]
 class Influences:
     """The influences of k estimates on their own values, one row each (k, m); NaN where an index has no sample."""
 
-    def __init__(self, rows: NDArray[np.floating[Any]]) -> None:
+    def __init__(
+        self, rows: NDArray[np.floating[Any]], effects: Array | None = None, prompts: Sequence[Whole | None] = ()
+    ) -> None:
+        """effects: the design effect of each (k,), where prompts come again; prompts: `Pairing.prompts` of each."""
+        self._effects, self._prompts = effects, prompts
         known = rows.astype(np.float64)
         missing = np.isnan(known)
         known[missing] = 0.0
@@ -74,7 +78,26 @@ class Influences:
         squares = np.einsum("ij,ij,j->i", self._known, self._known, told)
         scale = np.sqrt(_varied(squares, mine, m) * _varied(_products(self._told, np.square(known)), theirs, m))
         r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=enough & (scale > 0.0)), -CAP, CAP)
-        return _shrunk(r, np.where(enough, m - 3.0, 1.0))
+        found = _shrunk(r, np.where(enough, m - 3.0, 1.0))
+        return found if self._effects is None else self._by_prompt(base, found, self._effects)
+
+    def _by_prompt(self, base: int, of_rows: Array, effects: Array) -> Array:
+        """ρ_L (k,) of the influences' sums by prompt, where a variance is larger by its design effect (k,).
+
+        Where only one of the two counts prompts, they are not common, and the covariance is that of the rows.
+        """
+        found, prompts = of_rows / np.sqrt(effects * effects[base]), self._prompts[base]
+        for place, own in enumerate(self._prompts):
+            if prompts is None or own is None:
+                continue
+            both = np.flatnonzero(self._told[place] * self._told[base] > 0.0)
+            both = both[prompts[both] >= 0]
+            names, at = np.unique(prompts[both], return_inverse=True)
+            x, y = (np.bincount(at, row[both] - row[both].mean()) for row in self._known[[place, base]])
+            scale, freedom = math.sqrt(float(x @ x) * float(y @ y)), np.maximum(len(names) - 3.0, 1.0)
+            r = float(x @ y) / scale if scale > 0.0 and len(names) >= FEWEST_COMMON else 0.0
+            found[place] = _shrunk(np.clip(r, -CAP, CAP), freedom)
+        return found
 
     def correlations_with_past(self, places: Sequence[int], past: Sequence[bytes]) -> Array:
         """ρ_L of these rows with the `packed` influences of earlier estimates (p,), over all indices of the latter.

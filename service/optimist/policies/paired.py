@@ -119,6 +119,8 @@ class Columns:
         self.is_skewed = np.array(is_skewed) if self.means is None else np.ones(len(is_skewed), bool)
         """True if rare rows widen differences."""
         self.missing = np.array([p.missing for p in self.pairings])
+        self.are_independent = np.array([e.shared_effect == 1.0 for e in estimates])
+        """True if the samples are: an earlier estimate of samples in clusters is no control variate."""
 
     def by_sampling(self, base: int, stopping: bool) -> Sampled:
         """The variances by sampling of the estimates and of `base` in their differences, as if independent."""
@@ -306,6 +308,7 @@ class _Differences:
         n = columns.n
         may = (rho > 0.0) & (n != n[base]) & columns.indices.are_whole & columns.indices.are_whole[base]
         may &= np.where(n > n[base], columns.selection.sampled, columns.selection.sampled[base]) > 0.0
+        may &= columns.are_independent & columns.are_independent[base]
         found = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
         if not found:
             return []

@@ -196,7 +196,7 @@ class FrechetInfluence:
             systematic_selection=0.02 * extrapolated,
             systematic_stopping=0.05 * extrapolated,
             influence=of_common[0] if of_common else None,
-            recent=influence if of_common else None,
+            recent=influence,
             skewness=float(skewness(influence.cpu().numpy())),
             missing=missing,
             reference=real,

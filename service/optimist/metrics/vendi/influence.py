@@ -86,10 +86,9 @@ def with_errors(
 
     listed: the prompts of the samples, if they are a fixed list; prompts: those of the common rows (m,), if known.
     """
-    influence, recent = (found.common[0], None) if found.common else (None, None)
+    influence, recent = found.common[0] if found.common else None, None
     if listed is None:
-        # Of several influences the common φ have the last one.
-        recent = None if influence is None else torch.atleast_2d(found.influence)[-1]
+        recent = torch.atleast_2d(found.influence)[-1]  # the common φ have the last one of several influences, too
         first_order = max(float(each.var()) for each in torch.atleast_2d(found.influence)) / n
     else:
         first_order = listed.variance(found.influence, n)

@@ -1,0 +1,158 @@
+"""To which cluster each sample of a generator belongs, its prompt or its batch, and errors that allow for it.
+
+Samples of a cluster may be alike. The variance of an estimate is then larger than that by as many independent samples,
+by the design effect. It is seen from the influences of the first indices and of the newest samples (decisions.md §2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.metrics.base import Analysis
+from optimist.metrics.state import LastRows, Stateful
+from optimist.metrics.vendi.listed import UNKNOWN
+from optimist.numerics.clusters import FEW, Alike, alike
+
+By = Literal["prompt", "batch"]
+"""What the clusters are."""
+NEWEST = 512
+"""Newest samples whose clusters are kept. Metrics know the influence of at most as many."""
+SHOWN = 1.5
+"""The design effect above which it is reported, and which a warning needs where clusters do not count."""
+FEWEST_BATCHES = 20
+"""Batches from which on samples of a batch can be found to be alike."""
+_ERRORS = 3.0
+"""Its errors that a design effect must be above 1, as it is looked at again and again."""
+
+
+class Clusters(Stateful):
+    """The clusters of a generator's samples, as far as their influence is known, and how many samples they have."""
+
+    held = ("samples", "count", "_squares", "_counts", "_newest", "_common")
+
+    def __init__(self, by: By, is_declared: bool, common: int) -> None:
+        """is_declared: whether errors allow for them; else they are only looked at, for a warning.
+
+        common: the number of first indices whose rows have a known influence.
+        """
+        self.by: By = by
+        self.is_declared = is_declared
+        self.samples = 0
+        self.count = 0
+        """Clusters. A sample of unknown prompt is one."""
+        self._squares = 0  # Σ c² over the samples c of each
+        self._counts = torch.zeros(0, dtype=torch.int64)  # of each prompt; none by batch
+        self._newest = LastRows(torch.zeros(0, 2, dtype=torch.int64), NEWEST)  # cluster, and index or UNKNOWN
+        self._common = torch.full((common,), UNKNOWN)  # the cluster of each first index that was told
+
+    @property
+    def uneven(self) -> float:
+        """Σ c²/n: 1 where each sample is a cluster."""
+        return self._squares / self.samples
+
+    def add(self, indices: Tensor, prompts: Tensor | None) -> None:
+        """Add a batch. indices: of each row (n,), UNKNOWN without; prompts: of each row (n,), None where not known."""
+        rows = len(indices)
+        clusters = self._by_prompt(prompts, rows) if self.by == "prompt" else self._as_batch(rows)
+        self._newest.append(torch.stack([clusters, indices], dim=1))
+        firsts = (indices >= 0) & (indices < len(self._common))
+        firsts &= self._common[torch.where(firsts, indices, 0)] == UNKNOWN if len(self._common) else firsts
+        self._common[indices[firsts]] = clusters[firsts]
+        self.samples += rows
+
+    @property
+    def _counted(self) -> dict[str, Any]:
+        """What errors count, as fields of an analysis."""
+        return {"prompts" if self.by == "prompt" else "batches": self.count}
+
+    @property
+    def prompts(self) -> NDArray[np.int32] | None:
+        """The prompt of each first index, −1 where it was not told or is not known; None for batches."""
+        return self._common.clamp_min(UNKNOWN).numpy().astype(np.int32) if self.by == "prompt" else None
+
+    def allowed_for(self, found: Analysis, indices: Tensor | None = None) -> Analysis:
+        """The analysis with errors that allow for the clusters, or with a warning where they should.
+
+        indices: those of the rows (m,) that `influence` is of; None without.
+        """
+        if self.uneven == 1.0:
+            return replace(found, **self._counted) if self.is_declared else found
+        seen = self._seen(found, indices)
+        if self.is_declared:
+            # Where nothing is known of them, the samples of a cluster count as one.
+            effect = self.uneven if seen is None else max(seen.effect, 1.0)
+            factor = effect * (1.0 + FEW / self.count) / (1.0 + FEW / self.samples)
+            widened = _widened(found, factor, is_shared=self.by == "prompt")
+            return replace(widened, design_effect=effect, **self._counted)
+        if seen is None or self.count < FEWEST_BATCHES:
+            return found
+        if seen.effect <= max(SHOWN, 1.0 + _ERRORS * seen.error):
+            return found
+        return replace(found, design_effect=seen.effect, warnings=(*found.warnings, warning(self.samples, seen.effect)))
+
+    def _seen(self, found: Analysis, indices: Tensor | None) -> Alike | None:
+        """How much samples of a cluster are alike by the influences of an analysis; None where that is not known."""
+        clusters, values = list[Tensor](), list[Tensor]()
+        if found.influence is not None and indices is not None:
+            clusters.append(self._common[indices])
+            values.append(found.influence.cpu())
+        if found.recent is not None:
+            newest = self._newest.tensor
+            known = min(len(newest), len(found.recent))
+            newest, recent = newest[len(newest) - known :], found.recent.cpu()[len(found.recent) - known :]
+            alone = (newest[:, 1] < 0) | (newest[:, 1] >= len(self._common))  # others are among the first indices
+            clusters.append(newest[alone, 0])
+            values.append(recent[alone])
+        if not clusters:
+            return None
+        return alike(torch.cat(values).double().numpy(), torch.cat(clusters).numpy(), self.uneven)
+
+    def _as_batch(self, rows: int) -> Tensor:
+        self.count += 1
+        self._squares += rows * rows
+        return torch.full((rows,), self.count)
+
+    def _by_prompt(self, prompts: Tensor | None, rows: int) -> Tensor:
+        prompts = torch.full((rows,), UNKNOWN) if prompts is None else prompts
+        known = prompts[prompts != UNKNOWN]
+        before = self._counts
+        if len(known) and int(known.max()) >= len(before):
+            before = torch.cat([before, before.new_zeros(int(known.max()) + 1 - len(before))])
+        self._counts = before + torch.bincount(known, minlength=len(before))
+        alone = rows - len(known)
+        self.count += int((self._counts > 0).sum() - (before > 0).sum()) + alone
+        self._squares += int((self._counts.square() - before.square()).sum()) + alone
+        # Samples of unknown prompts are different clusters, and none of a prompt.
+        return torch.where(prompts == UNKNOWN, UNKNOWN - 1 - self.samples - torch.arange(rows), prompts)
+
+
+def warning(samples: int, effect: float) -> str:
+    """The warning that samples of a batch are alike."""
+    return (
+        f"samples of a batch are alike: they count as {round(samples / effect):,} independent ones "
+        '(clusters="batch" counts them so)'
+    )
+
+
+def _widened(found: Analysis, factor: float, *, is_shared: bool) -> Analysis:
+    """The analysis whose variances by sampling are `factor` ≥ 1 times as large.
+
+    is_shared: whether others of the same clusters have what is added in common; else it is independent of them.
+    """
+    grown: dict[str, Any] = {}
+    for kind in ("selection", "stopping"):
+        error, part = getattr(found, f"{kind}_error"), getattr(found, f"systematic_{kind}")
+        added = math.sqrt(max((error - part) * (error + part), 0.0) * (factor - 1.0))
+        grown[f"{kind}_error"] = math.hypot(error, added)
+        if not is_shared:
+            grown[f"systematic_{kind}"] = math.hypot(part, added)
+    if is_shared and found.jackknife is not None:
+        grown["jackknife"] = found.jackknife * math.sqrt(factor)
+    return replace(found, **grown)
