@@ -108,7 +108,8 @@ def estimator_of(experiment: Experiment, question: Question) -> StreamingEstimat
         return None
     widths = experiment.columns
     bound = question.bound_for({own: widths[name] for own, name in question.reads.items()})
-    return StreamingEstimator(bound, experiment.config.rescore_growth, question.is_paired, question.reads)
+    how = {"paired": question.is_paired, "clusters": question.counts, "reads": question.reads}
+    return StreamingEstimator(bound, experiment.config.rescore_growth, **how)
 
 
 def _chosen(pick: Pick, estimators: dict[str, _Replayed], experiment: Experiment, mixtures: ReplayedMixtures) -> str:

@@ -75,7 +75,7 @@ class ExperimentConfig(Wire):
     prompts_are: Literal["sample", "list"] = optional("sample")
     """What the score is about: `sample`, prompts like these; `list`, exactly these. Means, and scores of order 2, have
     narrower intervals on a list, above all after whole passes through it; the intervals of others are as of a sample.
-    Where prompts come again, a mean on a `sample` counts prompts instead of samples."""
+    Where prompts come again, errors on a `sample` count prompts instead of samples."""
     clusters: Literal["batch"] | None = optional()
     """What samples are alike, so that it counts instead of samples: `batch`, those of one batch, as where all come from
     one server, or of one random state. Prompts that come again need no setting."""
@@ -225,8 +225,8 @@ class ExperimentConfig(Wire):
             object.__setattr__(self, "rescore_growth", 0.0)  # so that there is an estimate at the end of the list
         if self.clusters is not None and self.prompts is not None:
             raise FixError("clusters: with prompts, samples of one prompt are alike; expected None")
-        if self.clusters is not None and not self.metric.clusters_batches:
-            raise FixError(f"clusters: metric {self.metric.name!r} takes samples as independent; expected None")
+        if self.clusters is not None and self.bound != "influence":
+            raise FixError(f"clusters: {self.clusters!r} needs the bound 'influence', got {self.bound!r}")
 
     def check_stored(self) -> None:
         """Raise FixError unless each metric says what a service must know of it before there are samples."""
@@ -275,7 +275,7 @@ class ExperimentConfig(Wire):
 
     def known_prompts(self, metric: Metric) -> int | None:
         """How many prompts there are, if errors by `metric` allow for which one each sample is of; else None."""
-        is_known = metric.scores_lists if self.prompts_are == "list" else metric.knows_prompts
+        is_known = self.prompts_are == "sample" or metric.scores_lists
         if self.prompts is None or not is_known or (metric is self.metric and self.bound != "influence"):
             return None
         return len(self.prompts)

@@ -265,7 +265,8 @@ class MetricEstimators:
 def _settings_of(question: Question) -> dict[str, Any]:
     """How estimators of a question differ beside bound and growth."""
     contexts = None if question.contexts is None else question.contexts.made()
-    return {"paired": question.is_paired, "reads": question.reads, "contexts": contexts}
+    how = {"paired": question.is_paired, "clusters": question.counts}
+    return how | {"reads": question.reads, "contexts": contexts}
 
 
 def score_due(metrics: Mapping[str, MetricEstimators]) -> None:

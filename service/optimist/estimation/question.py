@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from optimist.estimation.arrays import real_data_of
+from optimist.estimation.clustered import By
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
 from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_settings
@@ -76,6 +77,11 @@ class Question:
     def is_paired(self) -> bool:
         """True if estimates carry a `Pairing`, as far as the metric offers it."""
         return self.paired and self.bound == "influence"
+
+    @property
+    def counts(self) -> By | None:
+        """What errors count as clusters; None: samples are independent, or prompts are a list."""
+        return self.clusters if self.prompts is None or self.are_list else "prompt"
 
     @property
     def reference(self) -> Reference | None:

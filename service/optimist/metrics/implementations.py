@@ -34,6 +34,11 @@ class Setting:
     clusters: Literal["batch"] | None = None
     """What samples are alike beside those of one prompt; None: none are."""
 
+    @property
+    def list_length(self) -> int | None:
+        """How many prompts there are, if the score is that on exactly these; else None."""
+        return self.prompts if self.are_list else None
+
 
 class Implementation(Protocol):
     """The functions and constants that a module must define to implement metrics."""

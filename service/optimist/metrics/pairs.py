@@ -358,7 +358,7 @@ def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
         raise FixError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
     widths = setting.widths["features"], setting.widths["prompts"]
     maps = pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device)
-    return _score(declared)(*maps, declared.order, setting.prompts)
+    return _score(declared)(*maps, declared.order, setting.list_length)
 
 
 def exact(declared: OfPairs, arrays: Mapping[str, Tensor]) -> float:

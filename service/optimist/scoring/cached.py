@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from optimist.estimation.clustered import By
 from optimist.estimation.stored import take
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
@@ -40,6 +41,7 @@ class EstimatorSettings(TypedDict, total=False):
     """The arguments of `StreamingEstimator` that depend on the experiment."""
 
     paired: bool
+    clusters: By | None
     reads: Mapping[str, str] | None
     contexts: ContextMap | None
 

@@ -271,7 +271,9 @@ class Experiments:
         size = bytes_of(bound, {id(reference)}) + (
             0 if contexts is None else sum(each.nbytes for each in contexts.arrays)
         )
-        estimator_settings = EstimatorSettings(paired=question.is_paired, reads=question.reads, contexts=contexts)
+        estimator_settings = EstimatorSettings(
+            paired=question.is_paired, clusters=question.counts, reads=question.reads, contexts=contexts
+        )
         return ScoredExperiment(
             *(claim.instance, growth, digest, bound, size, estimator_settings),
             delta=experiment.config.delta,

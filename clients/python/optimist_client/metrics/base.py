@@ -80,10 +80,6 @@ class Metric(Wire):
     """Batches per generator before the policy chooses, with the bound `influence` (decisions.md §3)."""
     takes_prompts: ClassVar[bool] = False
     """Whether its samples may belong to prompts though it reads no array of them."""
-    knows_prompts: ClassVar[bool] = False
-    """Whether its errors allow for prompts that come again, where these stand for others like them."""
-    clusters_batches: ClassVar[bool] = False
-    """Whether its errors can count batches instead of samples (`clusters`)."""
     decides: ClassVar[bool] = True
     """Whether it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
     repeats: ClassVar[bool] = False

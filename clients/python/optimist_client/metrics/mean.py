@@ -22,8 +22,6 @@ class OfValues(Metric):
     bounds = {"influence": frozenset(), "empirical-bernstein": frozenset(), "betting": frozenset()}
     strict = frozenset({"empirical-bernstein", "betting"})
     takes_prompts = True
-    knows_prompts = True
-    clusters_batches = True
     repeats = True
     offers = frozenset({"routes"})
 

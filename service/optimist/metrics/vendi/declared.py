@@ -98,8 +98,8 @@ def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
         raise FixError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
     if isinstance(declared, RKE):
-        return RenyiKernelEntropy(feature_map, setting.prompts)
-    return VendiScore(feature_map, declared.order, declared.truncation, setting.prompts)
+        return RenyiKernelEntropy(feature_map, setting.list_length)
+    return VendiScore(feature_map, declared.order, declared.truncation, setting.list_length)
 
 
 def exact(declared: RKE | Vendi, arrays: Mapping[str, Tensor]) -> float:
