@@ -66,11 +66,15 @@ class Fields:
     """Only rows of which all of these hold, each such as "filter=strict-match" or "score!=-1"."""
     missing: Missing | None = None
     """Whether rows without a number are left out, or get 0; None: they are refused."""
+    cluster: str | None = None
+    """Rows with the same value of it are one cluster, which errors count instead of rows; None: rows are independent.
+    Rows may then repeat an id, as epochs of a question do."""
 
     @property
     def given(self) -> dict[str, str]:
         """The fields that were given, by what they are."""
-        found = {"field": self.field, "id": self.id, "cost": self.cost, "prompt": self.prompt, "by": self.by}
+        names = ("field", "id", "cost", "prompt", "by", "cluster")
+        found = {name: getattr(self, name) for name in names}
         return {name: value for name, value in found.items() if value is not None}
 
     def check_unused(self, file: Path) -> None:
@@ -99,6 +103,8 @@ class Samples(NamedTuple):
     """Rows that had no value, and were left out or got 0."""
     dropped: int
     """Rows that `where` left out."""
+    clusters: list[str] | None = None
+    """The cluster of each row; None: rows are independent."""
 
 
 class Rows:
@@ -270,17 +276,28 @@ class Rows:
             array: np.concatenate([kept.numbers(name) for name in names], axis=1) for array, names in chosen.items()
         }
         return Samples(
-            arrays, {one: (*names,) for one, names in chosen.items()}, ids, paired_by, len(lacks), self._dropped
+            arrays,
+            {one: (*names,) for one, names in chosen.items()},
+            ids,
+            paired_by,
+            len(lacks),
+            self._dropped,
+            kept.clusters(),
         )
 
     def ids(self) -> list[str] | None:
-        """The id of each row, all distinct; None if rows have none. Raises FixError for one that is there twice."""
+        """The id of each row, all distinct; None if rows have none. Raises FixError for one that is there twice, unless
+        rows are in clusters: the second one of the id 7 is then called 7#2."""
         ids, paired_by = self._ids()
         return None if paired_by == "place" else ids
 
     def prompts(self) -> list[str] | None:
         """The prompt of each row; None if rows have none."""
         return None if self.prompt is None else self.texts(self.prompt, "prompt")
+
+    def clusters(self) -> list[str] | None:
+        """The cluster of each row; None if rows are independent. Raises FixError for a field that is not there."""
+        return None if self.fields.cluster is None else self.labels(self.fields.cluster, "cluster")
 
     def score_field(self) -> str:
         """The field of scores: the one that was given, or the only one that may be. Raises FixError."""
@@ -306,6 +323,8 @@ class Rows:
         """What tells rows apart, and by which field: their ids, their prompts, or their places."""
         if self.id is not None:
             ids = self.labels(self.id, "id")
+            if self.fields.cluster is not None:
+                return _numbered(ids), self.id
             self._check_distinct(ids)
             return ids, self.id
         for name in (*filter(None, map(self._named, PLACES)), self.prompt):
@@ -326,15 +345,15 @@ class Rows:
             return
         said = f"{self.file}: line {line}: the {self.id} {one!r} is that of line {first[one]}, too"
         counts = f"{len(ids):,} rows, {len({*ids}):,} of them distinct"
+        clusters = f"or let errors count questions by --cluster {self.id}"
         for name, column in self._columns.items():
             values = [*map(label_of, column.values)]
             kinds = [*dict.fromkeys(values)]
             if 1 < len(kinds) <= 8 and None not in kinds and len({*zip(ids, values, strict=True)}) == len(ids):
-                raise FixError(
-                    f"{said} ({counts}): choose by --where {name}={kinds[0]} ({', '.join(map(str, kinds))}), or name "
-                    f"generators by --by {name}"
-                )
-        raise FixError(f"{said} ({counts}): a question counts once. Choose rows by --where, or name their --id")
+                chosen = f"choose by --where {name}={kinds[0]} ({', '.join(map(str, kinds))})"
+                raise FixError(f"{said} ({counts}): {chosen}, name generators by --by {name}, {clusters}")
+        choices = f"choose rows by --where, name their --id, {clusters}"
+        raise FixError(f"{said} ({counts}): a question counts once: {choices}")
 
     def _fields_of(self, wanted: Mapping[str, int | None]) -> dict[str, list[str]]:
         """The fields of each array."""
@@ -379,7 +398,8 @@ class Rows:
     def _beside(self) -> set[str | None]:
         """The fields that are no samples, by what they are called."""
         usual = {name for name in self.names if name.lower() in {*QUESTIONS, *PLACES}}
-        return usual | {self.id, self.cost, self.prompt, self.generator}
+        cluster = None if self.fields.cluster is None else self._named(self.fields.cluster)
+        return usual | {self.id, self.cost, self.prompt, self.generator, cluster}
 
     def _present(self, name: str, what: str, values: Sequence[Any]) -> Sequence[Any]:
         """The values. Raises FixError where some are missing."""
@@ -412,6 +432,15 @@ class Rows:
 
     def _wrong(self, line: int, name: str, expected: str, value: Any) -> FixError:
         return FixError(f"{self.file}: line {line}: field {name!r}: expected {expected}, found {f'{value!r}'[:60]}")
+
+
+def _numbered(ids: Sequence[str]) -> list[str]:
+    """Distinct ids: of those that repeat, all but the first get a number."""
+    seen, found = Counter[str](), list[str]()
+    for one in ids:
+        seen[one] += 1
+        found.append(one if seen[one] == 1 else f"{one}#{seen[one]}")
+    return found
 
 
 def _condition(text: str) -> tuple[str, bool, str]:

@@ -14,6 +14,7 @@ from optimist.commands.score import progress
 from optimist.commands.shared import (
     AsJson,
     By,
+    Cluster,
     Device,
     Field,
     Id,
@@ -56,6 +57,7 @@ def contrast(
     id: Id = None,
     by: By = None,
     where: Where = None,
+    cluster: Cluster = None,
     missing: MissingScores = None,
     device: Device = None,
     as_json: AsJson = False,
@@ -74,7 +76,9 @@ def contrast(
         (declared,) = metrics_of([usual_metric(metric, files, reference)], real_data(reference, reference_samples))
         question = question_on(declared, paired or id is not None, delta, settings.device)
         wanted = wanted_by(
-            [question], reference, Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing)
+            [question],
+            reference,
+            Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster),
         )
         found = contrast_of_sets(sets_in(files, wanted, question.is_paired), question, begun)
     if as_json:

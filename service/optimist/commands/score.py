@@ -17,6 +17,7 @@ from rich.text import Text
 from optimist.commands.shared import (
     AsJson,
     By,
+    Cluster,
     Device,
     Field,
     Id,
@@ -69,6 +70,7 @@ def score(
     id: Id = None,
     by: By = None,
     where: Where = None,
+    cluster: Cluster = None,
     missing: MissingScores = None,
     device: Device = None,
     as_json: AsJson = False,
@@ -84,7 +86,7 @@ def score(
             [usual_metric(metric, files, reference), *(watch or [])], real_data(reference, reference_samples)
         )
         how: dict[str, Any] = {"delta": delta, "device": settings.device}
-        fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing)
+        fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
         rows = score_files(
             files, primary, watch=further, bound=bound, beside=reference, begun=begun, fields=fields, **how
         )

@@ -99,6 +99,14 @@ Id = Annotated[
         "sample_id or task_id, or an index.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Of rows: those with the same value of this field are one cluster, such as epochs of a question, whose id "
+        "may then repeat. Errors count clusters instead of rows.",
+    ),
+]
 Cost = Annotated[
     str | None, typer.Option("--cost", help="Of rows: the field of a sample's cost; by default cost, if there is one.")
 ]

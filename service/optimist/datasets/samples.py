@@ -49,6 +49,8 @@ class Source(ABC):
         """What messages call it: the path."""
         self.prompts: Mapping[str, str] = {}
         """The prompts that samples were made for, by the samples' names; empty where they are not known."""
+        self.clusters: Mapping[str, str] = {}
+        """The clusters of samples by their names; empty where samples are independent."""
         self.cost: float | None = None
         """The mean cost of a sample, if it is known."""
         self.left_out: tuple[str, ...] = ()
@@ -347,6 +349,7 @@ def _of_rows(name: str, rows: Rows, kind: Kind) -> Source:
             raise FixError(f"{rows.file}: {missing[0]}: no such file; {len(missing):,} of {len(files):,} are missing")
         found = Files(name, rows.file, files)
     found.prompts = dict(zip(names, rows.prompts() or (), strict=False))
+    found.clusters = dict(zip(names, rows.clusters() or (), strict=False))
     if rows.cost is not None:
         found.cost = float(rows.numbers(rows.cost, "cost").mean())
     return found

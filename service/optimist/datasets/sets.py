@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,14 @@ class Samples:
     """What is known of how they were read."""
     common: int | None = None
     """How many of the first samples belong to those of all other sets; None: all, as far as the others have as many."""
+    clusters: Sequence[str] | None = None
+    """The cluster of each sample; None: samples are independent."""
+
+    def at(self, places: Sequence[int], batch: Mapping[str, NDArray[Any]], common: int | None = None) -> Self:
+        """The samples of these places of the arrays, without ids; `common` of these."""
+        clusters = None if self.clusters is None else [self.clusters[place] for place in places]
+        rows = {name: array[places] for name, array in batch.items()}
+        return replace(self, batch=rows, common=common, clusters=clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,37 +143,56 @@ def paired_by_ids(sets: Callable[[], Iterator[Samples]]) -> Callable[[], Iterato
         for one in sets():
             ids = one.ids or ()
             places = sorted(range(len(ids)), key=lambda place: order.get(ids[place], len(order)))
-            yield replace(one, batch={name: rows[places] for name, rows in one.batch.items()}, common=len(order))
+            yield one.at(places, one.batch, len(order))
 
     return ordered
 
 
-def reader(samples: Any, columns: Mapping[str, int | None], paired: bool) -> Callable[[], Iterator[Samples]]:
+def reader(
+    samples: Any, columns: Mapping[str, int | None], paired: bool, cluster: str | None = None
+) -> Callable[[], Iterator[Samples]]:
     """Reads the sets given by name, of those in files the arrays of these names, with their columns where known.
 
-    Paired ones are in the order of their ids, where all are tables. Raises FixError for anything but sets by name.
+    Paired ones are in the order of their ids, where all are tables. cluster: the field of tables, or the array in
+    memory, by which samples are in clusters. Raises FixError for anything but sets by name.
     """
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
         raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
     if paired and all(isinstance(one, str | Path) and is_table(Path(one)) for one in samples.values()):
-        return paired_by_ids(lambda: _read(samples, columns))
-    return lambda: _read(samples, columns)
+        return paired_by_ids(lambda: _read(samples, columns, Fields(cluster=cluster)))
+    return lambda: _read(samples, columns, Fields(cluster=cluster))
 
 
-def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None]) -> Iterator[Samples]:
+def clusters_beside(origin: str, batch: Any, cluster: str) -> tuple[Arrays, list[str]]:
+    """The other arrays of a batch, and the cluster of each row, which the array of this name has (n,) or (n, 1).
+
+    Raises FixError where there is none.
+    """
+    if not isinstance(batch, Mapping) or cluster not in batch:
+        raise FixError(f"{origin}: expected arrays by name, one of them {cluster!r}, the cluster of each row")
+    arrays = {name: np.asarray(array) for name, array in batch.items()}
+    return arrays, [f"{label}" for label in arrays.pop(cluster).flatten().tolist()]
+
+
+def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields: Fields) -> Iterator[Samples]:
     """The sets, those in files read now."""
     like: dict[str, Sequence[str]] = {}
     for name, one in samples.items():
         if not isinstance(one, str | Path):
-            yield Samples(name, one)
+            if fields.cluster is None:
+                yield Samples(name, one)
+            else:
+                batch, clusters = clusters_beside(f"samples of {name!r}", one, fields.cluster)
+                yield Samples(name, batch, clusters=clusters)
         elif is_table(Path(one)):
-            several = [*_of_rows(Path(one), Wanted(columns, is_whole=True), like, with_ids=True)]
+            several = [*_of_rows(Path(one), Wanted(columns, is_whole=True, fields=fields), like, with_ids=True)]
             if len(several) > 1:
                 found = ", ".join(part.name for part in several)
                 raise FixError(f"{one}: expected the rows of one generator, found those of {found}")
             yield replace(several[0], name=name)
         else:
-            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one), wanted=columns), tuple(columns)), Path(one))
+            arrays = read_arrays(Path(one), fields, columns)
+            yield Samples(name, of_metric(f"{one}", arrays, tuple(columns)), Path(one))
 
 
 @contextmanager
@@ -267,8 +294,10 @@ def _of_rows(file: Path, wanted: Wanted, like: dict[str, Sequence[str]], with_id
             counts = {"missing": taken.missing, "unselected": taken.dropped}
             known = {field: {name: count} for field, count in counts.items() if count}
             notes = () if rows.generator in (None, wanted.fields.by) else (f"generators by the field {rows.generator}",)
+            notes += () if taken.clusters is None else (f"clusters by the field {wanted.fields.cluster}",)
             basis = Basis(rows={}, fields=fields, paired_by=taken.paired_by, notes=notes).model_copy(update=known)
-            yield replace(one, name=name, ids=taken.ids if with_ids else None, basis=basis)
+            ids = taken.ids if with_ids else None
+            yield replace(one, name=name, ids=ids, basis=basis, clusters=taken.clusters)
 
 
 def _batches_of(

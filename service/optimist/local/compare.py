@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -182,7 +183,7 @@ def compare(
     resume: whether to go on from the evaluation that an earlier call with the same arguments and files has saved. A
         call that was killed loses nothing: what was embedded is cached.
     fields: which fields of the rows of `.jsonl` and `.csv` files are the texts (or the paths of images), ids by which
-        rows of several files belong together, prompts and costs.
+        rows of several files belong together, prompts and costs; and clusters, which errors count instead of rows.
     examples: how many of the best, of typical and of the worst samples of each generator the answer has, for
         `save_page`; of the first 512 that were used, by what each does to the score.
     timeout: seconds after which no more samples are embedded; a later call goes on.
@@ -202,6 +203,8 @@ def compare(
     kinds = [metric_kind(one) for one in (metric, *watched)]
     own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
     settings |= {"batch_size": batch_size, "seed": seed}
+    if clusters := list(dict.fromkeys(cluster for source in sources for cluster in source.clusters.values())):
+        settings["prompts"] = clusters
     # What is wrong is said before anything is embedded.
     metrics = [declared(metric, own), *(declared(one, {}) for one in watched)]
     experiment_of("compare", [source.name for source in sources], [kinds[0]()], settings)
@@ -334,8 +337,18 @@ class _Run:
         batch = {array: arrays[array] for array in evaluation.arrays}
         start = place if place < common or not self.order.common else None
         ids = [one.encode()[-LONGEST_ID:].decode(errors="ignore") for one in part]
-        evaluation.tell(name, {**batch, IDS: ids}, start=start)
+        evaluation.tell(name, {**batch, IDS: ids}, start=start, prompt_indices=self._clusters(name, part))
         return True
+
+    def _clusters(self, name: str, part: Sequence[str]) -> list[int] | None:
+        """The number of each sample's cluster among the `prompts`; None where samples are independent."""
+        clusters = self.sources[name].clusters
+        return [self.numbers[clusters[one]] for one in part] if clusters else None
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each cluster, from 0."""
+        return {cluster: place for place, cluster in enumerate(self.evaluation.state.config.prompts or ())}
 
 
 def _notes_on_sizes(order: Order, kind: Kind, width: int) -> list[str]:

@@ -117,6 +117,7 @@ def contrast(
     metric: str | Metric = "fid",
     *,
     paired: bool = False,
+    cluster: str | None = None,
     delta: float = 0.05,
     device: str = "cpu",
     **settings: Any,
@@ -126,9 +127,10 @@ def contrast(
     With `paired`, row i of every set was made from the same seed or the same prompt; the sets may differ in length. A
     difference then has an error of its own, smaller than those of the two scores where the rows vary together. How much
     they do is estimated from the first 256 rows, or from all where a row is one number; if they do not, the error is
-    that of independent samples, so a wrong claim does no harm. The metric and its settings are those of `score`; open
-    kernels are fixed by the first rows of all sets, as a new experiment fixes them. Raises FixError for invalid
-    samples (naming the set) and settings.
+    that of independent samples, so a wrong claim does no harm. Rows with the same value of the field `cluster` of
+    tables, or of the array of this name, are one cluster, as epochs of a question are: errors then count clusters. The
+    metric and its settings are those of `score`; open kernels are fixed by the first rows of all sets, as a new
+    experiment fixes them. Raises FixError for invalid samples (naming the set) and settings.
 
     >>> import numpy as np
     >>> z = np.random.default_rng(0).standard_normal((200, 4))
@@ -137,7 +139,7 @@ def contrast(
     ('a', 200)
     """
     question = question_on(metric, paired, delta, device, **settings)
-    return contrast_of_sets(reader(samples, columns_of([question]), question.is_paired), question)
+    return contrast_of_sets(reader(samples, columns_of([question]), question.is_paired, cluster), question)
 
 
 def question_on(
@@ -157,18 +159,18 @@ def contrast_of_sets(
     """
     if question.is_exact:
         raise FixError("kernel: features=None, the exact kernel, has no interval: a contrast needs features=r")
-    names, lengths, first = seen(sets(), question)
+    names, lengths, first, clusters = seen(sets(), question)
     if len(names) < 2:
         raise FixError(f"expected two or more sets of samples to compare, got {len(names)}")
-    question = question.fitted(first)
+    question = replace(question.fitted(first), prompts=len(clusters) or None)
     estimates: dict[str, Estimate] = {}
     read = Reading(question)
-    for one, name, estimator in streamed(sets(), names, question, begun, lengths):
+    for one, name, estimator in streamed(sets(), names, question, begun, lengths, clusters):
         arrays, hashes = read.add(one, name)
 
         def distinct(places: Any, arrays: Arrays = arrays, one: Samples = one, name: str = name) -> Estimate:
-            part = replace(one, batch={array: rows[places] for array, rows in arrays.items()}, common=None)
-            return next(streamed([part], [name], question, lambda name: None))[2].estimate()
+            part = one.at(places, arrays)
+            return next(streamed([part], [name], question, lambda name: None, clusters=clusters))[2].estimate()
 
         with naming(one):
             found = allowing_for_copies(estimator.estimate(), hashes, question, distinct)
@@ -238,7 +240,9 @@ def mixture_of_sets(
     check_mixtures(question)
     if question.is_exact:
         raise FixError("kernel: features=None, the exact kernel, has no mixtures: a mixture needs features=r")
-    names, _, first = seen(sets(), question)
+    names, _, first, clusters = seen(sets(), question)
+    if clusters:
+        raise FixError("cluster: the errors of mixtures count samples; expected none")
     if len(names) < 2:
         raise FixError(f"expected two or more sets of samples to blend, got {len(names)}")
     question = question.fitted(first)

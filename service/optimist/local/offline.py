@@ -28,6 +28,9 @@ from optimist_client.metrics import Metric
 from optimist_client.models import Basis
 from optimist_client.rows import NO_FIELDS, Fields
 
+_CLUSTER = "cluster"
+"""What the array of clusters is called beside those of a batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileScore:
@@ -89,9 +92,16 @@ def score_files(
     known: list[tuple[str, Hashes]] = []
     for one in generators_in(files, wanted):
         begun(one.name)
+        how |= {"cluster": None if one.clusters is None else _CLUSTER}
+        beside = {} if one.clusters is None else {_CLUSTER: one.clusters}
         with naming(one):
             estimate, *others = (
-                score({array: one.batch[array] for array in each.reads.values()}, each.metric, bound=each.bound, **how)
+                score(
+                    {**beside, **{array: one.batch[array] for array in each.reads.values()}},
+                    each.metric,
+                    bound=each.bound,
+                    **how,
+                )
                 for each in questions
             )
         watched = {each.metric.shown_label: other for each, other in zip(questions[1:], others, strict=True)}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.datasets.sets import clusters_beside
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, tensors_of
 from optimist.estimation.question import Question, by_label, declared_of
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.basis import allowing_for_copies, hashes_in
 from optimist.metrics.devices import find_device
 from optimist.metrics.implementations import implementation
@@ -32,6 +36,7 @@ def score(
     *,
     bound: str = "influence",
     delta: float = 0.05,
+    cluster: str | None = None,
     device: str = "cpu",
     **settings: Any,
 ) -> Estimate | dict[str, Estimate]:
@@ -47,7 +52,8 @@ def score(
     "conditional-vendi" and "information-vendi" (equations.md §4), with the r and the exactness of `kernel`.
     Options of the bound are given here, too (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
     interval's optimistic end. With several metrics, as objects, the batch has their arrays by name, and the answer is
-    the estimate of each by its label. Raises FixError for invalid input.
+    the estimate of each by its label. Rows with the same value of the array `cluster` (n,) of the batch are one
+    cluster, which errors count instead of rows. Raises FixError for invalid input.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 4))
@@ -55,16 +61,25 @@ def score(
     200
     """
     place = find_device(device)
+    labels = None
     if not isinstance(metric, str | Metric):
         labelled = by_label(metric)
         arrays: Mapping[str, Any] = batch if isinstance(batch, Mapping) else {}
         if missing := {name for one in metric for name in one.array_names.values()} - arrays.keys():
             raise FixError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
-        how: dict[str, Any] = {"bound": bound, "delta": delta, "device": device, **settings}
-        parts = {label: {name: arrays[name] for name in one.array_names.values()} for label, one in labelled.items()}
+        how: dict[str, Any] = {"bound": bound, "delta": delta, "device": device, "cluster": cluster, **settings}
+        beside = () if cluster is None else (cluster,)
+        parts = {
+            label: {name: arrays[name] for name in (*one.array_names.values(), *beside) if name in arrays}
+            for label, one in labelled.items()
+        }
         return {label: score(parts[label], one, **how) for label, one in labelled.items()}
     options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
     question = Question(declared_of(metric, place, **settings), bound, delta, options, place)
+    if cluster is not None:
+        if bound != "influence":
+            raise FixError(f"cluster: expected the bound 'influence', got {bound!r}")
+        batch, labels = clusters_beside("batch", batch, cluster)
     arrays = arrays_of(batch, question.reads.values())
     if len(arrays) > 1 and not arrays.keys() & set(question.reads.values()):
         expected = ", ".join(question.reads.values())
@@ -78,9 +93,17 @@ def score(
     if question.is_exact:
         return _exact(tensors, question)
     widths = {name: rows.shape[1] for name, rows in tensors.items()}
+    clusters = None if labels is None else torch.from_numpy(np.unique(labels, return_inverse=True)[1])
+    if clusters is not None:
+        question = replace(question, prompts=int(clusters.max()) + 1)
     limits = question.bound_for(widths)
 
     def estimated(places: slice | NDArray[np.int64]) -> Estimate:
+        if clusters is not None:
+            part = {name: rows[places] for name, rows in tensors.items()}
+            estimator = StreamingEstimator(limits, 0.0, clusters=question.counts)
+            estimator.add(part, [""] * len(clusters[places]), clusters[places])
+            return estimator.estimate()
         statistic = limits.statistic()
         with few_threads(sum(widths.values()), len(next(iter(tensors.values())))):
             statistic.update(*(rows[places] for rows in tensors.values()))

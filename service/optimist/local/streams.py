@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from optimist.datasets.sets import Samples, naming
@@ -15,9 +18,22 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist_client.errors import FixError
 
 
-def seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[int], dict[str, list[Tensor]]]:
-    """Distinct names and the lengths of all sets, once they are checked, and the first rows of each array."""
+class Seen(NamedTuple):
+    """What is known of all sets, once they are checked."""
+
+    names: list[str]
+    """Distinct ones."""
+    lengths: list[int]
+    first: dict[str, list[Tensor]]
+    """The first rows of each array."""
+    clusters: dict[str, int]
+    """The number of each cluster, from 0; none where samples are independent."""
+
+
+def seen(sets: Iterable[Samples], question: Question) -> Seen:
+    """What is known of all sets. Raises FixError for sets that are not valid."""
     found: list[tuple[str, str, dict[str, Tensor], int]] = []
+    clusters: dict[str, int] = {}
     widths: dict[str, int] | None = None
     for one in sets:
         with naming(one):
@@ -29,17 +45,16 @@ def seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[i
         rows = len(next(iter(tensors.values())))
         longer = one.name if one.file is None else f"{one.file}:{one.name}"
         found.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
+        for cluster in one.clusters or ():
+            clusters.setdefault(cluster, len(clusters))
     counts = Counter(name for name, *_ in found)
     names = [name if counts[name] == 1 else longer for name, longer, *_ in found]
     for name, count in Counter(names).items():
         if count > 1:
             raise FixError(f"{name}: expected different sets of samples, got this one {count} times")
     needed = question.rows_to_fit(len(found))
-    return (
-        names,
-        [rows for *_, rows in found],
-        {array: [first[array][:needed] for *_, first, _ in found] for array in question.arrays},
-    )
+    first = {array: [first[array][:needed] for *_, first, _ in found] for array in question.arrays}
+    return Seen(names, [rows for *_, rows in found], first, clusters)
 
 
 def streamed(
@@ -48,10 +63,12 @@ def streamed(
     question: Question,
     begun: Callable[[str], None],
     lengths: Iterable[int] = (),
+    clusters: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[tuple[Samples, str, StreamingEstimator]]:
     """An estimator of each whole set, row i with index i; `begun` is called with its name before.
 
-    lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones.
+    lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones. clusters:
+    the number of each, as many as the question has prompts.
     """
     for name, one in zip(names, sets, strict=True):
         begun(name)
@@ -63,9 +80,12 @@ def streamed(
         with naming(one):
             # Numbers take no room: all of them are compared.
             is_number = sum(bound.metric.widths.values()) == 1
-            estimator = StreamingEstimator(bound, 0.0, question.is_paired, common=rows if is_number else None)
+            how: dict[str, Any] = {"common": rows if is_number else None, "clusters": question.counts}
+            estimator = StreamingEstimator(bound, 0.0, question.is_paired, **how)
+            listed = None if one.clusters is None else torch.tensor([clusters[each] for each in one.clusters])
             for start, end in pairwise([0, *ends, rows]):
                 part = {array: values[start:end] for array, values in tensors.items()}
                 indices = (start, end - start) if one.common is None or start < one.common else None
-                estimator.add(part, [f"{row}" for row in range(start, end)], None, indices)
+                of = None if listed is None else listed[start:end]
+                estimator.add(part, [f"{row}" for row in range(start, end)], of, indices)
         yield one, name, estimator
