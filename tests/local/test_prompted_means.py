@@ -260,7 +260,7 @@ def test_batches_that_are_alike_are_named_and_counted():
     assert counted.stopping_error**2 == pytest.approx(expected, rel=1e-9)
     assert counted.warnings == ()
     effect = expected / (1 + 5 / 40) / (values.var(ddof=1) / n)
-    said = f"samples of a batch are alike: {n} count as {n / effect:,.0f} independent ones"
+    said = f"samples of a batch are alike: they count as {n / effect:,.0f} independent ones"
     assert plain.warnings == (f"{said} (clusters='batch' counts them so)",)
     assert not of_batches(parts[:19]).warnings
     assert not of_batches(alike(0.0, 20, 40)).warnings

@@ -58,7 +58,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kernel": {"name": "gaussian", "sigma": 1, "width": 2}}, r"kernel\.width: unknown field"),
     ({"prompt_kernel": "gaussian", "metric": "conditional-vendi"}, "prompt_kernel: expected a kernel"),
     ({"prompts": "a cat"}, "prompts: expected a list, got 'a cat'"),
-    ({**FID, "prompts": ["a cat"], "reference": "r"}, "metric 'fid' does not take prompts"),
     ({"seeds": "maybe"}, r"seeds\.bool: expected true or false, got 'maybe'"),
     ({"seeds": {"nobody": False}}, "seeds: no generator is called nobody"),
     ({"note": 5}, "note: expected text, got 5"),

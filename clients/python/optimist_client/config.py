@@ -200,8 +200,6 @@ class ExperimentConfig(Wire):
         if self.max_cost is not None and (unpriced := [g for g in self.generators if g not in (self.costs or {})]):
             raise FixError(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
         metric = self.metric
-        if self.prompts is not None and not any(one.takes_prompts for one in (metric, *self.watch)):
-            raise FixError(f"metric {metric.name!r} does not take prompts")
         metric.check_decides()
         check_labels([metric, *self.watch])
         self.check_stored()

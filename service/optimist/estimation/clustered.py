@@ -18,18 +18,12 @@ from torch import Tensor
 from optimist.metrics.base import Analysis
 from optimist.metrics.state import LastRows, Stateful
 from optimist.metrics.vendi.listed import UNKNOWN
-from optimist.numerics.clusters import FEW, Alike, alike
+from optimist.numerics.clusters import FEW, Alike, alike, alike_warning
 
 By = Literal["prompt", "batch"]
 """What the clusters are."""
 NEWEST = 512
 """Newest samples whose clusters are kept. Metrics know the influence of at most as many."""
-SHOWN = 1.5
-"""The design effect above which it is reported, and which a warning needs where clusters do not count."""
-FEWEST_BATCHES = 20
-"""Batches from which on samples of a batch can be found to be alike."""
-_ERRORS = 3.0
-"""Its errors that a design effect must be above 1, as it is looked at again and again."""
 
 
 class Clusters(Stateful):
@@ -91,11 +85,9 @@ class Clusters(Stateful):
             factor = effect * (1.0 + FEW / self.count) / (1.0 + FEW / self.samples)
             widened = _widened(found, factor, is_shared=self.by == "prompt")
             return replace(widened, design_effect=effect, **self._counted)
-        if seen is None or self.count < FEWEST_BATCHES:
+        if seen is None or not (said := alike_warning(seen, self.samples, self.count)):
             return found
-        if seen.effect <= max(SHOWN, 1.0 + _ERRORS * seen.error):
-            return found
-        return replace(found, design_effect=seen.effect, warnings=(*found.warnings, warning(self.samples, seen.effect)))
+        return replace(found, design_effect=seen.effect, warnings=(*found.warnings, *said))
 
     def _seen(self, found: Analysis, indices: Tensor | None) -> Alike | None:
         """How much samples of a cluster are alike by the influences of an analysis; None where that is not known."""
@@ -131,14 +123,6 @@ class Clusters(Stateful):
         self._squares += int((self._counts.square() - before.square()).sum()) + alone
         # Samples of unknown prompts are different clusters, and none of a prompt.
         return torch.where(prompts == UNKNOWN, UNKNOWN - 1 - self.samples - torch.arange(rows), prompts)
-
-
-def warning(samples: int, effect: float) -> str:
-    """The warning that samples of a batch are alike."""
-    return (
-        f"samples of a batch are alike: they count as {round(samples / effect):,} independent ones "
-        '(clusters="batch" counts them so)'
-    )
 
 
 def _widened(found: Analysis, factor: float, *, is_shared: bool) -> Analysis:

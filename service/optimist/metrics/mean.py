@@ -20,7 +20,7 @@ from optimist.metrics.cluster_sums import BatchSums, PromptSums
 from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.state import Stateful, check_rows, copied
-from optimist.numerics.clusters import FEW, clustered_variance, design_effect
+from optimist.numerics.clusters import FEW, Alike, alike_warning, clustered_variance, design_effect
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.prompted import Kind, PromptedMean
 from optimist_client.errors import FixError
@@ -221,13 +221,6 @@ _RARE = 0.2
 """γ²/n above which rare values decide: for values of two points, one of them with fewer than about five samples."""
 
 
-_ALIKE = 1.5
-"""The design effect from which on a warning says that samples of a batch are alike."""
-_BATCHES = 20
-"""Batches from which on it says so, if the effect is above 1 by three errors, too, √(2/m) each: chance alone passes 1.5
-in 8 % of generators with 20 batches."""
-
-
 _INDEPENDENT = Setting({"values": 1})
 
 
@@ -332,15 +325,14 @@ class MeanScore(Score):
         """
         n, batches = statistic.samples, sums.batches
         parts = np.array([sums.root(statistic.mean, n)])
+        effect = design_effect(parts, batches, n, statistic.variance)
         if not self.by_batch:
-            effect = design_effect(parts, batches, n, statistic.variance)
-            if batches < _BATCHES or effect <= max(_ALIKE, 1.0 + 3.0 * math.sqrt(2.0 / batches)):
+            if not (said := alike_warning(Alike(effect, math.sqrt(2.0 / batches)), n, batches)):
                 return found
-            alike = f"samples of a batch are alike: {n:,} count as {n / effect:,.0f} independent ones"
-            return replace(found, warnings=(*found.warnings, f"{alike} (clusters='batch' counts them so)"))
+            return replace(found, design_effect=effect, warnings=(*found.warnings, *said))
         added = max(float(clustered_variance(parts, batches)) - found.stopping_error**2, 0.0) if batches > 1 else 0.0
         error, systematic = math.sqrt(found.stopping_error**2 + added), math.sqrt(found.systematic_stopping**2 + added)
-        changed = {"selection_error": error, "stopping_error": error, "batches": batches}
+        changed = {"selection_error": error, "stopping_error": error, "batches": batches, "design_effect": effect}
         return replace(found, **changed, systematic_selection=systematic, systematic_stopping=systematic)
 
     def _rare_values(self, statistic: MeanStatistic) -> tuple[str, ...]:

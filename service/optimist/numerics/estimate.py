@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from optimist.numerics.clusters import FEWEST_BATCHES, SHOWN
 from optimist.numerics.pairing import Pairing
 from optimist.numerics.prompted import PromptedMean
 from optimist.records import codec
@@ -103,6 +104,12 @@ class Estimate:
         if self.prompts is not None:
             return self.prompts, "prompts"
         return (self.samples, "samples") if self.batches is None else (self.batches, "batches")
+
+    @property
+    def shown_effect(self) -> float | None:
+        """The design effect where it is worth a mention."""
+        effect = self.design_effect
+        return effect if effect is not None and effect > SHOWN and self.units[0] >= FEWEST_BATCHES else None
 
     @property
     def shared_effect(self) -> float:

@@ -102,6 +102,7 @@ def standing_of(
         incomplete=bool(scoring_error or (generator is not None and generator.quarantined_count)),
         bracket=bracket,
         change=change,
+        design_effect=None if estimate is None else estimate.shown_effect,
         cost_per_sample=cost,
         cost=None if cost is None else cost * (arm.samples + (0 if generator is None else generator.retracted)),
     )

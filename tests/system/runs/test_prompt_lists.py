@@ -157,8 +157,6 @@ def test_an_evaluation_refuses_what_means_nothing():
         Evaluation(["a"], prompts_are="lists", prompts=PROMPTS, **kernel)
     with pytest.raises(ValueError, match="bound 'influence'"):
         Evaluation(["a"], prompts=PROMPTS, prompts_are="list", bound="theorem", policy="ucb", **kernel)
-    with pytest.raises(ValueError, match="does not take prompts"):
-        Evaluation(["a"], prompts=PROMPTS, prompts_are="list", metric="is")
     with pytest.raises(ValueError, match="expected them only with prompts"):
         Evaluation(["a"], **kernel).tell("a", np.ones((2, 3)), prompt_indices=[0, 1])
     listed = Evaluation(["a"], prompts=PROMPTS, prompts_are="list", **kernel)

@@ -78,8 +78,6 @@ class Metric(Wire):
     the declared object: settings can decide it."""
     warmup: ClassVar[int] = 2
     """Batches per generator before the policy chooses, with the bound `influence` (decisions.md §3)."""
-    takes_prompts: ClassVar[bool] = False
-    """Whether its samples may belong to prompts though it reads no array of them."""
     decides: ClassVar[bool] = True
     """Whether it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
     repeats: ClassVar[bool] = False

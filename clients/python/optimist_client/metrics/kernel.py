@@ -114,7 +114,6 @@ class OneKernel(Metric):
     needs = frozenset({"dimension", "kernel"})
     kernels = {"kernel": "features"}
     offers = frozenset({"modes", "mixtures"})
-    takes_prompts = True
 
     dimension: Dimension | None = None
     """Number of columns of the features; required for an experiment."""

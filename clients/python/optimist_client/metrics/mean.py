@@ -21,7 +21,6 @@ class OfValues(Metric):
     arrays = {"values": ""}
     bounds = {"influence": frozenset(), "empirical-bernstein": frozenset(), "betting": frozenset()}
     strict = frozenset({"empirical-bernstein", "betting"})
-    takes_prompts = True
     repeats = True
     offers = frozenset({"routes"})
 

@@ -19,7 +19,6 @@ class OfPairs(Metric):
     needs = frozenset({"dimension", "kernel", "prompt_dimension", "prompt_kernel", "prompts"})
     kernels = {"kernel": "features", "prompt_kernel": "prompts"}
     offers = frozenset({"modes", "prompt groups"})
-    takes_prompts = True
 
     dimension: Dimension | None = None
     """Number of columns of the features; required for an experiment."""

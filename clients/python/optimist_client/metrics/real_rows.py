@@ -13,7 +13,6 @@ class AgainstRows(Metric):
     arrays = {"features": ""}
     needs = frozenset({"reference"})
     reference_rows = True
-    takes_prompts = True
 
     reference: Any = None
     """The name of an uploaded reference, or real features (n, d) themselves; mean and covariance do not suffice."""

@@ -70,6 +70,9 @@ class Standing(Answer):
     """Two values between which the true score lies on average, beside the interval: the score of the samples as they
     are, which is too low, and one from predicting each sample by the others, which is too high. Only for scores of
     orders below 2."""
+    design_effect: float | None = optional()
+    """How many times as large as by independent samples the variance of the score is, as samples of a batch or prompt
+    are alike; only above 1.5, from 20 batches or prompts on."""
     cost_per_sample: float | None = optional()
     cost: float | None = optional()
     """Samples told times the current cost per sample; None without a cost."""
