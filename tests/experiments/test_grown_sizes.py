@@ -57,6 +57,7 @@ def test_which_experiments_grow():
     assert size_of(seeds=False) == 40
     assert size_of(prompts=prompts) == 40
     assert size_of(grow=False) == 5
+    assert size_of(clusters="batch") == 5, "larger batches would be fewer clusters"
     assert size_of(rescore_growth=0.0) == 5
     assert size_of(policy="greedy") == 5
     assert size_of(prompts=prompts, prompts_are="list") == 5

@@ -119,7 +119,7 @@ class ExperimentConfig(Wire):
     grow: bool = optional(True)
     """Whether picks grow with their generator's samples: to 1 % of these, in multiples of `batch_size`, at most 64, and
     at most a quarter of the lease. False: every pick has `batch_size` samples, as where `rescore_growth` is 0 (in the
-    presets of the papers), where `prompts_are` a "list", and with the goal "route"."""
+    presets of the papers), where `prompts_are` a "list" or batches are `clusters`, and with the goal "route"."""
     warmup: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Batches per generator before the policy decides; None: 2 (`is`: 4), or 1 for the papers' bounds."""
     rescore_growth: Annotated[float, Field(ge=0, le=1)] = 0.04

@@ -196,8 +196,8 @@ class Evaluation(Session):
         """Add a batch (n, d) of `generator`. Raises NotFoundError for an unknown name, FixError for a bad batch.
 
         A batch that is refused changes nothing. The id of a sample without one says in which place it was recorded.
-        prompt_indices: with `prompts`, the place of each sample's prompt among them, for means and where `prompts_are`
-        a "list". A batch without them counts as one with prompts drawn at random.
+        prompt_indices: with `prompts`, the place of each sample's prompt among them. A batch without them counts as one
+        with prompts drawn at random.
         start: the index of the batch's first sample, by which paired generators are compared; the others follow it.
         "next" is the index after the largest one told. With None the samples have no index, and are not compared.
         context: with the goal "route", as of `ask`: the prompt that the batch was made for, whose text is `prompt`.

@@ -84,7 +84,8 @@ class Experiment(Answer):
     def grows(self) -> bool:
         """Whether picks grow with their generator's samples."""
         config = self.config
-        return config.grow and self.is_indexed and config.prompts_are == "sample" and config.rescore_growth > 0.0
+        is_apart = config.prompts_are == "sample" and config.clusters is None
+        return config.grow and self.is_indexed and is_apart and config.rescore_growth > 0.0
 
     def widths_of(self, metric: Metric) -> dict[str, int]:
         """The columns of the arrays of one of its metrics, by the metric's own names."""
