@@ -81,6 +81,7 @@ def main() -> None:
             dimension=embed.dimension,
             kernel=kernel,
             prompts=list(PROMPTS),
+            prompts_are="list",  # which is better on these ten
             prompt_dimension=embed.dimension,
             prompt_kernel=kernel,
             embedding=embed.name,

@@ -50,6 +50,13 @@ def test_prompts_that_come_again_are_counted(tmp_path: Path):
     assert restored.estimates() == many.estimates()
 
 
+def test_a_prompt_that_is_repeated_is_one_cluster():
+    evaluation = Evaluation(["a"], prompts=["cat", "dog", "cat"], **FID)
+    rows = np.random.default_rng(0).standard_normal((9, WIDTH))
+    evaluation.tell("a", rows, prompt_indices=[0, 1, 2] * 3)
+    assert evaluation.estimates()["a"].units == (2, "prompts")
+
+
 def test_batches_are_counted_where_they_are_clusters():
     evaluation = Evaluation(["a", "b"], clusters="batch", **FID)
     told(evaluation, 25, 95)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -74,7 +75,7 @@ class ExperimentConfig(Wire):
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     prompts_are: Literal["sample", "list"] = optional("sample")
     """What the score is about: `sample`, prompts like these; `list`, exactly these. Means, and scores of order 2, have
-    narrower intervals on a list, above all after whole passes through it; the intervals of others are as of a sample.
+    narrower intervals on a list, above all after whole passes through it; those of others are of independent samples.
     Where prompts come again, errors on a `sample` count prompts instead of samples."""
     clusters: Literal["batch"] | None = optional()
     """What samples are alike, so that it counts instead of samples: `batch`, those of one batch, as where all come from
@@ -258,6 +259,15 @@ class ExperimentConfig(Wire):
     def metrics(self) -> dict[str, Metric]:
         """All metrics by their labels, the one that decides first."""
         return {metric.shown_label: metric for metric in (self.metric, *self.watch)}
+
+    @cached_property
+    def clusters_of_prompts(self) -> Sequence[int]:
+        """The cluster of each prompt, by its place: one that is repeated in a `sample` is that of its first place."""
+        prompts = self.prompts or []
+        if self.prompts_are == "list":
+            return range(len(prompts))
+        firsts: dict[str, int] = {}
+        return [firsts.setdefault(prompt, place) for place, prompt in enumerate(prompts)]
 
     @property
     def keeps_budget(self) -> bool:

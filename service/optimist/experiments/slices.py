@@ -110,4 +110,5 @@ def _with_prompts(experiment: Experiment, part: Slice) -> Slice:
     is_list = are_known and config.prompts_are == "list"
     order = prompt_order(len(config.prompts), config.seed, part.start, part.size, passes=is_list)
     prompts = [config.prompts[index] for index in order]
-    return replace(part, prompts=prompts, prompt_indices=order if are_known else None)
+    clusters = [config.clusters_of_prompts[index] for index in order] if are_known else None
+    return replace(part, prompts=prompts, prompt_indices=clusters)

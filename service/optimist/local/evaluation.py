@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, tensors_of
@@ -233,6 +234,7 @@ class Evaluation(Session):
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
         listed = checked_prompts(prompt_indices, rows, None if config.prompts is None else len(config.prompts))
+        listed = None if listed is None else torch.tensor([config.clusters_of_prompts[place] for place in listed])
         indices = checked_start(start, rows, self._ends[generator])
         first = told_of.samples
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]

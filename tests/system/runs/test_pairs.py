@@ -36,7 +36,7 @@ def answers(generator: str, prompts: list[str], seed: int) -> np.ndarray:
 
 def test_the_service_names_the_most_varied_answers_and_shows_its_groups_of_prompts(client: Optimist, name: str):
     # Types of prompt that are equally common would share their eigenvectors.
-    config = {**PAIRS, "prompts": [*8 * PROMPTS[:1], *4 * PROMPTS[1:2], *PROMPTS[2:]]}
+    config = {**PAIRS, "prompts": [*8 * PROMPTS[:1], *4 * PROMPTS[1:2], *PROMPTS[2:]], "prompts_are": "list"}
     experiment = client.create_experiment(
         name, ["dull", "varied", "some"], metric="conditional-vendi", budget=4_000, **config
     )

@@ -108,8 +108,9 @@ def _question(metric: str, digits: Digits) -> dict[str, Any]:
         "prompt_kernel": lambda: PROMPT_KERNEL,
         "prompts": lambda: list(TEXTS),
     }
-    generators = digits.prompted if "prompts" in kind.needs else digits.family
-    return {"generators": list(generators), **{name: known[name]() for name in kind.needs}}
+    is_prompted = "prompts" in kind.needs
+    generators, of_these = (digits.prompted, {"prompts_are": "list"}) if is_prompted else (digits.family, {})
+    return {"generators": list(generators), **of_these, **{name: known[name]() for name in kind.needs}}
 
 
 def _watch(experiment: Experiment, workers: list[Process], console: Console, advice: str) -> Report:
