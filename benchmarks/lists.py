@@ -58,7 +58,8 @@ class Run(NamedTuple):
 def looks(end: int, length: int | None, batch: int = BATCH) -> Iterator[int]:
     """The sample counts of one model at which the rule looks."""
     last = 0
-    for count in range(batch, end + 1, batch):
+    for step in range(batch, end + batch, batch):
+        count = min(step, end)
         passed = length is not None and count // length > last // length
         if count >= 20 and (passed or count >= (1.0 + GROWTH) * last):
             yield count if not passed or length is None else count // length * length

@@ -158,7 +158,7 @@ class Evaluation(Session):
         arms = self._arms(pending)
         if among is not None or self.state.experiment.end is not None:
             able = {arm.name for arm in self.state.able(among) if arm.active}
-            if not able:
+            if not able and among is None:
                 raise FixError("every prompt of the list has been answered")
             arms = [replace(arm, active=arm.name in able) for arm in arms]
         number = self.told + sum(arm.pending_batches for arm in arms) + 1
