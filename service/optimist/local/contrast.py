@@ -65,7 +65,7 @@ class Comparison:
             {
                 "name": name,
                 "score": one.score,
-                **{key: value for key, value in codec.plain(one).items() if key != "pairing"},
+                **{key: value for key, value in codec.plain(one).items() if key not in ("pairing", "prompted")},
             }
             for name, one in self.estimates.items()
         ]
