@@ -70,7 +70,7 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
     question, fitted = question_of(experiment, reference), await made.fitted()
     if fitted is not None:
         question = unpack_kernels(question, fitted)
-    return await estimates_by(question.bound_for(experiment.columns), made)
+    return await estimates_by(question.bound_for(experiment.columns), made, clusters=question.counts)
 
 
 @pytest.mark.long

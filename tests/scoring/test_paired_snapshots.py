@@ -201,7 +201,7 @@ def test_snapshots_of_paired_and_of_unpaired_generators_are_told_apart():
             CachedStatistic.thaw(body, 6, kind.make(), 0.0, paired=paired)
     names = load(bodies[0][DIGEST_BYTES:]).keys()
     found = {name.partition("/")[0] for name in names}
-    assert found == {"format", "meaning", "samples", "last_due", "statistic", "reservoir"}
+    assert found == {"format", "meaning", "samples", "last_due", "statistic", "reservoir", "clusters"}
 
 
 def test_a_generator_that_was_told_nothing_can_be_frozen():

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
+from optimist.estimation.clustered import By
 from optimist.metrics.bound import Bound
 from optimist.records import Artefact, Contents, ExperimentState, Unit, UnitState
 from optimist.scoring import Scorer
@@ -136,9 +137,11 @@ async def units_of(made: Made) -> dict[Unit, UnitState]:
     return {(g.ordinal, label): unit for g in stored.generators for label, unit in g.units.items()}
 
 
-async def estimates_by(bound: Bound, made: Made, generator: int = 0, *, paired: bool = False) -> dict[int, str]:
+async def estimates_by(
+    bound: Bound, made: Made, generator: int = 0, *, paired: bool = False, clusters: By | None = None
+) -> dict[int, str]:
     """The estimates of a whole log by position, as they are stored."""
-    whole = CachedStatistic(bound, made.config.rescore_growth, paired=paired)
+    whole = CachedStatistic(bound, made.config.rescore_growth, paired=paired, clusters=clusters)
     return applied(whole, await made.store.read_log(made.name, generator, 0, max_entries=1000), 1)
 
 
