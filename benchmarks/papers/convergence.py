@@ -14,8 +14,8 @@ from rich.progress import track
 from settings import Settings, Study
 
 from optimist import score
-from optimist.metrics.vendi.declared import exact_spectrum
-from optimist.metrics.vendi.spectrum import log_vendi
+from optimist.metrics.feature_maps import Cosine, ExactKernel
+from optimist.metrics.vendi.spectrum import log_vendi, spectrum_by
 
 SIGMA = 5.0
 """Half the median distance between samples."""
@@ -57,12 +57,12 @@ def draw(counts: Sequence[int], scores: Mapping[str, Mapping[str, Sequence[float
 
 def _scores(rows: torch.Tensor) -> dict[str, dict[str, float]]:
     """The scores of rows (n, 64) by kernel and name; without the exact ones if n is too large."""
-    cosine = exact_spectrum(rows, "cosine")
+    cosine = spectrum_by(directions := Cosine(rows.shape[1]), directions(rows))
     fkea = {"name": "gaussian", "sigma": SIGMA, "features": RANK // 2}
     nystrom = {"name": "nystrom", "sigma": SIGMA, "features": min(RANK, len(rows))}
     gaussian: dict[str, float] = {}
     if len(rows) <= LARGEST_EXACT:
-        spectrum = exact_spectrum(rows, sigma=SIGMA)
+        spectrum = spectrum_by(ExactKernel([(rows.shape[1], SIGMA)]), rows)
         gaussian["Vendi"] = log_vendi(spectrum)
         gaussian[f"truncated, t = {RANK}"] = log_vendi(spectrum, truncation=RANK)
     of_fkea = score(rows, "vendi", kernel=fkea)

@@ -15,10 +15,10 @@ from rich.progress import track
 from settings import Settings, Study
 
 from optimist import score
-from optimist.metrics.vendi.declared import exact_spectrum
+from optimist.metrics.feature_maps import ExactKernel
 from optimist.metrics.vendi.kernels import make_feature_map
 from optimist.metrics.vendi.score import VendiScore
-from optimist.metrics.vendi.spectrum import log_vendi
+from optimist.metrics.vendi.spectrum import log_vendi, spectrum_by
 
 ORDERS = {"Vendi, order 1": 1.0, "Vendi, order 1.5": 1.5, "RKE": 2.0}
 FREQUENCIES = 1000
@@ -120,7 +120,7 @@ def _scores(rows: NDArray[Any], sigma: float, has_exact: bool) -> dict[str, dict
     statistic.update(tensor)
     spectra = {"FKEA": fkea.spectrum(statistic)}
     if has_exact:
-        spectra["exact"] = exact_spectrum(tensor, sigma=sigma)
+        spectra["exact"] = spectrum_by(ExactKernel([(tensor.shape[1], sigma)]), tensor)
     return {
         way: {name: float(np.exp(log_vendi(spectrum, order))) for name, order in ORDERS.items()}
         for way, spectrum in spectra.items()

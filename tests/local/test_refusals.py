@@ -14,7 +14,7 @@ from optimist.estimation.question import Question, declared_of
 from optimist_client.metrics import KEN, Gaussian
 
 GAUSSIAN = {"name": "gaussian", "sigma": 2.0, "features": 16}
-EXACT = {"sigma": 2.0, "features": None}
+EXACT = {"sigma": 2.0, "features": "exact"}
 OMEGAS = np.ones((3, 8))
 NYSTROM = {"name": "nystrom", "sigma": 2.0, "features": 8}
 PAIRS = {"kernel": GAUSSIAN, "prompt_kernel": {"sigma": 1.0}}
@@ -116,18 +116,19 @@ def test_settings_that_make_no_sense_are_refused(settings: dict, expected: str):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"kernel": {"features": None}}, "needs sigma"),
+        ({"kernel": {"features": "exact"}}, "needs sigma"),
         ({"kernel": {**EXACT, "sigma": "10"}}, "sigma"),
-        ({"kernel": {"omegas": OMEGAS, "features": None}}, "exact kernel"),
-        ({"kernel": {**NYSTROM, "features": None}}, "exact kernel"),
+        ({"kernel": {"omegas": OMEGAS, "features": "exact"}}, "the kernel itself"),
+        ({"kernel": {**NYSTROM, "features": "exact"}}, "the kernel itself"),
+        ({"kernel": {**EXACT, "features": "all"}}, "features"),
         ({"delta": 5}, "delta"),
         ({"beta": 1.0}, "beta"),
-        ({"bound": "theorem"}, "no interval"),
+        ({"bound": "theorem"}, "no bound 'theorem'"),
         ({"truncation": 2.5}, "truncation"),
         ({"order": 0.0}, "order"),
         ({"metric": "conditional-vendi"}, "prompts"),
         ({"metric": "conditional-vendi", "prompt_kernel": {}}, "prompt_kernel: the gaussian kernel needs sigma"),
-        ({"metric": "conditional-vendi", "prompt_kernel": GAUSSIAN}, "expected as many as the kernel's None"),
+        ({"metric": "conditional-vendi", "prompt_kernel": GAUSSIAN}, "expected as many as the kernel's exact"),
     ],
 )
 def test_the_exact_route_checks_as_the_other_does(settings: dict, expected: str):

@@ -34,7 +34,7 @@ def test_kernel_scores(name: str):
     features, sigma = file["features"], float(file["sigma"])
     kernels = {
         "fkea": {"name": "gaussian", "omegas": file["omegas"]},
-        "exact": {"name": "gaussian", "sigma": sigma, "features": None},
+        "exact": {"name": "gaussian", "sigma": sigma, "features": "exact"},
         "cosine": {"name": "cosine"},
     }
     seen = 0
@@ -54,7 +54,7 @@ def test_kernel_scores(name: str):
 
 def test_nystrom_landmarks_approach_the_exact_score():
     rows = np.random.default_rng(0).standard_normal((300, 2))
-    exact = score(rows, "vendi", kernel={"sigma": 1.0, "features": None}).value
+    exact = score(rows, "vendi", kernel={"sigma": 1.0, "features": "exact"}).plug_in
     few, many = (
         score(rows, "vendi", kernel={"name": "nystrom", "sigma": 1.0, "landmarks": rows[:m]}) for m in (5, 150)
     )

@@ -190,7 +190,7 @@ def test_users_name_the_device(kind: str, found: str):
         assert_close(there[name], here[name])
 
 
-@pytest.mark.parametrize("kernel", [{"sigma": 2.0, "features": None}, {"name": "cosine", "features": None}])
+@pytest.mark.parametrize("kernel", [{"sigma": 2.0, "features": "exact"}, {"name": "cosine", "features": "exact"}])
 def test_exact_kernels_are_scored_there(kernel: dict[str, Any], found: str):
     rows = arrays_of("vendi", 30)["features"]
     there, here = (score(rows, "vendi", kernel=kernel, device=place) for place in (found, "cpu"))

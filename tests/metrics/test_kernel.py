@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
-from optimist.metrics.vendi.declared import KernelTheoremBound, exact_spectrum
+from optimist.metrics.feature_maps import Cosine, ExactKernel, FeatureMap, GaussianFourier, Nystrom
+from optimist.metrics.vendi.declared import KernelTheoremBound
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
-from optimist.metrics.vendi.spectrum import log_vendi
+from optimist.metrics.vendi.spectrum import log_vendi, spectrum_by
 from optimist.metrics.vendi.statistic import KernelStatistic
 from tests.support.streams import assert_bit_identical, rows_of, taken
 
@@ -42,7 +42,8 @@ def test_scores_are_those_of_the_authors(name, stored):
     answer = torch.from_numpy(file["eigenvalues"])
     torch.testing.assert_close(spectrum, answer[: len(spectrum)], rtol=1e-6, atol=1e-12)
     assert float(answer[len(spectrum) :].sum()) < 1e-9
-    exact, cosine = exact_spectrum(rows, "gaussian", sigma), exact_spectrum(rows, "cosine")
+    maps = ExactKernel([(rows.shape[1], sigma)]), Cosine(rows.shape[1])
+    exact, cosine = (spectrum_by(each, each(rows)) for each in maps)
     for order, suffix in NAMES.items():
         found = math.exp(VendiScore(feature_map, order).plug_in(statistic))
         assert found == pytest.approx(float(file[f"fkea_vendi_{suffix}"]), rel=1e-6)
@@ -97,7 +98,7 @@ def test_fourier_features_approach_the_kernel_and_are_the_same_for_one_seed():
 
 def test_landmarks_that_are_the_samples_give_the_exact_scores_and_fewer_give_less():
     rows = 2.0 * rows_of(1, 40, 4)
-    exact = exact_spectrum(rows, "gaussian", 1.5)
+    exact = spectrum_by(ExactKernel([(4, 1.5)]), rows)
     for order in ORDERS:
         scores = []
         for count in (5, 20, 40):
@@ -144,9 +145,8 @@ def test_the_cosine_of_tiny_and_huge_rows_is_that_of_plain_ones_and_of_zeros_is_
         (lambda: KernelTheoremBound(VendiScore(Cosine(3), 0.9)), "order 0.9"),
         (lambda: KernelTheoremBound(VendiScore(Cosine(3)), 0.0), "delta"),
         (lambda: InfluenceBound(VendiScore(Cosine(3)), 1.0), "delta"),
-        (lambda: exact_spectrum(torch.ones(2, 2), "laplace"), "unknown kernel"),  # type: ignore[arg-type]
-        (lambda: exact_spectrum(torch.ones(0, 2)), "rows"),
-        (lambda: exact_spectrum(torch.ones(2, 2), sigma=-1.0), "sigma"),
+        (lambda: ExactKernel([(2, -1.0)]), "sigma"),
+        (lambda: ExactKernel([(2, None)])(torch.zeros(1, 2)), "no direction"),
         (lambda: log_vendi(torch.ones(1), truncation=0), "truncation"),
     ],
 )
@@ -386,8 +386,12 @@ def test_warnings_name_few_samples():
         metric = VendiScore(feature_map, **options)
         return [text.split(":")[0] for text in InfluenceBound(metric).estimate(bounded(metric, rows)).warnings]
 
-    assert warned(rows) == ["fewer samples than features"]
-    assert warned(stream(40)) == []
-    assert warned(rows, order=2.0) == []
+    higher = "by the kernel itself the score is higher"
+    above = f"above a quarter of the 20 random features; {higher} by much"
+    assert warned(rows) == ["fewer samples than features", above]
+    assert warned(stream(40)) == [above]
+    assert warned(stream(40) / 10.0) == [f"by 20 random features; {higher}"]
+    assert warned(stream(40) / 10.0, order=2.0) == []
+    assert warned(rows, order=2.0) == [above]
     assert warned(rows, truncation=16) == ["fewer samples than twice the truncation"]
     assert warned(rows, truncation=15) == []

@@ -124,9 +124,6 @@ class MetricEstimators:
     """The estimators of one metric. Until samples have fixed its open kernels there are none, and batches are kept."""
 
     def __init__(self, question: Question, generators: Sequence[str], growth: float) -> None:
-        """Raises FixError for an exact kernel, which streams cannot have."""
-        if question.is_exact:
-            raise FixError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self.question = question
         self._asked = question
         self.estimates: dict[str, Estimate | None] = dict.fromkeys(generators)

@@ -70,8 +70,8 @@ class Question:
         # The other checks are in the constructors of score and bound: build them at the smallest size.
         smallest = {**dict.fromkeys(self.kernels, SMALLEST_KERNEL), "truncation": None}
         self._make(dict.fromkeys(self.arrays, 1), self._with(smallest))
-        if self.is_exact and self.bound != "influence":
-            raise FixError(f"kernel: features=None, the exact kernel, has no interval: no bound {self.bound!r}")
+        if self.is_exact:
+            self._check_exact()
 
     @property
     def is_paired(self) -> bool:
@@ -116,7 +116,7 @@ class Question:
 
     @property
     def is_exact(self) -> bool:
-        """True if a kernel is computed as an n × n matrix, which is possible for one batch, not for a stream."""
+        """True if a kernel is computed as an n × n matrix, by samples in memory."""
         return any(kernel.is_exact for kernel in self.kernels.values())
 
     @property
@@ -164,6 +164,12 @@ class Question:
         Raises FixError if they do not fit the settings, or if a kernel is still open.
         """
         return self._make(widths, self.metric)
+
+    def _check_exact(self) -> None:
+        if self.bound != "influence":
+            raise FixError(f"kernel: features='exact', the kernel itself, has no bound {self.bound!r}")
+        if self.prompts is not None and self.are_list:
+            raise FixError("kernel: features='exact', the kernel itself, has no scores on a list of prompts")
 
     def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
         made = make_metric(metric, Setting(widths, self.device, self.prompts, self.are_list, self.clusters))

@@ -157,8 +157,6 @@ def contrast_of_sets(
 
     `begun` is called with the name of each set before it is scored. Raises FixError as `contrast` does.
     """
-    if question.is_exact:
-        raise FixError("kernel: features=None, the exact kernel, has no interval: a contrast needs features=r")
     names, lengths, first, clusters = seen(sets(), question)
     if len(names) < 2:
         raise FixError(f"expected two or more sets of samples to compare, got {len(names)}")
@@ -239,7 +237,7 @@ def mixture_of_sets(
     """
     check_mixtures(question)
     if question.is_exact:
-        raise FixError("kernel: features=None, the exact kernel, has no mixtures: a mixture needs features=r")
+        raise FixError("kernel: features='exact', the kernel itself, has no mixtures: a mixture needs features=r")
     names, _, first, clusters = seen(sets(), question)
     if clusters:
         raise FixError("cluster: the errors of mixtures count samples; expected none")

@@ -122,8 +122,6 @@ class Readings:
         sample.
         """
         estimator = self._estimator(generator, None)
-        if self._primary.question.is_exact:
-            return None
         found = estimator.influence({name: torch.from_numpy(np.asarray(rows)) for name, rows in batch.items()})
         return None if found is None else (-found if estimator.metric.lower_is_better else found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
@@ -10,7 +9,6 @@ from typing import Any, overload
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from optimist.datasets.sets import clusters_beside
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, tensors_of
@@ -18,7 +16,6 @@ from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.basis import allowing_for_copies, hashes_in
 from optimist.metrics.devices import find_device
-from optimist.metrics.implementations import implementation
 from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate
 from optimist_client.config import BoundOptions
@@ -46,10 +43,10 @@ def score(
     "rke:kernel.sigma=10". Its settings may also be given here. `reference` (for "fid") is (mean (d,), covariance
     (d, d)) of real data, or real features (n, d).
     `order`, `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
-    features=r, seed=…) or with omegas=array (d, r); sigma="median" is the median distance of the batch; features=None
-    is the exact kernel by its n × n matrix, whose score has no interval; name="nystrom" with landmarks=array (m, d), or
-    with features=m for the first m rows; name="cosine". `prompt_kernel` is the same for the prompts of
-    "conditional-vendi" and "information-vendi" (equations.md §4), with the r and the exactness of `kernel`.
+    features=r, seed=…) or with omegas=array (d, r); sigma="median" is the median distance of the batch;
+    features="exact" is the kernel itself by its n × n matrix, of up to 10,000 samples; name="nystrom" with
+    landmarks=array (m, d), or with features=m for the first m rows; name="cosine". `prompt_kernel` is the same for the
+    prompts of "conditional-vendi" and "information-vendi" (equations.md §4), with the `features` of `kernel`.
     Options of the bound are given here, too (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
     interval's optimistic end. With several metrics, as objects, the batch has their arrays by name, and the answer is
     the estimate of each by its label. Rows with the same value of the array `cluster` (n,) of the batch are one
@@ -90,8 +87,6 @@ def score(
     arrays = check_arrays(arrays, [question])
     tensors = question.own(tensors_of(arrays))
     question = question.fitted({name: [rows] for name, rows in tensors.items()})
-    if question.is_exact:
-        return _exact(tensors, question)
     widths = {name: rows.shape[1] for name, rows in tensors.items()}
     clusters = None if labels is None else torch.from_numpy(np.unique(labels, return_inverse=True)[1])
     if clusters is not None:
@@ -105,18 +100,9 @@ def score(
             estimator.add(part, [""] * len(clusters[places]), clusters[places])
             return estimator.estimate()
         statistic = limits.statistic()
-        with few_threads(sum(widths.values()), len(next(iter(tensors.values())))):
+        count = len(next(iter(tensors.values())))
+        with few_threads(count if question.is_exact else sum(widths.values()), count):
             statistic.update(*(rows[places] for rows in tensors.values()))
             return limits.estimate(statistic)
 
     return allowing_for_copies(estimated(slice(None)), hashes_in(arrays, question), question, estimated)
-
-
-def _exact(tensors: Mapping[str, Tensor], question: Question) -> Estimate:
-    """The plug-in score of the exact kernels (equations.md §3, 4); nothing is known of its error."""
-    metric, arrays = question.metric, {name: rows.to(question.device) for name, rows in tensors.items()}
-    value = implementation(metric.name).exact(metric, arrays)
-    rows = len(arrays[metric.first_array()])
-    return Estimate(
-        value, value, rows, -math.inf, math.inf, math.inf, scale=metric.scale, lower_is_better=metric.lower_is_better
-    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from optimist.metrics.spectra.symmetric import symmetric_product
 from optimist.metrics.state import check_size
 from optimist.numerics.batches import LARGEST
 from optimist_client.errors import FixError
@@ -33,6 +35,19 @@ class FeatureMap(ABC):
     @property
     def bytes(self) -> int:
         return sum(tensor.nbytes for tensor in self.tensors())
+
+    @property
+    def columns(self) -> int:
+        """The columns of what it makes of a row."""
+        return self.width
+
+    def products(self, features: Tensor, others: Tensor) -> Tensor:
+        """The kernel (n, m) between what it made of n rows (n, columns), and of m rows."""
+        return features @ others.T
+
+    def gram(self, features: Tensor) -> Tensor:
+        """The kernel's matrix (n, n), symmetric to the last bit, of what it made of n rows (n, columns)."""
+        return symmetric_product(features, features.T)
 
     @abstractmethod
     def __call__(self, rows: Tensor) -> Tensor:
@@ -102,7 +117,7 @@ class Cosine(FeatureMap):
 
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, d) of finite float64 rows (n, d), each of norm 1. Raises FixError on a row of zeros."""
-        return _unit_rows(rows, "a row of zeros has no direction, so the cosine kernel does not apply to it")
+        return _directions(rows)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return (torch.tensor(self.dimension),)
@@ -148,6 +163,49 @@ class Nystrom(FeatureMap):
         return (self.landmarks, torch.tensor(self.sigma, dtype=torch.float64))
 
 
+LARGEST_EXACT = 10_000
+"""Samples up to which exact kernels are computed: the matrix then has 0.8 GB, and its eigenproblem takes minutes."""
+
+
+class ExactKernel(FeatureMap):
+    """A kernel itself, without features: the rows stand for φ, and products of these are the kernel's values.
+
+    The spectrum of the covariance of its φ, which are never computed, is that of the n × n matrix. `width`, the largest
+    rank that the covariance is taken to have, is the number of samples that it is computed for.
+    """
+
+    name = "exact"
+
+    def __init__(self, parts: Sequence[tuple[int, float | None]], device: torch.device | str = "cpu") -> None:
+        """parts: the number of columns, one behind the other, and the bandwidth σ of each kernel of which it is the
+        product; None: the cosine kernel."""
+        super().__init__(sum(columns for columns, _ in parts), LARGEST_EXACT, torch.device(device))
+        self.parts = tuple((columns, sigma if sigma is None else check_sigma(sigma)) for columns, sigma in parts)
+        self._columns = [columns for columns, _ in parts]
+
+    @property
+    def columns(self) -> int:
+        return self.dimension
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The rows (n, d), under a cosine kernel scaled to norm 1. Raises FixError on a row that it cannot scale."""
+        parts = zip(self.parts, rows.split(self._columns, -1), strict=True)
+        return torch.cat([_directions(part) if sigma is None else part for (_, sigma), part in parts], -1)
+
+    def products(self, features: Tensor, others: Tensor) -> Tensor:
+        found = features.new_ones(len(features), len(others))
+        split = (each.split(self._columns, -1) for each in (features, others))
+        for (_, sigma), one, other in zip(self.parts, *split, strict=True):
+            found *= one @ other.T if sigma is None else gaussian_kernel(one, other, sigma)
+        return found
+
+    def gram(self, features: Tensor) -> Tensor:
+        return self.products(features, features)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (torch.tensor([[columns, sigma or 0.0] for columns, sigma in self.parts], dtype=torch.float64),)
+
+
 def gaussian_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
     """exp(−‖x − y‖²/(2σ²)) (n, m) of rows (n, d) and (m, d). Raises FixError on a bandwidth that is not positive."""
     return _log_kernel(rows, others, check_sigma(sigma)).exp()
@@ -164,6 +222,10 @@ def _log_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
     # From differences: ‖x‖² + ‖y‖² − 2xᵀy is inaccurate for small distances far from the origin.
     distances = torch.cdist(rows, others, compute_mode="donot_use_mm_for_euclid_dist")
     return -0.5 * (distances / sigma).square()
+
+
+def _directions(rows: Tensor) -> Tensor:
+    return _unit_rows(rows, "a row of zeros has no direction, so the cosine kernel does not apply to it")
 
 
 def _unit_rows(rows: Tensor, complaint: str) -> Tensor:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
-from torch import Tensor
 
 from optimist.metrics.base import Score
 from optimist.metrics.bound import Bound, InfluenceBound
@@ -62,10 +61,6 @@ class Implementation(Protocol):
         It depends on the data and on the metric's settings other than `label` and `reads` only. Raises FixError if
         the data does not suffice, as where rows are needed and were not kept.
         """
-        ...
-
-    def exact(self, declared: Any, arrays: Mapping[str, Tensor]) -> float:
-        """Optional: the score of one batch by exact kernels, on the metric's scale; for metrics with kernels."""
         ...
 
 

@@ -67,7 +67,7 @@ def mean_map(kernel: Kernel, normalise: bool, real: NDArray[np.float64], device:
         some = torch.from_numpy(real[chosen])
         settings = fit_kernel(settings, Cosine(dimension)(some) if normalise else some)
     if settings.name == "gaussian" and settings.omegas is None and isinstance(settings.sigma, float):
-        assert settings.features is not None
+        assert isinstance(settings.features, int)
         omegas = orthogonal_normals(dimension, settings.features, settings.seed) / settings.sigma
         return MeanMap(GaussianFourier(torch.from_numpy(omegas), device), normalise)
     return MeanMap(make_feature_map(settings, dimension, device), normalise)

@@ -19,7 +19,7 @@ from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, feature_map_of, fit_kernel
-from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_counts, modes_by_vectors
+from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_shown, modes_by_vectors
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.real_data import RealData, Reference
 from optimist_client.metrics import KEN
@@ -161,7 +161,7 @@ class NoveltyScore(Score):
         reservoir without samples and on counts below 1.
         """
         self.check(statistic)
-        check_counts(count, samples)
+        check_shown(self.feature_map, count, samples)
         novel = Novel.from_difference(statistic.moment / statistic.samples - self._known())
         shares = novel.values / novel.values.sum()
         kept = int((shares[:count] > SMALLEST_SHARE).sum())

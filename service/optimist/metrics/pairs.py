@@ -22,21 +22,25 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Identity, Score, Statistic
-from optimist.metrics.feature_maps import FeatureMap, GaussianFourier
+from optimist.metrics.feature_maps import ExactKernel, FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import check_rows
-from optimist.metrics.vendi.declared import ExactKernel, exact_kernel, of_exact
-from optimist.metrics.vendi.influence import EntropyInfluence, entropy_influence, few_rows, pair_variance, with_errors
-from optimist.metrics.vendi.kernels import Device, KernelSettings, feature_map_of
+from optimist.metrics.vendi.influence import (
+    EntropyInfluence,
+    entropy_influence,
+    kernel_warnings,
+    pair_variance,
+    with_errors,
+)
+from optimist.metrics.vendi.kernels import Device, KernelSettings, exact_map, feature_map_of
 from optimist.metrics.vendi.listed import ListedPrompts
 from optimist.metrics.vendi.score import VendiScore
 from optimist.metrics.vendi.spectrum import (
-    check_counts,
     check_order,
-    eigenvalues_of,
+    check_shown,
     largest,
     leading,
     log_vendi,
@@ -50,6 +54,8 @@ from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel
 from optimist_client.metrics.pairs import OfPairs
 
+PairMap = GaussianFourier | ExactKernel
+
 
 def pair_maps(
     kernel: Kernel | Mapping[str, Any],
@@ -57,14 +63,18 @@ def pair_maps(
     dimension: int,
     prompt_dimension: int,
     device: Device = "cpu",
-) -> tuple[GaussianFourier, GaussianFourier]:
-    """The feature maps of samples and of prompts, each with its own number of frequencies, drawn apart.
+) -> tuple[PairMap, PairMap]:
+    """The maps of samples and of prompts: by features, each with its own number of frequencies, drawn apart, or exact.
 
-    Raises FixError as `make_feature_map` does, and on kernels that are not gaussian.
+    Raises FixError as `make_feature_map` does, and on kernels by features that are not gaussian.
     """
-    features = feature_map_of(KernelSettings.from_kernel(kernel), dimension, device)
+    of_features = KernelSettings.from_kernel(kernel)
+    of_prompts = KernelSettings.from_kernel(prompt_kernel, "prompt_kernel")
+    if of_features.is_exact and of_prompts.is_exact:
+        return exact_map(of_features, dimension, device), exact_map(of_prompts, prompt_dimension, device)
+    features = feature_map_of(of_features, dimension, device)
     # With one stream of normals the frequencies of samples and prompts would be dependent.
-    prompts = feature_map_of(KernelSettings.from_kernel(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
+    prompts = feature_map_of(of_prompts, prompt_dimension, device, 1)
     if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
         raise FixError("kernel: scores of pairs need gaussian kernels, whose product is gaussian, too")
     return features, prompts
@@ -74,11 +84,15 @@ EntropyName = str
 """An entropy by its statistic: "joint", "prompts" or "features"."""
 
 
-def joint_map(features: GaussianFourier, prompts: GaussianFourier) -> GaussianFourier:
-    """φ_XT of rows [x, t] (n, d + d_t): frequency i is (ω_X,i, ω_T,i) (equations.md §4).
+def joint_map(features: PairMap, prompts: PairMap) -> PairMap:
+    """φ_XT of rows [x, t] (n, d + d_t): frequency i is (ω_X,i, ω_T,i) (equations.md §4); of exact kernels the product.
 
-    Raises FixError unless both maps have the same r.
+    Raises FixError unless both maps have the same r, or are exact.
     """
+    if isinstance(features, ExactKernel) and isinstance(prompts, ExactKernel):
+        return ExactKernel([*features.parts, *prompts.parts], features.device)
+    if isinstance(features, ExactKernel) or isinstance(prompts, ExactKernel):
+        raise FixError("features and prompts need kernels of one kind: r random features, or both exact")
     if features.width != prompts.width:
         counts = f"{features.width // 2} and {prompts.width // 2}"
         raise FixError(f"features and prompts need the same number of frequencies, not {counts}")
@@ -98,13 +112,13 @@ class JointStatistic(Statistic):
 
     def __init__(
         self,
-        features: GaussianFourier,
-        prompts: GaussianFourier,
+        features: PairMap,
+        prompts: PairMap,
         *,
         last: int = 512,
         halves: bool = False,
         marginal: bool = True,
-        joint: GaussianFourier | None = None,
+        joint: PairMap | None = None,
         list_length: int | None = None,
     ) -> None:
         self.joint = KernelStatistic(
@@ -158,7 +172,7 @@ def prompt_groups(
     span. Raises FixError on a reservoir without samples, on an order that is not positive, and on counts below 1;
     KeyError where the reservoir lacks features or prompts.
     """
-    check_counts(count, samples)
+    check_shown(features_map, count, samples)
     features, prompts = rows_of(reservoir, "features", "prompts")
     features, prompts = features_map(features.to(features_map.device)), prompts_map(prompts.to(prompts_map.device))
     n, ids = len(features), reservoir.ids
@@ -238,8 +252,8 @@ class ConditionedScore(Score):
 
     def __init__(
         self,
-        features_map: GaussianFourier,
-        prompts_map: GaussianFourier,
+        features_map: PairMap,
+        prompts_map: PairMap,
         order: float = 1.0,
         prompts: int | None = None,
     ) -> None:
@@ -257,6 +271,11 @@ class ConditionedScore(Score):
     def needs_halves(self) -> bool:
         """True if its de-biased estimate reads the two half-streams (decisions.md §2)."""
         return self.entropies["joint"].needs_halves
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """What the metric offers; by exact kernels nothing, as they have no φ."""
+        return frozenset() if isinstance(self.joint_map, ExactKernel) else super().offers
 
     def statistic(self) -> JointStatistic:
         """An empty statistic of the parts in `terms`, which keeps half-streams past n = width if the analysis does."""
@@ -288,8 +307,8 @@ class ConditionedScore(Score):
         rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)
         found = {part: entropy_influence(self.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()}
         whole, n = _signed_sum(found, self.terms), statistic.samples
-        few = few_rows(self.order, n, self.width)
-        return with_errors(whole, n, few, statistic.listed, None if common is None else common.get("listed"))
+        said = kernel_warnings(self.order, n, self.joint_map, found["joint"].estimate)
+        return with_errors(whole, n, said, statistic.listed, None if common is None else common.get("listed"))
 
     def modes(self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes of the pairs, through the joint map φ_XT; `modes_of` says which.
@@ -304,14 +323,6 @@ class ConditionedScore(Score):
 
     def identity(self) -> Identity:
         return [(each.name, each.tensors()) for each in (self.features_map, self.prompts_map)]
-
-    @classmethod
-    def of_spectra(cls, spectra: Mapping[EntropyName, Tensor], order: float = 1.0) -> float:
-        """The log score of eigenvalues (k) of sum 1 by part, as `exact_spectra` gives them.
-
-        Raises FixError on an order that is not positive, KeyError on a missing part.
-        """
-        return sum(sign * log_vendi(spectra[part], order) for part, sign in cls.terms.items())
 
 
 class ConditionalVendi(ConditionedScore):
@@ -328,27 +339,6 @@ class InformationVendi(ConditionedScore):
     terms: ClassVar[Mapping[EntropyName, float]] = {"features": 1.0, "prompts": 1.0, "joint": -1.0}
 
 
-def exact_spectra(
-    features: Tensor,
-    prompts: Tensor,
-    *,
-    kernel: ExactKernel = "gaussian",
-    sigma: float = 1.0,
-    prompt_kernel: ExactKernel = "gaussian",
-    prompt_sigma: float = 1.0,
-) -> dict[str, Tensor]:
-    """Eigenvalues (n) of K_X/n, K_T/n and K_X ⊙ K_T/n of pairs of rows (n, d) and (n, d_t) (equations.md §4).
-
-    They stand under "features", "prompts" and "joint", as `ConditionedScore.of_spectra` takes them. Each side has its
-    kernel and bandwidth as in `exact_spectrum`. Raises FixError as that does, and unless there are as many prompts.
-    """
-    if len(features) != len(prompts):
-        raise FixError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
-    of_features, of_prompts = exact_kernel(features, kernel, sigma), exact_kernel(prompts, prompt_kernel, prompt_sigma)
-    kernels = {"features": of_features, "prompts": of_prompts, "joint": of_features * of_prompts}
-    return {part: eigenvalues_of(matrix / len(matrix)) for part, matrix in kernels.items()}
-
-
 _SCORES: tuple[type[ConditionedScore], ...] = (ConditionalVendi, InformationVendi)
 
 
@@ -359,12 +349,6 @@ def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
     widths = setting.widths["features"], setting.widths["prompts"]
     maps = pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device)
     return _score(declared)(*maps, declared.order, setting.list_length)
-
-
-def exact(declared: OfPairs, arrays: Mapping[str, Tensor]) -> float:
-    """The plug-in log score of one batch by the exact kernels (equations.md §4)."""
-    kernels = of_exact(declared.kernel) | of_exact(declared.prompt_kernel, "prompt_")
-    return _score(declared).of_spectra(exact_spectra(**arrays, **kernels), declared.order)
 
 
 def _score(declared: OfPairs) -> type[ConditionedScore]:

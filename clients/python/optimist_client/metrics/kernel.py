@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from optimist_client.errors import FixError
 from optimist_client.metrics.base import Dimension, Metric, declare
@@ -14,6 +14,8 @@ from optimist_client.wire import Wire
 
 MEDIAN = "median"
 """The bandwidth that is fitted to the first samples: the median of the generators' median distances."""
+EXACT = "exact"
+"""In place of r: the kernel itself, by its n × n matrix."""
 Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
 """σ of a kernel. Within these limits the size of its frequencies, normals divided by σ, is accepted."""
 Order = Annotated[float, Field(ge=1e-6)]
@@ -40,6 +42,16 @@ class Kernel(Wire):
         example = "Gaussian(sigma=10), or {'name': 'gaussian', 'sigma': 10}"
         raise FixError(f"expected a kernel with its settings, such as {example}; got {brief(data)}")
 
+    @field_validator("features", mode="before")
+    @classmethod
+    def _suits_a_stream(cls, features: Any) -> Any:
+        if features == EXACT and cls is Kernel:
+            raise FixError(
+                f"{EXACT!r}, the kernel itself by the n × n matrix of all samples, is for RKE, Vendi and scores of "
+                "pairs in memory (`score`, `contrast`, `compare`); an experiment scores a stream of any length: give r"
+            )
+        return features
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.has_bandwidth and self.sigma is None:
@@ -47,7 +59,7 @@ class Kernel(Wire):
         if not self.has_bandwidth and self.sigma is not None:
             raise FixError(f"the {self.described} has no sigma")
         # Compared with the defaults instead of `model_fields_set`: a stored kernel sets all of its fields.
-        drawn = [name for name in ("features", "seed") if getattr(self, name) not in (None, _default(name))]
+        drawn = [name for name in ("features", "seed") if getattr(self, name) not in (EXACT, _default(name))]
         if self.name == "cosine" and drawn:
             raise FixError(f"{', '.join(drawn)}: the cosine kernel draws nothing, its features are the rows themselves")
         return self

@@ -1,52 +1,16 @@
-"""Makes the scores of the declared metrics with one kernel; their bound by concentration; scores by exact kernels."""
+"""Makes the scores of the declared metrics with one kernel; their bound by concentration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal
-
-from torch import Tensor
 
 from optimist.metrics.bound import PaperBound
-from optimist.metrics.feature_maps import Cosine, gaussian_kernel
 from optimist.metrics.implementations import Setting
-from optimist.metrics.vendi.kernels import KernelSettings, make_feature_map
+from optimist.metrics.vendi.kernels import make_feature_map
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
-from optimist.metrics.vendi.spectrum import eigenvalues_of, log_vendi, spectrum_of_rows
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist_client.errors import FixError
-from optimist_client.metrics import RKE, Kernel, Vendi
-
-ExactKernel = Literal["gaussian", "cosine"]
-
-
-def exact_spectrum(rows: Tensor, kernel: ExactKernel = "gaussian", sigma: float = 1.0) -> Tensor:
-    """Eigenvalues of K/n, descending and ≥ 0, of finite float64 rows (n ≥ 1, d): n of them, min(n, d) for `cosine`.
-
-    `log_vendi` scores them. `sigma` is the bandwidth of `gaussian`. Raises FixError on an unknown kernel, no rows, a
-    bandwidth that is not positive, or a row of zeros under `cosine`.
-    """
-    if kernel == "cosine":
-        _check(rows)
-        return spectrum_of_rows(Cosine(rows.shape[1], rows.device)(rows))
-    return eigenvalues_of(exact_kernel(rows, kernel, sigma) / len(rows))
-
-
-def exact_kernel(rows: Tensor, kernel: ExactKernel = "gaussian", sigma: float = 1.0) -> Tensor:
-    """K (n, n), its diagonal 1, of finite float64 rows (n ≥ 1, d). Raises FixError as `exact_spectrum` does."""
-    _check(rows)
-    if kernel == "gaussian":
-        return gaussian_kernel(rows, rows, sigma)
-    if kernel == "cosine":
-        directions = Cosine(rows.shape[1], rows.device)(rows)
-        return directions @ directions.T
-    raise FixError(f"unknown kernel {kernel!r}: one of gaussian, cosine")
-
-
-def _check(rows: Tensor) -> None:
-    if rows.ndim != 2 or len(rows) < 1:
-        raise FixError(f"expected rows of shape (n ≥ 1, d), not {tuple(rows.shape)}")
+from optimist_client.metrics import RKE, Vendi
 
 
 class KernelTheoremBound(PaperBound):
@@ -100,18 +64,3 @@ def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
     if isinstance(declared, RKE):
         return RenyiKernelEntropy(feature_map, setting.list_length)
     return VendiScore(feature_map, declared.order, declared.truncation, setting.list_length)
-
-
-def exact(declared: RKE | Vendi, arrays: Mapping[str, Tensor]) -> float:
-    """The plug-in log score of one batch by the exact kernel (equations.md §3)."""
-    spectrum = exact_spectrum(arrays["features"], **of_exact(declared.kernel))
-    if isinstance(declared, RKE):
-        return log_vendi(spectrum, 2.0)
-    return log_vendi(spectrum, declared.order, declared.truncation)
-
-
-def of_exact(kernel: Kernel | None, prefix: str = "") -> dict[str, Any]:
-    """Kernel and bandwidth as arguments of `exact_spectrum` and `exact_spectra`."""
-    settings = KernelSettings.from_kernel(kernel)
-    found = {f"{prefix}kernel": settings.name}
-    return found if settings.sigma is None else {**found, f"{prefix}sigma": settings.sigma}

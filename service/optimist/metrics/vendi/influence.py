@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, linear_share
+from optimist.metrics.feature_maps import ExactKernel, FeatureMap, GaussianFourier
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut
 from optimist.metrics.vendi.listed import ListedPrompts
 from optimist.metrics.vendi.spectrum import (
@@ -115,11 +116,25 @@ def with_errors(
     )
 
 
-def few_rows(order: float, n: int, width: int) -> tuple[str, ...]:
-    """The warning of an estimate of order < 2 from n samples, which extrapolates while n < width."""
-    if order >= 2.0 or n >= width:
+FULL = 0.25
+"""The share of the r random features from which on a score is too low by much: one of order 2 by 12 %, as by features
+1/RKE is larger by about 1/(2r); one of order 1 by a third and more."""
+
+
+def kernel_warnings(order: float, n: int, feature_map: FeatureMap, entropy: float) -> tuple[str, ...]:
+    """The warnings of a log score from n samples: of order < 2 where n < width and it extrapolates, and of random
+    features. entropy: the log score that these have to hold."""
+    if isinstance(feature_map, ExactKernel):
         return ()
-    return (f"fewer samples than features: {n} samples for {width}; the rest is extrapolated",)
+    few = (f"fewer samples than features: {n} samples for {feature_map.width}; the rest is extrapolated",)
+    said = few if order < 2.0 and n < feature_map.width else ()
+    if not isinstance(feature_map, GaussianFourier):
+        return said
+    r = feature_map.width // 2
+    if math.exp(entropy) > FULL * r:
+        much = f"above a quarter of the {r} random features; by the kernel itself the score is higher by much"
+        return (*said, f"{much}: take more (`optimist bandwidth` says how many), or features='exact' in memory")
+    return said if order >= 2.0 else (*said, f"by {r} random features; by the kernel itself the score is higher")
 
 
 def entropy_influence(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
@@ -152,7 +167,7 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -
         return _collapsed(plug_in, statistic, *common)
 
     def influence_of(features: Tensor) -> Tensor:
-        seen = statistic.times(features) if rows is None else features @ rows.T
+        seen = statistic.times(features) if rows is None else statistic.products(features, rows)
         quadratic = (seen * (features if rows is None else seen)).sum(-1)
         return -2.0 / mean_square * (quadratic - 1.0) / (n - 1)
 
@@ -162,7 +177,7 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -
         # There is only one pair, so the spread is unknown: take the largest that k² in [0, 1] with this mean can have.
         spread = math.sqrt(2.0 * (1.0 - mean_square) / mean_square)
         influence = torch.tensor([spread, -spread], dtype=torch.float64, device=buffer.device)
-    squares = (buffer[-PAIR_BUFFER:] @ buffer[-PAIR_BUFFER:].T).square()
+    squares = statistic.products(buffer[-PAIR_BUFFER:], buffer[-PAIR_BUFFER:]).square()
     apart = ~torch.eye(len(squares), dtype=torch.bool, device=squares.device)
     pairs = squares[apart] / -mean_square
     return EntropyInfluence(

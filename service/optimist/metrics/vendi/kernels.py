@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
-from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom, check_sigma
+from optimist.metrics.feature_maps import Cosine, ExactKernel, FeatureMap, GaussianFourier, Nystrom, check_sigma
 from optimist.metrics.state import real_array
 from optimist.numerics.batches import LARGEST, check_number, check_rows, check_whole
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel, Metric
-from optimist_client.metrics.kernel import MEDIAN
+from optimist_client.metrics.kernel import EXACT, MEDIAN
 from optimist_client.validation import in_words
 
 AnyMetric = TypeVar("AnyMetric", bound=Metric)
 
 
 class KernelSettings(Kernel):
-    """A kernel that may also be given by its frequencies or landmarks, or be exact (`features` None)."""
+    """A kernel that may also be given by its frequencies or landmarks, or be exact."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    features: Annotated[int, Field(ge=1)] | None = 1000  # pyright: ignore[reportIncompatibleVariableOverride]
-    """r, or the number of landmarks; None is the exact kernel by its n × n matrix."""
+    features: Annotated[int, Field(ge=1)] | Literal["exact"] = 1000  # pyright: ignore[reportIncompatibleVariableOverride]
+    """r, or the number of landmarks; "exact" is the kernel itself by its n × n matrix."""
     omegas: NDArray[np.float64] | None = None
     """Frequencies (d, r) of the gaussian kernel, in place of σ and a seed."""
     landmarks: NDArray[np.float64] | None = None
@@ -53,7 +53,7 @@ class KernelSettings(Kernel):
         # Numbers may be numpy's, which pydantic would refuse; strings are refused.
         given = dict(kernel)
         for key, least in (("features", 1), ("seed", 0)):
-            if key in given and (key, given[key]) != ("features", None):
+            if key in given and (key, given[key]) != ("features", EXACT):
                 given[key] = check_whole(f"{field}: {key}", given[key], least)
         if given.get("sigma") is not None and given["sigma"] != MEDIAN:
             given["sigma"] = _bandwidth(f"{field}: sigma", given["sigma"])
@@ -70,7 +70,7 @@ class KernelSettings(Kernel):
             if getattr(self, name) is not None and self.name != owner:
                 raise FixError(f"the {self.described} has no {name}")
         if self.is_exact and (self.name == "nystrom" or self.omegas is not None):
-            raise FixError("features=None, the exact kernel: expected 'gaussian' with sigma, or 'cosine'")
+            raise FixError("features='exact', the kernel itself: expected 'gaussian' with sigma, or 'cosine'")
         if self.omegas is None:
             return self
         frequencies = self.omegas.shape[1]
@@ -93,7 +93,7 @@ class KernelSettings(Kernel):
     @property
     def is_exact(self) -> bool:
         """True if it is to be computed as an n × n matrix, which is possible for one batch, not for a stream."""
-        return self.features is None
+        return self.features == EXACT
 
     @property
     def is_open(self) -> bool:
@@ -166,20 +166,30 @@ def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stre
 
     Raises FixError as `make_feature_map` does.
     """
-    if kernel.features is None:
-        raise FixError("kernel: features=None, the exact kernel, has no feature map")
     if kernel.name == "cosine":
         return Cosine(dimension, device)
     if kernel.omegas is not None:
         return GaussianFourier(kernel.omegas, device)
-    if not isinstance(kernel.sigma, float):
-        raise FixError(f"kernel: sigma is {kernel.sigma!r}, which samples must fix first")
+    sigma = _fixed(kernel)
+    if not isinstance(kernel.features, int):
+        return ExactKernel([(dimension, sigma)], device)
     if kernel.name == "nystrom":
         if kernel.landmarks is None:
             raise FixError("kernel: the nystrom kernel needs landmarks (m, d)")
-        return Nystrom(kernel.landmarks, kernel.sigma, device)
+        return Nystrom(kernel.landmarks, sigma, device)
     seed = (kernel.seed, *stream) if stream else kernel.seed
-    return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed, device)
+    return GaussianFourier.draw(dimension, kernel.features, sigma, seed, device)
+
+
+def exact_map(kernel: KernelSettings, dimension: int, device: Device) -> ExactKernel:
+    """A kernel itself, as a factor of others. Raises FixError while its bandwidth is open."""
+    return ExactKernel([(dimension, None if kernel.name == "cosine" else _fixed(kernel))], device)
+
+
+def _fixed(kernel: KernelSettings) -> float:
+    if not isinstance(kernel.sigma, float):
+        raise FixError(f"kernel: sigma is {kernel.sigma!r}, which samples must fix first")
+    return kernel.sigma
 
 
 def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor) -> KernelSettings:
@@ -198,7 +208,7 @@ def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor) -> KernelSetti
             expected = f"expected from {1.0 / LARGEST:g} to {LARGEST:g}"
             raise FixError(f"sigma: the median distance of the first samples is {median:g}, {expected}: scale them")
         fixed["sigma"] = median
-    if settings.name == "nystrom" and settings.landmarks is None and settings.features is not None:
+    if settings.name == "nystrom" and settings.landmarks is None and isinstance(settings.features, int):
         fixed["landmarks"] = in_turn(logs, settings.features).cpu().numpy()
     return settings.model_copy(update=fixed)
 

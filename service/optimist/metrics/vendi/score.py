@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Identity, Score
-from optimist.metrics.feature_maps import FeatureMap
+from optimist.metrics.feature_maps import ExactKernel, FeatureMap
 from optimist.metrics.mixtures.objective import Common, Half, Objective
 from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.state import copied
 from optimist.metrics.vendi.entropy_objective import EntropyObjective
-from optimist.metrics.vendi.influence import entropy_influence, few_rows, with_errors
+from optimist.metrics.vendi.influence import entropy_influence, kernel_warnings, with_errors
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
-from optimist.metrics.vendi.spectrum import check_order, eigenvalues_of, log_vendi, modes_of, spectrum_of_rows
+from optimist.metrics.vendi.spectrum import check_order, eigenvalues_of, log_vendi, modes_of, spectrum_by
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
@@ -123,7 +123,10 @@ class VendiScore(Score):
 
     @property
     def offers(self) -> frozenset[str]:
-        """Mixtures where the score is a smooth function of the whole spectrum, and modes at every order."""
+        """Mixtures where the score is a smooth function of the whole spectrum, and modes at every order; neither by the
+        exact kernel, which has no φ."""
+        if isinstance(self.feature_map, ExactKernel):
+            return frozenset()
         return frozenset({"modes", "mixtures"} if self.truncation is None and self.order < math.inf else {"modes"})
 
     @property
@@ -194,8 +197,8 @@ class VendiScore(Score):
         n, given = statistic.samples, common or {}
         found = entropy_influence(self, statistic, *([given["features"]] if given else []))
         if self.truncation is None:
-            few = few_rows(self.order, n, self.width)
-            return with_errors(found, n, few, statistic.listed, given.get("listed"))
+            said = kernel_warnings(self.order, n, self.feature_map, found.estimate)
+            return with_errors(found, n, said, statistic.listed, given.get("listed"))
         few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
         return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
 
@@ -223,7 +226,7 @@ class VendiScore(Score):
         self.check(statistic)
         rows = statistic.rows
         if rows is not None:
-            return spectrum_of_rows(rows)
+            return spectrum_by(self.feature_map, rows)
         return eigenvalues_of(statistic.moment / statistic.samples)
 
     def half_spectra(self, statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
@@ -237,7 +240,7 @@ class VendiScore(Score):
             raise FixError("halves of a stream need at least 2 samples")
         rows = statistic.rows
         if rows is not None:
-            return spectrum_of_rows(rows[::2]), spectrum_of_rows(rows[1::2])
+            return spectrum_by(self.feature_map, rows[::2]), spectrum_by(self.feature_map, rows[1::2])
         counts = ((statistic.samples + 1) // 2, statistic.samples // 2)
         even, odd = (eigenvalues_of(statistic.half_moment(parity) / count) for parity, count in enumerate(counts))
         return even, odd

@@ -13,11 +13,10 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from optimist.metrics.feature_maps import FeatureMap
+from optimist.metrics.feature_maps import ExactKernel, FeatureMap
 from optimist.metrics.modes import Mode, Shown
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.eigen import eigen_coordinates
-from optimist.metrics.spectra.symmetric import symmetric_product
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.batches import check_number
 from optimist_client.errors import FixError
@@ -74,6 +73,13 @@ def spectrum_of_rows(features: Tensor) -> Tensor:
     return eigenvalues_of((features @ features.T if count <= width else features.T @ features) / count)
 
 
+def spectrum_by(feature_map: FeatureMap, features: Tensor) -> Tensor:
+    """The spectrum of `spectrum_of_rows`, of what the map made of n rows (n, columns); of an exact kernel all n."""
+    if isinstance(feature_map, ExactKernel):
+        return eigenvalues_of(feature_map.gram(features) / len(features))
+    return spectrum_of_rows(features)
+
+
 def eigenvalues_of(matrix: Tensor) -> Tensor:
     """Eigenvalues (m) of a symmetric, positive semi-definite matrix (m, m), descending and ≥ 0."""
     return torch.linalg.eigvalsh(matrix).flip(-1).clamp_min(0.0)
@@ -116,10 +122,10 @@ def _eigen(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
     if rows is None:
         matrix, places = statistic.moment / n, [last, *seen]
     else:
-        matrix = symmetric_product(rows, rows.T) / n
+        matrix = statistic.feature_map.gram(rows) / n
         each = torch.eye(n, dtype=matrix.dtype, device=matrix.device)
         # A φ of norm 1 is nearest to itself; repeats have equal coordinates.
-        places = [each[n - len(last) :], *(each[(found @ rows.T).argmax(-1)] for found in seen)]
+        places = [each[n - len(last) :], *(each[statistic.products(found, rows).argmax(-1)] for found in seen)]
     eigenvalues, *coordinates = (part.flip(-1) for part in eigen_coordinates(matrix, *places))
     return eigenvalues.clamp_min(0.0), *coordinates
 
@@ -164,9 +170,10 @@ def modes_of(
     The eigenvectors are those of C over all samples seen, by the n × n Gram matrix while n ≤ width; u is signed so that
     its sum over the reservoir is ≥ 0. `names` are those of the reservoir's tensors that φ takes, side by side. Modes
     without a share are left out, so there may be fewer; modes of equal share may be any basis of their span.
-    Raises FixError on a reservoir without samples and on counts below 1; KeyError where the reservoir lacks a tensor.
+    Raises FixError on a reservoir without samples, on counts below 1, and for an exact kernel; KeyError where the
+    reservoir lacks a tensor.
     """
-    check_counts(count, samples)
+    check_shown(statistic.feature_map, count, samples)
     return modes_by_vectors(statistic.feature_map, reservoir, names, *_vectors(statistic, count), samples)
 
 
@@ -189,8 +196,10 @@ def rows_of(reservoir: Reservoir, *names: str) -> list[Tensor]:
     return [tensors[name] for name in names]
 
 
-def check_counts(count: int, samples: int) -> None:
-    """Raise FixError unless there is at least 1 mode, or group, and 1 sample of each to show."""
+def check_shown(feature_map: FeatureMap, count: int, samples: int) -> None:
+    """Raise FixError unless the map has φ, and at least 1 mode, or group, and 1 sample of each are to be shown."""
+    if isinstance(feature_map, ExactKernel):
+        raise FixError("features='exact', the kernel itself, has no modes: they need features=r")
     if count < 1 or samples < 1:
         raise FixError(f"need count ≥ 1 and samples ≥ 1, not {(count, samples)}")
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.base import Statistic
-from optimist.metrics.feature_maps import FeatureMap
+from optimist.metrics.feature_maps import ExactKernel, FeatureMap
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.spectra.symmetric import SymmetricSum, edges
 from optimist.metrics.state import LastRows, Rows, check_rows
@@ -154,7 +154,7 @@ class KernelStatistic(Statistic):
     def square_sum(self) -> float:
         """‖S‖_F², the sum of all squared entries."""
         rows = self.rows
-        return self._whole().square_sum() if rows is None else float((rows @ rows.T).square().sum())
+        return self._whole().square_sum() if rows is None else float(self.products(rows, rows).square().sum())
 
     @property
     def holds_rows(self) -> bool:
@@ -170,6 +170,10 @@ class KernelStatistic(Statistic):
         """The last min(samples, `last`) φ, in log order."""
         # A copy: the last bit of a sum depends on where its rows begin in memory.
         return self._rows.tail(self.last) if self.holds_rows else self._tail.tensor
+
+    def products(self, features: Tensor, others: Tensor) -> Tensor:
+        """The kernel (n, m) between φ (n, columns) and others (m, columns)."""
+        return self.feature_map.products(features, others)
 
     def times(self, rows: Tensor) -> Tensor:
         """Rows (b, width) times S (b, width)."""
@@ -207,6 +211,11 @@ class KernelStatistic(Statistic):
         Raises FixError, changing nothing, on anything else, and on rows that the feature map does not take.
         """
         check_rows("features", batch, self.dimension)
+        if isinstance(self.feature_map, ExactKernel) and (total := self.samples + len(batch)) > self.width:
+            raise FixError(
+                f"features='exact', the kernel's n × n matrix: expected at most {self.width:,} samples, got {total:,}; "
+                "of more take features=r, r random features"
+            )
         prompts = None if self.listed is None else self.listed.check(listed, len(batch)).split(BLOCK)
         blocks = (block.to(self.feature_map.device, torch.float64) for block in batch.split(BLOCK))
         features = map(self.feature_map, blocks)
@@ -224,7 +233,7 @@ class KernelStatistic(Statistic):
         return super().restore(tensors)
 
     def _no_rows(self) -> Tensor:
-        return torch.zeros(0, self.width, dtype=torch.float64, device=self.feature_map.device)
+        return torch.zeros(0, self.feature_map.columns, dtype=torch.float64, device=self.feature_map.device)
 
     def _add(self, features: Tensor) -> None:
         """Take φ (b, width) that follow the samples so far."""
