@@ -103,7 +103,7 @@ BY_PROMPT = Gaussian(1.5, features=8)
 CONDITIONAL = ConditionalVendi(kernel=NARROW, prompt_kernel=BY_PROMPT)
 INFORMATION = InformationVendi(kernel=NARROW, prompt_kernel=BY_PROMPT)
 LISTED: dict[str, Any] = {"prompts": PROMPTS, "prompts_are": "list", "batch_size": 4}
-EXACT = {"sigma": "median", "features": None}
+EXACT = {"sigma": "median", "features": "exact"}
 SCORES = {
     "exact vendi": (("features",), {"metric": "vendi", "kernel": EXACT}),
     "exact vendi of order 2": (("features",), {"metric": "vendi", "order": 2.0, "kernel": {**EXACT, "sigma": 2.0}}),

@@ -84,8 +84,8 @@ def conditional(settings: Settings) -> Study:
     }
     counts = [1, 10] if settings.quick else list(range(1, 11))
     kernels: dict[str, Any] = {
-        "kernel": {"sigma": FEATURE_SIGMA, "features": None},
-        "prompt_kernel": {"sigma": PROMPT_SIGMA, "features": None},
+        "kernel": {"sigma": FEATURE_SIGMA, "features": "exact"},
+        "prompt_kernel": {"sigma": PROMPT_SIGMA, "features": "exact"},
     }
     lines: dict[str, dict[str, list[float]]] = {}
     for title, embedded in prompts.items():

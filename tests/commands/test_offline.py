@@ -268,12 +268,12 @@ def test_one_median_bandwidth_for_all_files_as_an_experiment_has(tmp_path: Path)
     assert f"σ of the kernel: {found[0]['bandwidths']['kernel']:.4g}." in table
 
 
-@pytest.mark.parametrize("features", [16, None])
-def test_one_median_bandwidth_for_the_prompts_of_all_files(tmp_path: Path, features: int | None):
+@pytest.mark.parametrize("features", [16, "exact"])
+def test_one_median_bandwidth_for_the_prompts_of_all_files(tmp_path: Path, features: int | str):
     for seed in (1, 2):
         np.savez(tmp_path / f"{seed}.npz", **pairs(seed, scale=float(seed)))
     files = (tmp_path / "1.npz", tmp_path / "2.npz")
-    kernels = f"kernel.sigma=2,kernel.features={json.dumps(features)},prompt_kernel.sigma=median"
+    kernels = f"kernel.sigma=2,kernel.features={features},prompt_kernel.sigma=median"
     found = scored(*files, f"--metric=conditional-vendi:{kernels}")
     assert found[0]["bandwidths"] == found[1]["bandwidths"]
     assert found[0]["bandwidths"]["kernel"] == 2.0
@@ -342,6 +342,10 @@ def test_the_bandwidth_is_the_smallest_from_which_on_scores_are_steady(clusters:
     place = sigmas.index(found["chosen"])
     assert all(row["variance"] < 0.01 for row in found["spreads"][place:])
     assert found["spreads"][place - 1]["variance"] >= 0.01
+    part = np.load(clusters)[np.random.default_rng(0).permutation(600)][:100]
+    for row in found["spreads"]:
+        own = optimist.score(part, metric, kernel={"sigma": row["sigma"], "features": "exact"}).score
+        assert row["features"] == next((2**k for k in range(6, 14) if own <= 2**k / 4), None)
 
 
 def test_a_vanishing_sigma_is_steady_but_not_chosen(clusters: Path):
@@ -368,6 +372,7 @@ def test_the_bandwidth_table_says_what_was_chosen(clusters: Path):
     out, _ = run("bandwidth", clusters, "--sigmas=1000", *options)
     assert "(variance below 0.01): 1000." in out
     assert "Median distance" in out
+    assert "features: the least r" in out
     out, _ = run("bandwidth", clusters, "--sigmas=1.5", "--metric=rke", *options)
     assert "none found, try larger σ" in out
 

@@ -214,11 +214,6 @@ def test_a_single_row_has_a_score_and_a_difference_without_interval():
         ({"a": Z, "b": np.full((5, D), math.nan)}, {}, "samples of 'b': features: expected finite numbers"),
         ({"a": Z, "b": Z}, {"delta": 0.0}, "delta must lie"),
         ({"a": Z, "b": Z}, {"metric": "rke", "reference": None}, "needs kernel"),
-        (
-            {"a": Z, "b": Z},
-            {"metric": "rke", "reference": None, "kernel": KERNEL | {"features": None}},
-            "a contrast needs features=r",
-        ),
     ],
 )
 def test_what_cannot_be_compared(sets: Any, options: dict[str, Any], expected: str):

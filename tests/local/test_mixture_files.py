@@ -93,6 +93,6 @@ def test_samples_that_cannot_be_mixed_are_refused(files: list[Path]):
     with pytest.raises(ValueError, match="samples of 'b'"):
         optimist.mixture({"a": SETS["left"], "b": SETS["right"][:, :2]}, "rke", kernel=KERNEL)
     with pytest.raises(ValueError, match="features=r"):
-        optimist.mixture(SETS, "rke", kernel={**KERNEL, "features": None, "seed": 0})
+        optimist.mixture(SETS, "rke", kernel={**KERNEL, "features": "exact", "seed": 0})
     assert "no score of mixtures" in run(*files, "--metric=vendi:kernel.sigma=1.5,truncation=3", "--mixture", code=1)[1]
     assert "two or more sets" in run(files[0], "--metric=rke:kernel.sigma=1.5", "--mixture", code=1)[1]

@@ -33,16 +33,17 @@ def bandwidth(
         int | None, typer.Option(help="Rows per subset; by default as many as the file allows, at most 1000.")
     ] = None,
     frequencies: Annotated[
-        int, typer.Option(min=1, help="Number of random frequencies of the gaussian kernel, r.")
+        int, typer.Option(min=1, help="Number of random frequencies of the subsets' scores.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the subsets and frequencies.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Choose σ of the gaussian kernel by the papers' variance rule.
+    """Choose σ of the gaussian kernel by the papers' variance rule, and the number r of random features by the score.
 
     It selects the smallest σ for which the variance of the score between subsets is below 0.01, there and for all
     larger σ. The score is de-biased and on its natural scale. More rows per subset (--size) allow a smaller σ: use as
-    many as an evaluation will have.
+    many as an evaluation will have. r, for each σ, is the smallest power of two of which the score by the kernel itself
+    is at most a quarter: with fewer, scores are too low.
     """
     with extras("server,scoring"):
         from optimist.local.offline import choose_bandwidth
@@ -66,10 +67,14 @@ def _numbers(text: str | None) -> list[float] | None:
 
 def _print_bandwidths(found: Bandwidths, metric: str) -> None:
     title = f"{metric.upper()} of {found.subsets} subsets of {found.size:,} rows"
-    head = ("σ", "mean score", "variance")
-    rows = [(f"{row.sigma:.4g}", f"{row.mean:.4g}", f"{row.variance:.3g}") for row in found.spreads]
+    head = ("σ", "mean score", "variance", "features")
+    rows = [
+        (f"{row.sigma:.4g}", f"{row.mean:.4g}", f"{row.variance:.3g}", f"{row.features or 'exact'}")
+        for row in found.spreads
+    ]
     print_table(head, rows, numbers=head, title=title)
     out = Console()
     chosen = "none found, try larger σ or more rows" if found.chosen is None else f"{found.chosen:.4g}"
     out.print(Text(f"Smallest σ with a stable score (variance below 0.01): {chosen}."), soft_wrap=True)
+    out.print(Text("features: the least r of which the score by the kernel is at most a quarter."), soft_wrap=True)
     out.print(Text(f"Median distance between rows: {found.median_distance:.4g}."), soft_wrap=True)

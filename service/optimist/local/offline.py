@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
 from optimist.local.basis import basis_of, hashes_in
 from optimist.local.single import score
+from optimist.metrics.vendi.influence import FULL
 from optimist.numerics.batches import check_batch, check_rows
 from optimist.numerics.copies import Hashes, shared_with
 from optimist.numerics.estimate import Estimate
@@ -25,6 +27,7 @@ from optimist.records import codec
 from optimist_client.errors import FixError
 from optimist_client.files import read_arrays
 from optimist_client.metrics import Metric
+from optimist_client.metrics.kernel import MOST_FEATURES
 from optimist_client.models import Basis
 from optimist_client.rows import NO_FIELDS, Fields
 
@@ -140,6 +143,8 @@ def _fitted(questions: Sequence[Question], files: Sequence[Path], wanted: Wanted
 
 STEADY = 0.01
 """The variance below which the papers regard a score as stable (equations.md §4, last paragraph)."""
+FEWEST_FEATURES = 64
+"""Fewer random features than that save nothing: a score takes milliseconds with these."""
 LARGEST_SUBSET = 1000
 """Default limit of the rows of a subset: at r = 1000 more rows cost seconds per score and hardly change σ."""
 
@@ -151,6 +156,9 @@ class Spread:
     sigma: float
     mean: float
     variance: float
+    features: int | None
+    """r for this σ: the least power of two of which the score by the kernel itself is at most a quarter, of one subset;
+    None where an experiment takes no r as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +224,9 @@ def choose_bandwidth(
 def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, features: int, seed: int) -> Spread:
     kernel = {"name": "gaussian", "sigma": sigma, "features": features, "seed": seed}
     scores = [score(part, metric, kernel=kernel).score for part in parts]
-    return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
+    own = score(parts[0][:LARGEST_SUBSET], metric, kernel={**kernel, "features": "exact"}).score
+    r = max(FEWEST_FEATURES, 2 ** math.ceil(math.log2(own / FULL)))
+    return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)), r if r <= MOST_FEATURES else None)
 
 
 def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
