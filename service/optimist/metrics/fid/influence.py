@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +22,7 @@ from optimist.metrics.spectra.eigen import (
     root_trace,
     square_norms,
 )
-from optimist.metrics.spectra.leave_one_out import debiased_root_trace
+from optimist.metrics.spectra.leave_one_out import debiased_root_trace, leave_one_out_curve, unlike
 from optimist.metrics.spectra.symmetric import congruence, symmetric_product, times_lower
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, LARGEST_INDEX, jackknife_rows
 from optimist.numerics.skewness import skewness
@@ -154,11 +155,11 @@ class FrechetInfluence:
         terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1), moments=(mean, squares))
         plug_in, trace = terms.distance(n - 1), terms.trace / (n - 1)
         if geometry.eigenvalues.sum() > VANISHING:
-            root = debiased_root_trace(geometry.eigenvalues, geometry.shares, n - 1, reference.eigenvalues)
-            extrapolated = float(root.extrapolated)
+            root = leave_one_out_curve(geometry.eigenvalues, geometry.shares, n - 1, reference.eigenvalues)
+            extrapolated, unlikeness = float(root.extrapolated), 2.0 * abs(unlike(root, reference.eigenvalues))
             estimate = terms.gap + trace * (1.0 - 1.0 / n) + reference.trace - 2.0 * float(root.value)
         else:
-            estimate, extrapolated = plug_in, 0.0
+            estimate, extrapolated, unlikeness = plug_in, 0.0, 0.0
 
         shift = mean - reference.mean
         influence, *of_common = (
@@ -176,10 +177,16 @@ class FrechetInfluence:
         else:
             groups = len(deviations)
             jackknife = (groups - 1) / groups * float(deviations.square().sum()) * jackknife_rows(n) / n
+        sampled = 0.5 * (inflated + jackknife)
+        share = _repeating(statistic.last_rows)
+        repeated = share * abs(plug_in - estimate)
+        doubt = math.hypot(unlikeness, repeated)
+        systematic = math.hypot(0.05 * extrapolated, doubt)
         real, missing = None, 1.0
         if (finite := reference.finite) is not None and geometry.real is not None:
             real = finite.influence(shift, geometry.real)
             missing = finite.missing(real, influence_variance, n)
+        said = _doubts(unlikeness, share, repeated, reference.rank, math.sqrt(sampled))
         return Analysis(
             plug_in=plug_in,
             estimate=estimate,
@@ -191,17 +198,17 @@ class FrechetInfluence:
                 "jackknife_error": math.sqrt(jackknife),
             },
             selection_error=math.hypot(math.sqrt(inflated), 0.02 * extrapolated),
-            stopping_error=math.hypot(math.sqrt(0.5 * (inflated + jackknife)), 0.05 * extrapolated),
+            stopping_error=math.hypot(math.sqrt(sampled), systematic),
             first_order=linear_share(influence_variance / n, plain),
             systematic_selection=0.02 * extrapolated,
-            systematic_stopping=0.05 * extrapolated,
+            systematic_stopping=systematic,
             influence=of_common[0] if of_common else None,
             recent=influence,
             skewness=float(skewness(influence.cpu().numpy())),
             missing=missing,
             reference=real,
             jackknife=deviations if deviations is not None and len(deviations) == JACKKNIFE_GROUPS else None,
-            warnings=_warnings(reference, n) if common else (),
+            warnings=(*said, *(_warnings(reference, n) if common else ())),
         )
 
     def _few(self, statistic: GaussianStatistic, kept: dict[str, Any], mean: Tensor, *common: Tensor) -> _Geometry:
@@ -316,6 +323,25 @@ class _Subsets:
         found = debiased_root_trace(eigenvalues[alive], shares[alive], m, reference.eigenvalues)
         value[alive] -= 2.0 * found.value
         return value
+
+
+def _repeating(rows: Tensor) -> float:
+    """The share of rows (n, d) that are equal to another one."""
+    whole = rows.cpu().contiguous().numpy()
+    _, counts = np.unique(whole.view(np.dtype((np.void, whole.strides[0]))), return_counts=True)
+    return 1.0 - float((counts == 1).sum()) / len(whole)
+
+
+def _doubts(unlikeness: float, share: float, repeated: float, rank: int, sampled: float) -> tuple[str, ...]:
+    """The warnings about what is most of the interval, beside the error of sampling."""
+    said: list[str] = []
+    if unlikeness > sampled:
+        said.append(
+            f"the spectrum is not the reference's: below {rank} samples the score may be off by {unlikeness:.3g}"
+        )
+    if repeated > sampled:
+        said.append(f"rows repeat: {share:.0%} are equal to another one, and the score may be off by {repeated:.3g}")
+    return tuple(said)
 
 
 def _warnings(reference: Reference, samples: int) -> tuple[str, ...]:

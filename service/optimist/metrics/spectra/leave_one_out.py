@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -248,15 +249,47 @@ def _residuals(leverage: Tensor, own: Tensor | float) -> Tensor:
 
 def _tail_by_shape(freedom: Tensor, start: Tensor, reference: Tensor) -> Tensor:
     """∫₀^start x^{-1/2} D dx (…) for D shaped as the reference's, where Σ r²/(r² + c) = D(start) fixes its scale c."""
-    rank = len(reference)
-    # D(start) ≤ 0, or full, has no c: take the nearest value that has one, where the tail is 0 or flat.
+    root = _root_of_scale(freedom, reference)
+    return (2.0 * reference * torch.arctan(root / reference)).sum(-1) * (start.sqrt() / root[..., 0])
+
+
+def _root_of_scale(freedom: Tensor, reference: Tensor) -> Tensor:
+    """√c (…, 1), where Σ r²/(r² + c) is `freedom` (…), for r (rank) or (…, rank)."""
+    rank = reference.shape[-1]
+    # D ≤ 0, or full, has no c: take the nearest value that has one, where the tail is 0 or flat.
     target = freedom.clamp(1e-18, rank * (1.0 - 1e-9))[..., None]
     squares = reference.square()
     ratio = rank / target - 1.0
-    low, high = (squares.min() * ratio).log(), (squares.max() * ratio).log()
+    low, high = ((end(squares, -1, keepdim=True) * ratio).log() for end in (torch.amin, torch.amax))
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         too_small = (squares / (squares + middle.exp())).sum(-1, keepdim=True) > target
         low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
-    root = (0.25 * (low + high)).exp()
-    return (2.0 * reference * torch.arctan(root / reference)).sum(-1) * (start.sqrt() / root[..., 0])
+    return (0.25 * (low + high)).exp()
+
+
+POWERS = 2.0 ** torch.arange(3.0, -5.25, -0.25, dtype=torch.float64)
+"""Exponents between which it is interpolated: with 8 the largest eigenvalue is alone, with 1/32 a spectrum is flat."""
+APART = 4.0
+"""The factor of ridges over which a slope is measured, as that of the power law of entropies."""
+
+
+def unlike(curve: LeaveOneOutCurve, reference: Tensor) -> float:
+    """By how much tr √M changes with an extrapolation that fits the curve: by eigenvalues r^{2p} in place of r².
+
+    The exponent p is that with which D falls by as much over the first factor of 4 above the grid's beginning as the
+    curve does. It is 1 where the population's spectrum is shaped as the reference's. 0 where nothing is extrapolated.
+    The curve has no leading dimensions.
+    """
+    start, full = curve.x[0], curve.freedom[0]
+    place = int((curve.x >= APART * start).to(torch.uint8).argmax())
+    later, factor = curve.freedom[place], curve.x[place] / start
+    if curve.below == curve.flat or not 0.0 < later <= full < len(reference):
+        return 0.0
+    scaled = reference / reference[0]
+    shapes = scaled ** POWERS.to(reference.device)[:, None]
+    squares = shapes.square()
+    # The flatter a spectrum is, the faster D falls.
+    falls = (squares / (squares + factor * _root_of_scale(full.expand(len(shapes)), shapes).square())).sum(-1)
+    power = np.interp(float(later), falls.flip(0).cpu().numpy(), POWERS.flip(0).numpy())
+    return float(_tail_by_shape(full, start, scaled ** float(power)) - curve.below) / math.pi
