@@ -192,6 +192,7 @@ class FrechetInfluence:
             estimate=estimate,
             details={
                 "extrapolated": extrapolated,
+                "doubt": doubt,
                 "influence_variance": influence_variance,
                 "second_order_variance": second_order,
                 "plain_error": math.sqrt(plain),
