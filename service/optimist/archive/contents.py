@@ -76,6 +76,9 @@ class ArchivedGenerator(Wire):
     """The indices that were told, as in `GeneratorState`."""
     is_seedless: Annotated[bool, NOT_EMPTY] = False
     """Whether it ignores seeds."""
+    answered: Annotated[Count, NOT_EMPTY] = 0
+    unanswered: Annotated[Count, NOT_EMPTY] = 0
+    """Position of the newest batch of a pick, and picks without one, as in `GeneratorState`."""
     quarantined: Annotated[list[Quarantined], Field(max_length=QUARANTINE_LIMIT), FailFast()]
     quarantined_count: Count
     named_copies: Annotated[list[Copy], Field(max_length=NAMED_COPIES), FailFast(), NOT_EMPTY] = Field(
@@ -207,4 +210,6 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         is_seedless=known.is_seedless,
         told=known.told,
         acceptances=known.acceptances,
+        answered=known.answered,
+        unanswered=known.unanswered,
     )

@@ -116,6 +116,8 @@ class Exporter:
             returned=_returned(stored, state),
             told=state.told,
             is_seedless=state.is_seedless,
+            answered=state.answered,
+            unanswered=state.unanswered,
             quarantined=state.quarantined,
             quarantined_count=state.quarantined_count,
             named_copies=state.named_copies,

@@ -31,6 +31,7 @@ def end_pick(stored: ExperimentState, pick: Pick, leased: OpenPick, rows: int) -
     """
     generator = stored.generators[leased.generator]
     del stored.open_picks[bisect_left(stored.open_picks, pick.number, key=attrgetter("number"))]
+    generator.unanswered += not rows
     if pick.start is not None and rows < pick.size and generator.state != "retired":
         keep_returned(stored, generator, [*generator.returned, Returned(pick.start + rows, pick.size - rows)])
 

@@ -83,6 +83,8 @@ class LogEntry:
     """Which rows of the body count; empty: all."""
     context: Annotated[bytes, Field(exclude=True)] = b""
     """`NewPick.context` of its pick."""
+    seconds: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = None
+    """From when its pick was opened until it was told, by Redis's clock; None where no pick asked for it."""
 
     @property
     def size(self) -> int:

@@ -17,13 +17,13 @@ class LogExtent(NamedTuple):
 
 class Artefact(NamedTuple):
     """What a scorer makes of logs: the mixture of all generators, the model of contexts that routes prompts, the table
-    of these routes, or the modes of one generator."""
+    of these routes, the modes of one generator, or the estimate of all its batches, where none is due."""
 
-    kind: Literal["mixture", "model", "routes", "modes"]
+    kind: Literal["mixture", "model", "routes", "modes", "estimate"]
     label: str
     """Of the metric that it is made by."""
     generator: int | None = None
-    """The one that modes are of."""
+    """The one that modes, or the estimate, are of."""
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Artefact(NamedTuple):
     def from_name(cls, name: str) -> Artefact:
         """The one of this `name`."""
         kind, _, rest = name.partition(":")
-        generator, _, label = rest.partition(":") if kind == "modes" else ("", "", rest)
+        generator, _, label = rest.partition(":") if kind in ("modes", "estimate") else ("", "", rest)
         return cls(cast(Any, kind), label, int(generator) if generator else None)
 
 

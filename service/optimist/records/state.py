@@ -44,6 +44,8 @@ class OpenPick:
     """The name that its tell must send back."""
     key: str = ""
     """Id of the access key that asked; "" where none was needed."""
+    opened: float = field(default=0.0, compare=False)
+    """When it was opened, by the same clock."""
 
 
 class Returned(NamedTuple):
@@ -231,6 +233,10 @@ class GeneratorState:
     was read without them."""
     acceptances: list[Acceptance] = field(default_factory=list)
     """By time."""
+    answered: int = 0
+    """Position of the newest batch that was told for a pick; 0: none was."""
+    unanswered: int = 0
+    """Picks that were given up, or whose lease ran out, and for which no batch came later."""
 
     @property
     def primary(self) -> UnitState:
@@ -287,6 +293,8 @@ class ExperimentState:
     """Why neither it nor the table can be made; the next one removes this note."""
     mixture_error: str | None = None
     """Why it cannot be made by the metric that decides, whatever the goal; the next one removes this note."""
+    read_at: float | None = field(default=None, compare=False)
+    """When it was read, in Unix seconds of Redis's clock; None: it is kept in memory, and is as of now."""
 
     @property
     def breadth(self) -> int:

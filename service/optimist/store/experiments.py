@@ -225,15 +225,16 @@ class Experiments:
         return [repr(one).encode() if one[0][0] else b"" for one in zip(found[::2], found[1::2], strict=True)]
 
     async def latch_decision(
-        self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None
+        self, experiment: str, payload: str, basis: str = "", *, token: str = "", instance: str | None = None
     ) -> bool:
         """Decide an experiment, after which no picks are opened.
 
-        basis: `ExperimentState.basis_digest` of the state that it was decided by; "": whatever it is. False if another
+        basis: `ExperimentState.basis_digest` of the state that it was decided by; "": whatever it is. token: its
+        `state_token`, where nothing at all may have changed since; "": that does not matter. False if another
         decision was made first, or if there are other estimates, or another mixture, by now.
         """
         latched = await self._commands.experiment_script(
-            "latch_decision", experiment, payload=payload, basis_digest=basis, instance=instance
+            "latch_decision", experiment, payload=payload, basis_digest=basis, token=token, instance=instance
         )
         return bool(latched[0])
 

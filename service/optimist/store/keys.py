@@ -43,7 +43,7 @@ EXPERIMENT_PARTS = (
     "units",  # hash: what is known of each unit, see units.lua
     "estimates",  # hash: unit → payload of the newest estimate
     "picks",  # hash: number → what opening.lua writes of it: every pick not yet settled, leased or not
-    "terms",  # hash: number → "<nonce> <least rows> <most rows> <access key>", of the same picks
+    "terms",  # hash: number → "<nonce> <least rows> <most rows> <when it was opened> <access key>", of the same picks
     "contexts",  # hash: number → what the log entry of its batch will have as `context`, of the same picks
     "leases",  # sorted set: number → deadline; only these pend
     "opening_lock",  # string that expires: who may open the next picks, after a lost compare-and-set

@@ -243,6 +243,7 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
         indices=_runs(fields.get(b"indices", b"")),
         counted=_runs(fields.get(b"counted", b"")),
         context=fields.get(b"context", b""),
+        seconds=float(fields[b"seconds"]) if b"seconds" in fields else None,
     )
 
 

@@ -51,7 +51,9 @@ async def parse_state(
 def _parsed(
     answer: Sequence[Any], known: ExperimentState | None, told: Sequence[Sequence[bytes]] | None
 ) -> ExperimentState:
-    decision, leased, *flat, labels, units, mixture, model, mixture_error, routes_error, retracted, accepted = answer
+    decision, leased, *flat, labels, units, mixture, model, mixture_error, routes_error, retracted, accepted, now = (
+        answer
+    )
     counts, names, states, controls, quarantined, returned, named_copies = map(_pairs, flat)
     slices = _slices(returned)
     quarantined, copied = _quarantined(quarantined), _named_copies(named_copies)
@@ -87,6 +89,8 @@ def _parsed(
                 is_seedless="seedless" in count,
                 told=[] if told is None else _intervals(told[ordinal]),
                 acceptances=acceptances.get(ordinal, []),
+                answered=count.get("answered", 0),
+                unanswered=count.get("unanswered", 0),
             )
         )
     return ExperimentState(
@@ -108,6 +112,7 @@ def _parsed(
         route_growth=float(counts["route_growth"]) if "route_growth" in counts else None,
         model=_artefact(model, known and known.model),
         routes_error=_text(routes_error),
+        read_at=float(now),
     )
 
 
@@ -138,12 +143,12 @@ def _records(kind: type[One], stream: Sequence[Any]) -> dict[int, list[One]]:
 
 
 def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes) -> OpenPick:
-    nonce, _, _, key = terms.decode().split(" ", 3)
+    nonce, _, _, opened, key = terms.decode().split(" ", 4)
     pick = known.get(int(number))
     if pick is not None and pick.nonce == nonce:  # a nonce identifies a pick, and a pick never changes
         return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
     generator, request_id, *_, record = entry.decode().split("\t", 6)
-    return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
+    return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key, float(opened))
 
 
 def names_held(known: ExperimentState | None) -> list[str]:

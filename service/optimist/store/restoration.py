@@ -126,6 +126,7 @@ class Restoration:
                     "indices": " ".join(map(str, entry.indices)),
                     "counted": " ".join(map(str, entry.counted)),
                     "context": entry.context,
+                    "seconds": "" if entry.seconds is None else repr(entry.seconds),
                 }
             )
         await self._commands.script(
@@ -245,6 +246,8 @@ class Restoration:
             "quarantined": state.quarantined_count,
             "quarantined_seq": counted,
             "copies": state.copies,
+            "answered": state.answered,
+            "unanswered": state.unanswered,
             "retracted": state.retracted,
             "restart": state.restart,
             "restarted_by": max((one.seq for one in state.retractions if one.until), default=0),

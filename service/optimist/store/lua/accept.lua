@@ -6,8 +6,8 @@ local was_unforeseen = false
 
 -- Logs and counts a batch. Answers the answer, the version that this made, and what is anomalous about the batch.
 -- `number` is 0 for a batch without a pick; `part`: what of it counts, as `part_of` answers; `found` is what `check`
--- answered; `record`, `prompts` and `context` are those of its pick, if any.
-local function accept(g, number, digest, part, body, late, channel, experiment, found, record, prompts, context)
+-- answered; `record`, `prompts` and `context` are those of its pick, if any, which was `opened` at this time.
+local function accept(g, number, digest, part, body, late, channel, experiment, found, record, prompts, context, opened)
   local rows = part.rows
   local seq, bytes, samples, batches, due, chain, all_told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
@@ -35,6 +35,10 @@ local function accept(g, number, digest, part, body, late, channel, experiment, 
     entry[#entry + 1] = 'context'
     entry[#entry + 1] = context
   end
+  if opened then
+    entry[#entry + 1] = 'seconds'
+    entry[#entry + 1] = string.format('%.6f', math.max(0, now() - opened))
+  end
 
   -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))
@@ -45,6 +49,10 @@ local function accept(g, number, digest, part, body, late, channel, experiment, 
   if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then
     fields[17], fields[18], fields[19], fields[20] = g .. ':due_samples', samples, g .. ':due_seq', seq
     redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)
+  end
+  if opened then
+    fields[#fields + 1] = g .. ':answered'
+    fields[#fields + 1] = seq
   end
   redis.call('HSET', counts, unpack(fields))
 

@@ -1,9 +1,9 @@
 -- uses: prelude units
 -- keys: generators labels artefacts decision counts
--- args: payload basis_digest
+-- args: payload basis_digest token
 
 -- Decides an experiment if this is the SHA-1 of what it is decided by, '' for anything: of the names of its estimates, or
--- where the mixture is the goal, of its name. Answers 1 if this is the decision, 0 if another one was made first or
+-- where the mixture is the goal, of its name; and if `token` is the state token, '' for any. Answers 1 if this is the decision, 0 if another one was made first or
 -- something else stands there by now.
 local label = redis.call('LINDEX', labels, 0)
 local mixture, names, seqs = unit_of('mixture', label), {}, {}
@@ -21,7 +21,8 @@ for g = 0, redis.call('HLEN', generators) - 1 do
   end
 end
 local made_of = redis.sha1hex(table.concat(names, '\n'))
-if (basis_digest == '' or basis_digest == made_of) and redis.call('SETNX', decision, payload) == 1 then
+local is_meant = token == '' or token == redis.call('HGET', counts, 'state_token')
+if is_meant and (basis_digest == '' or basis_digest == made_of) and redis.call('SETNX', decision, payload) == 1 then
   -- Up to which positions batches took part, for a retraction to know.
   redis.call('HSET', counts, 'decided', redis.sha1hex(payload) .. ' ' .. table.concat(seqs, ' '))
   changed()

@@ -1,7 +1,7 @@
 -- uses: prelude told
 -- keys: requests counts leases decision opening_lock controls generators states picks terms contexts
 -- args: expected_rounds expected_last expected_version expected_token lease_seconds who groups*(request size)
--- args: new_picks*(generator slice again left terms worker asked prompts record context)
+-- args: new_picks*(generator slice again left terms key worker asked prompts record context)
 
 -- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of
 -- the last one, the version ('' for any), and the state token before this script's own steps, which is `at_first`.
@@ -95,7 +95,7 @@ local function open(at_first, was_changed)
       redis.call('HSET', picks, number, table.concat(
         {pick.generator, group.request, pick.slice, pick.worker, pick.asked, pick.prompts, pick.record}, '\t'))
       redis.call('ZADD', leases, deadline, number)
-      redis.call('HSET', terms, number, pick.terms)
+      redis.call('HSET', terms, number, string.format('%s %.6f %s', pick.terms, now(), pick.key))
       last = pick.terms:match('^%S+')
       if pick.context ~= '' then
         redis.call('HSET', contexts, number, pick.context)

@@ -40,9 +40,17 @@ local function conclude(number, digest, answer, limit)
   queue(settled_order, limit, number, settled)
 end
 
+-- Counts a pick of a generator that ended without a batch, or with -1 one that was told all the same.
+local function count_unanswered(g, by)
+  redis.call('HINCRBY', counts, g .. ':unanswered', by)
+end
+
 -- Returns the slice of a pick that ended without a batch, less its first `rows`, for which it had samples, and less what
 -- was told meanwhile. Answers whether anything was.
 local function hand_back(pick, rows)
+  if not rows then
+    count_unanswered(pick:match('^%d+'), 1)
+  end
   local g, start, size = pick:match('^(%d+)\t[^\t]*\t(%d+) (%d+)\t')
   rows = tonumber(rows or 0)
   if not start or rows >= tonumber(size) or redis.call('HGET', states, g) == 'retired' then

@@ -87,5 +87,6 @@ local function read_state(remembered, wants_all, wants_estimates)
   state[13] = read_artefact(unit_of('model', first), false)
   state[14], state[15] = fact(unit_of('mixture', first), 'error'), fact(unit_of('routes', first), 'error')
   state[16], state[17] = redis.call('XRANGE', retractions, '-', '+'), redis.call('XRANGE', acceptances, '-', '+')
+  state[18] = string.format('%.6f', now())
   return state
 end

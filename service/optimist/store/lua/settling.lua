@@ -19,6 +19,8 @@ end
 local function repeated(number, pick, g, digest, rows, late, limit)
   if release(number, pick) then
     hand_back(pick, rows)
+  else
+    count_unanswered(g, -1)
   end
   local answer = uncounted_answer(g, number, rows, late)
   conclude(number, digest, answer, tonumber(limit))
@@ -34,7 +36,8 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   if not pick then
     return recall(number, digest, nonce)
   end
-  local refused = refusal(number, redis.call('HGET', terms, number), nonce, rows)
+  local agreed = redis.call('HGET', terms, number)
+  local refused = refusal(number, agreed, nonce, rows)
   if refused then
     return refused
   end
@@ -53,10 +56,12 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   end
   local answer, version, oddity =
     accept(g, number, digest, part, body, late, channel, experiment, found, record, prompts,
-      redis.call('HGET', contexts, number))
+      redis.call('HGET', contexts, number), agreed:match('^%S+ %d+ %d+ (%S+)'))
   -- The indices that it has no rows for are handed out again; those of a lease that ran out were returned then.
   if release(number, pick) then
     was_unforeseen = hand_back(pick, rows) or was_unforeseen
+  else
+    count_unanswered(g, -1)
   end
   conclude(number, digest, answer, tonumber(limit))
   return {'ok', answer, 0, version, oddity}

@@ -1,5 +1,5 @@
 -- other keys: staged
--- args: seconds keep_log entries*(seq pick rows digest chain bytes body record is_retraction prompts indices counted context)
+-- args: seconds keep_log entries*(seq pick rows digest chain bytes body record is_retraction prompts indices counted context seconds)
 
 -- Adds entries to a log that is being imported, under a key that expires after `seconds`. Entries that it has already
 -- are skipped. keep_log: '1' if entries have records.
@@ -29,6 +29,10 @@ for _, new in ipairs(entries) do
     if new.context ~= '' then
       entry[#entry + 1] = 'context'
       entry[#entry + 1] = new.context
+    end
+    if new.seconds ~= '' then
+      entry[#entry + 1] = 'seconds'
+      entry[#entry + 1] = new.seconds
     end
     redis.call('XADD', staged, new.seq .. '-0', unpack(entry))
   end
