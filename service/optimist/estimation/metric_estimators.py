@@ -39,6 +39,7 @@ class StreamBatch(NamedTuple):
     listed: Tensor | None
     indices: Indices | None
     routed: RoutedPrompt | None = None
+    seconds: float | None = None
 
 
 def checked_prompts(prompt_indices: Sequence[int] | None, rows: int, length: int | None) -> Tensor | None:
@@ -166,6 +167,10 @@ class MetricEstimators:
         generator, self._due = self._due, None
         if generator is not None:
             self.estimates[generator] = self._estimators[generator].estimate()
+
+    def score_all(self, generator: str) -> None:
+        """Make the estimate of all batches of a generator, whether or not it is due."""
+        self.estimates[generator] = self.estimator(generator).estimate()
 
     def estimator(self, generator: str) -> StreamingEstimator:
         """The estimator of a generator. Raises FixError while none of its samples can be scored."""

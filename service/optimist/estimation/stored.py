@@ -182,7 +182,8 @@ def take(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
     """
     try:
         routed = None if estimator.routed is None else routed_prompt_of(entry)
-        return Taken(estimator.add(*batch_of(entry), prompt_indices_of(entry), entry.indices, routed))
+        known = prompt_indices_of(entry), entry.indices, routed, entry.seconds
+        return Taken(estimator.add(*batch_of(entry), *known))
     # The store counted the rows when it accepted the batch: otherwise estimates would be due at other positions.
     except (ValueError, KeyError) as error:
         return Taken(estimator.skip(entry.rows), f"{error}")

@@ -16,8 +16,10 @@ from torch import Tensor
 from optimist.estimation.clustered import By, Clusters
 from optimist.estimation.paired import Indexed, Indices, Paired, placed
 from optimist.estimation.routed import Routed
+from optimist.estimation.timed import Timed
 from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
+from optimist.metrics.mean import MeanScore
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
@@ -31,7 +33,7 @@ from optimist.numerics.routing.prompts import RoutedPrompt
 class StreamingEstimator(Stateful):
     """One generator's log, with estimates at the due sample counts of decisions.md §2."""
 
-    held = ("samples", "_last_due", "statistic", "reservoir", "_clusters", "_paired", "routed")
+    held = ("samples", "_last_due", "statistic", "reservoir", "_clusters", "_paired", "routed", "_timed")
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class StreamingEstimator(Stateful):
             self._paired = Paired(bound, self.statistic, common, self._clusters) if paired else None
         self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
         """Sums and batches to route prompts by; None where they are not routed by this metric."""
+        self._timed = Timed() if isinstance(bound.metric, MeanScore) else None
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
 
     @property
@@ -103,6 +106,7 @@ class StreamingEstimator(Stateful):
         listed: Tensor | None = None,
         indices: Indices | None = None,
         routed: RoutedPrompt | None = None,
+        seconds: float | None = None,
     ) -> bool:
         """Add a batch, float64 tensors (n, …) by name with n ids. Returns whether an estimate is due exactly now.
 
@@ -110,12 +114,13 @@ class StreamingEstimator(Stateful):
         listed: the index (n,) of each row's prompt, where these are a fixed list; None where they are not known.
         indices: the index of the first row in the generator's sequence, and how many rows have one; None: no row.
         routed: the prompt of the batch, with which every batch must come where there are `contexts`.
+        seconds: the time from when the batch was asked for until it was told; None: it is not known.
 
         Raises FixError, and changes nothing, if the statistic or the reservoir refuses it, or if indices or prompt
         are not valid; KeyError if an array is missing.
         """
         with few_threads(self.columns, len(ids)):
-            return self._add(batch, ids, listed, indices, routed)
+            return self._add(batch, ids, listed, indices, routed, seconds)
 
     def _add(
         self,
@@ -124,6 +129,7 @@ class StreamingEstimator(Stateful):
         listed: Tensor | None,
         indices: Indices | None,
         routed: RoutedPrompt | None,
+        seconds: float | None,
     ) -> bool:
         batch = {own: batch[name] for own, name in self._reads.items()}
         if self._paired is not None:
@@ -141,6 +147,8 @@ class StreamingEstimator(Stateful):
             self._paired.add(batch, indices, listed)
         if self.routed is not None and prompted is not None:
             self.routed.add(prompted)
+        if self._timed is not None and seconds is not None:
+            self._timed.add(next(iter(batch.values())), seconds)
         if self._growth == 0.0 and self._bound.name != "influence":
             self._bound.metric.follow(self.statistic)
         return self.skip(len(ids))
@@ -192,6 +200,8 @@ class StreamingEstimator(Stateful):
                 found = self._bound.estimate(self.statistic, allow=self._clusters.allowed_for)
             else:
                 found = self._bound.estimate(self.statistic)
+        timing = None if self._timed is None else self._timed.timing
+        found = found if timing is None else replace(found, timing=timing)
         return found if self.routed is None else replace(found, change=self.routed.change)
 
     def influence(self, batch: Mapping[str, Tensor]) -> NDArray[np.float64] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from optimist.numerics.clusters import FEWEST_BATCHES, SHOWN
 from optimist.numerics.pairing import Pairing
 from optimist.numerics.prompted import PromptedMean
+from optimist.numerics.timing import Timing
 from optimist.records import codec
 
 
@@ -79,6 +80,8 @@ class Estimate:
     """`Analysis.design_effect`: the samples count as `samples` over this."""
     change: Change | None = None
     """The change of the generator's answers, where prompts are routed and a test says that they have changed."""
+    timing: Timing | None = field(default=None, compare=False)
+    """What is known of the time of its batches, where the estimate is a mean. No number depends on it."""
     strict: bool = False
     """True if the interval holds at all sample sizes at once, and together with those of the other generators."""
 
