@@ -154,7 +154,7 @@ class CachedStatistic:
             self.tail += entry.size
             is_wanted = position == due and entry.seq > self.published and entry.seq >= newest
             if is_wanted and self._estimator.statistic.samples:
-                step = Step(self._scored(begun), step.unreadable)
+                step = Step(self.scored(begun), step.unreadable)
         return step
 
     def _rows(self, entry: LogEntry) -> int | None:
@@ -163,8 +163,10 @@ class CachedStatistic:
             return None
         return 0 if entry in self._retracted else entry.rows
 
-    def _scored(self, begun: float) -> Scored:
-        """The estimate at `seq`. begun: when the entry was taken, which makes the estimate if the history needs it."""
+    def scored(self, begun: float | None = None) -> Scored:
+        """The estimate at `seq`. begun: when the entry was taken, which makes the estimate if the history needs it;
+        None: now."""
+        begun = time.perf_counter() if begun is None else begun
         estimate = self._estimator.estimate()
         # While a statistic holds all its rows, their number is the size of the eigenproblem.
         kind = "rows" if self._estimator.statistic.holds_rows else "sums"

@@ -123,6 +123,9 @@ class ScoreJob:
         else:
             if cached.seq < max(newest, cached.reaches):
                 raise LogGap(f"log of generator {task.ordinal} in {task.name!r} ends before {newest}")
+            if task.wants_estimate and cached.seq > task.published and not cached.is_empty:
+                await self._publish(await self._in_thread(cached.scored))
+            task.wants_estimate = False
         if task.is_wanted and not cached.is_empty:
             await self._put_modes(cached)
 

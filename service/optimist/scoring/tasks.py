@@ -132,6 +132,8 @@ class GeneratorTask(ScoringTask[int]):
     """The statistic at some position of the log; None before the first quantum and after `evict`."""
     published: int = field(default=0, kw_only=True)
     """Position of the newest estimate that was published under this claim."""
+    wants_estimate: bool = field(default=False, kw_only=True)
+    """Whether somebody waits for the estimate of all that was told, though none is due."""
     has_changed: bool = field(default=False, kw_only=True)
     """Whether that one says that answers have changed."""
     room: int = field(default=LONGEST_TAIL, kw_only=True)
@@ -331,7 +333,10 @@ class ScoringTasks(dict[Key, GeneratorTask]):
             of = claimed_for(wanted)
             combined = self._mixture if of == MIXTURE else self._routes
             task = self.known(name, of, wanted.label) if isinstance(of, int) else combined(name, wanted.label)
-            task.is_wanted = True
+            if wanted.kind == "estimate" and isinstance(task, GeneratorTask):
+                task.wants_estimate = True
+            else:
+                task.is_wanted = True
             return [task]
         # Estimates are due by all metrics.
         found = [self.known(name, announcement.generator, label) for label in self.labels.get(name, ())]
