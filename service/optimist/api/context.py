@@ -21,7 +21,7 @@ from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.cache import Cache
-from optimist.dispatch.dispatcher import Dispatcher, read_anomalous, state_of, with_decision_latched
+from optimist.dispatch.dispatcher import Dispatcher, read_anomalous, state_of, want_answers, with_decision_latched
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
@@ -186,6 +186,7 @@ class Context:
     async def latched_state(self, experiment: Experiment) -> PolicyState:
         """The `state` as it is now, whose decision is latched if there is one. Raises `NotFound`."""
         state = await self.state(experiment)
+        await want_answers(self.store, state)
         return await with_decision_latched(self.store, state) if state.is_scored else state
 
     async def report_on(self, state: PolicyState, hint_after: int | None = None) -> Report:

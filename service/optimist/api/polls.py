@@ -231,6 +231,7 @@ class Polls:
         report = await self._context.report_on(state, self._context.settings.hint_after)
         body = await aside(state.stored.breadth, lambda: Body.from_text(report.model_dump_json()))
         until = min((leased.deadline for leased in state.stored.open_picks), default=math.inf)
+        until = min(until, state.awaits_until)
         return Made(fingerprint, until, state, report, body)
 
     async def _poll(self, name: str) -> Poll:

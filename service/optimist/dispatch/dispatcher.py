@@ -217,9 +217,12 @@ class Dispatcher:
 
         Outdated estimates may lead to picks, but never to a decision. What came due later does not delay it: an
         estimate may take longer than `max_wait`, after which workers sample on, so that there is always one due.
+        Where scores go with time, it waits for the answers on their way, too (`PolicyState.is_held`).
         """
         if not state.would_stop or state.is_decided:
             self._deciding = None
+            return False
+        if state.is_held:
             return False
         if self._deciding is None:
             self._deciding = state.goal.pending(state.stored)
@@ -303,6 +306,7 @@ class Dispatcher:
         assert self._state is not None
         if self._state.stored.is_mixture_due:
             await self._want_mixture(self._state.stored)
+        await want_answers(self._store, self._state)
         left = min(ask.came for ask in self._waiting) + self._state.max_wait - time.monotonic()
         try:
             async with asyncio.timeout(min(left, POLL)):
@@ -355,6 +359,14 @@ async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool 
     return anomalous_among(state, names, kept, of_decision=of_decision)
 
 
+async def want_answers(store: Store, state: PolicyState) -> None:
+    """Ask the scorers for estimates of all that was told, where a decision waits for nothing else."""
+    if state.is_held and not state.awaited:
+        for generator in state.unscored:
+            artefact = Artefact("estimate", state.config.metric.shown_label, generator.ordinal)
+            await store.want(state.config.name, artefact)
+
+
 async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState:
     """The state, with a decision latched if the stopping rule is satisfied. The first call to latch one decides.
 
@@ -362,11 +374,13 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
     is made again from the newest ones.
     """
     name = state.config.name
-    while state.would_stop and not state.is_decided:
+    while state.would_stop and not state.is_decided and not state.is_held:
         anomalous = await read_anomalous(store, state, of_decision=True)
         decided, stored = latched_text(state, anomalous), state.stored
         # By the digest of what it rests on: another process may have latched one, or estimates have changed meanwhile.
-        await store.latch_decision(name, decided, stored.basis_digest, instance=stored.instance)
+        # Where answers on their way matter, none may have been asked for meanwhile.
+        token = stored.state_token if state.is_timed else ""
+        await store.latch_decision(name, decided, stored.basis_digest, token=token, instance=stored.instance)
         stored = await store.state(name, stored, all_metrics=stored.has_all_metrics)
         state = await state_of(state.experiment, stored, state)
         if not state.is_scored:

@@ -84,8 +84,11 @@ class Ask:
         return state.is_pending(self.pending, self.request.generators)
 
     def may_go(self, state: PolicyState) -> bool:
-        """Whether it need not wait any longer: nothing is pending, `max_wait` is over, or the experiment has ended."""
-        return not self.is_pending(state) or self.came <= time.monotonic() - state.max_wait or state.has_ended
+        """Whether it need not wait any longer: nothing is pending, `max_wait` is over, the experiment has ended, or a
+        decision waits for picks that this worker gets again."""
+        if not self.is_pending(state) or self.came <= time.monotonic() - state.max_wait or state.has_ended:
+            return True
+        return state.is_held and bool(state.open_picks.owned(self.request, self.contexts is not None))
 
 
 @dataclass(eq=False)

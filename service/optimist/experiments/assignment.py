@@ -45,6 +45,7 @@ class Assignment:
         self._lease = most_open.lease_of(state.config)
         self._before = state.stored.rounds, state.stored.last, state.stored.version
         self._groups: dict[str, list[NewPick]] = {}
+        self._is_held = state.is_held
         self._samples_left = state.samples_left
         self._cost_left = None if state.cost_left is None else state.cost_left - state.pending_cost
         self.returned: list[int] = []
@@ -95,10 +96,11 @@ class Assignment:
             yield self._next(able, request, stale, key, None if contexts is None else contexts[place])
 
     def _has_room(self, worker: str | None, key: str) -> bool:
-        """True if the budgets and the limits on open picks allow one more pick."""
+        """True if the budgets and the limits on open picks allow one more pick, and no decision waits for open ones."""
         picks, most = self._state.open_picks, self._most_open
         return (
-            len(picks) < most.experiment
+            not self._is_held
+            and len(picks) < most.experiment
             and (worker is None or picks.of_worker(worker) < most.worker)
             and picks.of_key[key] < most.key
             and (self._samples_left is None or self._samples_left > 0)

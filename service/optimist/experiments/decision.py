@@ -176,6 +176,8 @@ _SAMPLES = "samples"
 
 def latched_text(state: PolicyState, anomalous: Anomalous) -> str:
     """The JSON text that latches the live decision, with what is anomalous."""
-    decision = with_anomalies(_explained(state, state.live_decision), anomalous).model_dump(mode="json")
+    decision = with_anomalies(_explained(state, state.about_answers(state.live_decision)), anomalous).model_dump(
+        mode="json"
+    )
     samples = [generator.samples + generator.retracted for generator in state.stored.generators]
     return json.dumps({**decision, _SAMPLES: samples})

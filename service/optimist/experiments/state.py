@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from optimist.experiments.anomalies import decision_warnings
+from optimist.experiments.answers import missing_text, waiting_text, waits_until
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.experiments.goals.registry import goal_named
 from optimist.experiments.opening import open_pick
@@ -57,6 +59,10 @@ class OpenPicks:
 
     def __contains__(self, number: int) -> bool:
         return number in self._picks
+
+    def __iter__(self) -> Iterator[tuple[Pick, OpenPick]]:
+        """The picks in both forms."""
+        return iter(self._picks.values())
 
     def __getitem__(self, number: int) -> Pick:
         return self._picks[number][0]
@@ -155,6 +161,8 @@ class PolicyState:
         """True if picks end once the answer is sure."""
         self.paces: dict[int, float] = {} if known is None else known.paces
         """Seconds a sample that the newest pick of a generator took, by ordinal, of those that `settle` has ended."""
+        self.pending: Mapping[str, int] | None = None
+        """Batches on their way by generator, as a caller in memory says; None: the open picks are."""
         self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
         self._live_decision: DecisionInfo | None = None
 
@@ -166,7 +174,9 @@ class PolicyState:
         pick, leased = removed
         self.paces[leased.generator] = max(time.time() - pick.opened, 0.0) / pick.size
         end_pick(self.stored, pick, leased, rows)
-        self.count(self.stored.generators[leased.generator], rows)
+        generator = self.stored.generators[leased.generator]
+        self.count(generator, rows)
+        generator.answered = generator.seq
         return True
 
     def count(self, generator: GeneratorState, rows: int) -> None:
@@ -189,10 +199,10 @@ class PolicyState:
         """The latest estimate of each generator by a metric, in the experiment's order."""
         return self._parsed.setdefault(label, [None] * len(self.stored.generators))
 
-    def put_estimate(self, ordinal: int, estimate: Estimate, label: str) -> None:
-        """Take an estimate that was made at the generator's due position."""
+    def put_estimate(self, ordinal: int, estimate: Estimate, label: str, seq: int | None = None) -> None:
+        """Take an estimate that was made at this log position; None: at the generator's due position."""
         generator = self.stored.generators[ordinal]
-        generator.units[label] = UnitState(generator.due_seq)
+        generator.units[label] = UnitState(generator.due_seq if seq is None else seq)
         self.estimates_by(label)[ordinal] = estimate
         self._renew_arm(generator)
         self._live_decision = None
@@ -211,7 +221,9 @@ class PolicyState:
     def open(self, pick: Pick, new: NewPick, deadline: float) -> None:
         """Count the next pick as open, see `opening.open_pick`; deadline: about when its lease runs out, in Unix
         seconds."""
-        leased = OpenPick(pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key)
+        leased = OpenPick(
+            pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key, pick.opened
+        )
         open_pick(self.stored, leased, new)
         self.open_picks.add(pick, leased)
         self._renew_arm(self.stored.generators[new.generator])
@@ -301,6 +313,8 @@ class PolicyState:
         batches; but where the experiment would be decided, and where every batch is scored, for all that are due.
         among: the generators that the ask can be answered with; None: all.
         """
+        if self.is_held:
+            return True
         if not self.can_be_scored or not self.goal.is_pending(self.stored, pending):
             return False
         if self.goal.warms_up(self.able(among)):
@@ -344,9 +358,8 @@ class PolicyState:
         """The latched decision if there is one, else the live one, shown as not decided."""
         if self.stored.decision is not None:
             return self._still_doubted(DecisionInfo.model_validate_json(self.stored.decision))
-        if self.would_stop:
-            return self.live_decision.model_copy(update={"decided": False})
-        return self.live_decision
+        found = self.about_answers(self.live_decision)
+        return found.model_copy(update={"decided": False}) if self.would_stop else found
 
     def _still_doubted(self, decision: DecisionInfo) -> DecisionInfo:
         """The decision without what has been accepted since, or retired."""
@@ -361,10 +374,86 @@ class PolicyState:
             anomalies += [one.model_copy(update={"positions": left})] if left else []
         return decision.model_copy(update={"anomalies": tuple(anomalies)})
 
+    def about_answers(self, decision: DecisionInfo) -> DecisionInfo:
+        """A decision of now with what is said of the answers that it waits for, and of those that are missing."""
+        if not decision.decided or not self.is_timed:
+            return decision
+        warnings = (*decision.warnings, missing_text(missing)) if (missing := self.unanswered) else decision.warnings
+        changed = {"warnings": warnings}
+        if self.lacks_answers:
+            awaited = self.awaited
+            reason = f"{decision.reason}; {waiting_text(awaited)}"
+            changed |= {"decided": False, "awaited": awaited, "reason": reason}
+        return decision.model_copy(update=changed)
+
     @property
     def would_stop(self) -> bool:
         """True if the stopping rule is on and satisfied now."""
         return self.stops and self.live_decision.decided
+
+    @property
+    def is_held(self) -> bool:
+        """True while the stopping rule is satisfied, but answers are waited for that may change that. No pick is opened
+        meanwhile, and nothing is decided."""
+        return self.lacks_answers and self.would_stop and not self.has_ended
+
+    @property
+    def is_timed(self) -> bool:
+        """True if scores go with the time that an answer takes: as declared, or as the batches of a generator show."""
+        if self.config.asks.has_contexts:
+            return False
+        timings = (arm.estimate.timing for arm in self.rivals if arm.estimate is not None)
+        return bool(self.config.metric.setting("timed")) or any(one is not None and one.is_related for one in timings)
+
+    @property
+    def lacks_answers(self) -> bool:
+        """True if a decision made now would lack answers that have to be waited for."""
+        return self.is_timed and (bool(self.awaited) or bool(self.unscored))
+
+    @property
+    def awaited(self) -> dict[str, int]:
+        """The batches on their way that a decision waits for, by generator."""
+        if self.pending is not None:
+            return {name: count for name, count in self.pending.items() if count}
+        return dict(Counter(pick.generator for pick, end in self._compared_picks() if end > self._now))
+
+    @property
+    def unscored(self) -> list[GeneratorState]:
+        """The compared generators whose estimates lack a batch that was told for a pick."""
+        compared = {arm.name for arm in self.rivals}
+        return [
+            generator
+            for generator in self.contenders
+            if generator.name in compared
+            and generator.primary.estimate_seq < generator.answered
+            and generator.primary.scoring_error is None
+        ]
+
+    @property
+    def unanswered(self) -> dict[str, int]:
+        """The picks without a batch that are no longer waited for, by generator."""
+        ended = Counter({generator.name: generator.unanswered for generator in self.contenders})
+        if self.pending is None:
+            ended.update(pick.generator for pick, end in self._compared_picks() if end <= self._now)
+        return {name: count for name, count in ended.items() if count}
+
+    @property
+    def awaits_until(self) -> float:
+        """When the first of the open picks is no longer waited for, in Unix seconds; infinite where none is waited
+        for."""
+        ends = (end for _, end in self._compared_picks() if end > self._now) if self.is_held else ()
+        return min(ends, default=math.inf)
+
+    @property
+    def _now(self) -> float:
+        return time.time() if self.stored.read_at is None else self.stored.read_at
+
+    def _compared_picks(self) -> Iterator[tuple[Pick, float]]:
+        """The open picks of the generators that are compared, each with the time until which it is waited for."""
+        timings = {arm.name: arm.estimate and arm.estimate.timing for arm in self.rivals}
+        for pick, leased in self.open_picks:
+            if pick.generator in timings:
+                yield pick, waits_until(pick, leased, self.config.lease, timings[pick.generator])
 
     @property
     def is_decided(self) -> bool:

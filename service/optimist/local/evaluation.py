@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -193,6 +194,7 @@ class Evaluation(Session):
         start: Start = "next",
         context: ArrayLike | None = None,
         prompt: str = "",
+        seconds: float | None = None,
     ) -> None:
         """Add a batch (n, d) of `generator`. Raises NotFoundError for an unknown name, FixError for a bad batch.
 
@@ -202,18 +204,23 @@ class Evaluation(Session):
         start: the index of the batch's first sample, by which paired generators are compared; the others follow it.
         "next" is the index after the largest one told. With None the samples have no index, and are not compared.
         context: with the goal "route", as of `ask`: the prompt that the batch was made for, whose text is `prompt`.
+        seconds: the time from when it was asked for until now. Means whose batches go with it decide as with
+        `Mean.timed`.
         """
+        if seconds is not None and not 0.0 <= seconds < math.inf:
+            raise FixError(f"seconds: expected a number of at least 0, got {seconds!r}")
         asked = self._context(context)
         routed = None
         if asked is not None:
             row, start = asked.row, None
             drawn = self._drawn[2] if self._drawn[:2] == (row.tobytes(), generator) else None
             routed = RoutedPrompt(row, drawn, prompt, self._generator(generator).seq + 1)
-        self._tell(generator, batch, prompt_indices, start, routed=routed)
+        self._tell(generator, batch, prompt_indices, start, routed=routed, seconds=seconds)
 
     def settle(self, pick: models.Pick, batch: Batch) -> None:
         """Add a batch for a pick that was opened on the `state`. Raises FixError for a bad batch."""
-        self._tell(pick.generator, batch, pick.prompt_indices, pick.start, pick.number)
+        seconds = max(time.time() - pick.opened, 0.0)
+        self._tell(pick.generator, batch, pick.prompt_indices, pick.start, pick.number, seconds=seconds)
 
     def _tell(
         self,
@@ -223,6 +230,7 @@ class Evaluation(Session):
         start: Start,
         pick: int | None = None,
         routed: RoutedPrompt | None = None,
+        seconds: float | None = None,
     ) -> None:
         told_of, config, columns = self._generator(generator), self.state.config, self.state.experiment.columns
         arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, columns or None)
@@ -238,7 +246,7 @@ class Evaluation(Session):
         indices = checked_start(start, rows, self._ends[generator])
         first = told_of.samples
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        told = StreamBatch(tensors, ids, listed, None if told_of.is_seedless else indices, routed)
+        told = StreamBatch(tensors, ids, listed, None if told_of.is_seedless else indices, routed, seconds)
         # What may be refused comes first, for all metrics.
         begun = {label: estimators.begun(generator, told) for label, estimators in self._metrics.items()}
         for label, estimators in self._metrics.items():
@@ -250,6 +258,7 @@ class Evaluation(Session):
             self.state.count(told_of, rows)
         else:
             self.state.settle(pick, rows)
+        told_of.answered = told_of.seq
         position = told_of.batches
         self._scales.add(told_of.ordinal, position, sizes, rows)
         if self._primary.question.arrays == (FEATURES,):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.metric_estimators import Arrays, MetricEstimators
 from optimist.estimation.streaming import StreamingEstimator
+from optimist.experiments.answers import waiting_text
 from optimist.experiments.decision import latched_text
 from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.route import ForRouting, LoadedModel
@@ -149,7 +150,7 @@ class Readings:
         return self._of(metric).estimator(generator)
 
 
-_COUNTS = ("samples", "batches", "seq", "due_samples", "due_seq")
+_COUNTS = ("samples", "batches", "seq", "due_samples", "due_seq", "answered", "unanswered")
 """What a saved evaluation keeps of the state of a generator."""
 REMEDY = "leave {it} out, or accept {it}"
 """What can be done about batches on another scale: nothing is kept that could be retracted."""
@@ -192,14 +193,22 @@ class Session(Readings):
         """The best generator so far; None before every generator has an estimate."""
         return self.decision(explain=False).best
 
-    def decision(self, explain: bool = True) -> Decision:
+    def decision(self, explain: bool = True, *, pending: Mapping[str, int] | None = None) -> Decision:
         """The best generator, the confidence in it, whether that is enough to stop, and the reason.
 
         `explain` adds a verdict for each rival and the comparison with the hardest one, which takes half a millisecond.
         With the goal "mixture" it is decided that the best mixture is known; the confidence is that it beats `best`.
+
+        pending: as of `ask`; None: the open picks of `run`. Where scores go with the time of an answer (`Mean.timed`),
+        nothing is decided while there are any: `awaited` then has them. Ask for no others, and look again once they are
+        told.
         """
-        goal = self.state.goal
-        return (goal.explain if explain else goal.decide)(self.state.arms, self.told)
+        state = self._present(pending)
+        found = (state.goal.explain if explain else state.goal.decide)(state.arms, self.told)
+        if not found.decided or not state.lacks_answers:
+            return found
+        awaited = state.awaited
+        return replace(found, decided=False, reason=f"{found.reason}; {waiting_text(awaited)}", awaited=awaited)
 
     def report(
         self, name: str | None = None, *, budget: int | None = None, pending: Mapping[str, int] | None = None
@@ -209,7 +218,7 @@ class Session(Readings):
         name: what the report calls the evaluation. budget: samples after which the caller ends: an evaluation that has
         as many and is undecided is "out of budget". pending: as of `ask`. The decision is the one of this moment.
         """
-        now = self.now()
+        now = self.now(pending)
         now.budget = now.budget if budget is None else budget
         now.arms = self._arms(pending)
         now.config = now.config if name is None else now.config.model_copy(update={"name": name})
@@ -231,11 +240,27 @@ class Session(Readings):
             }
         )
 
-    def now(self) -> PolicyState:
-        """The state, with the decision of this moment if there is one. Later samples may undo it."""
-        now = copy(self.state)
-        if now.would_stop:
+    def now(self, pending: Mapping[str, int] | None = None) -> PolicyState:
+        """The state, with the decision of this moment if there is one. Later samples may undo it. pending: as of
+        `ask`."""
+        now = self._present(pending)
+        if now.would_stop and not now.is_held:
             now.stored = replace(now.stored, decision=latched_text(now, self._scales.anomalous(now)))
+        return now
+
+    def _present(self, pending: Mapping[str, int] | None) -> PolicyState:
+        """The state with these batches on their way; with estimates of all batches, where a decision needs them."""
+        now = copy(self.state)
+        now.pending = pending
+        if not (now.is_timed and now.unscored and now.live_decision.decided) or now.awaited:
+            return now
+        for generator in now.unscored:
+            self._primary.score_all(generator.name)
+            estimate, label = self._primary.estimates[generator.name], now.config.metric.shown_label
+            if estimate is not None:
+                self.state.put_estimate(generator.ordinal, estimate, label, generator.seq)
+        now = copy(self.state)
+        now.pending = pending
         return now
 
     def route_table(self) -> models.Routes:

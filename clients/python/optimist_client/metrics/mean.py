@@ -57,6 +57,10 @@ class Mean(OfValues):
     range: Range | None = None
     """The least and the largest value that a sample can have. A batch with a value outside of it is refused. The bounds
     `empirical-bernstein` and `betting` need it."""
+    timed: bool = False
+    """Whether values go with the time that an answer takes, as latency, tokens, cost and failures do. What is on its
+    way is then slower than what has been told: once the stopping rule is satisfied no picks are opened, those that are
+    open are waited for, and the rule looks again. Means whose batches show it are treated so without this setting."""
 
     @field_validator("range", mode="before")
     @classmethod

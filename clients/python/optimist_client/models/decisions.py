@@ -144,6 +144,11 @@ class DecisionInfo(Answer):
     drops it, or accepted."""
     remedy: Annotated[str, Field(exclude_if=lambda value: value == RETRACT)] = RETRACT
     """What can be done about them, which are "{it}" in it. What a service was told can be retracted."""
+    awaited: Annotated[dict[GeneratorName, int], Field(exclude_if=lambda value: not value)] = Field(
+        default_factory=dict
+    )
+    """Batches on their way that it waits for, by generator, where scores go with the time of an answer. The stopping
+    rule is satisfied, and looks again once they are told; no picks are opened until then."""
     weights: Annotated[dict[GeneratorName, float], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict
     )

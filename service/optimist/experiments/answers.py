@@ -1,0 +1,47 @@
+"""The wait of a decision for answers that are on their way, where scores go with the time that an answer takes.
+
+What is on its way is then unlike what has been told: the slow answers of a generator are open while its quick ones
+count. So once the stopping rule is satisfied no picks are opened, those that are open are waited for, and the rule
+looks again at estimates of all that was told. Every pick is waited for a limited time after it was opened, whoever
+renews its lease. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from optimist.numerics.timing import Timing
+from optimist.records import OpenPick
+from optimist_client.models import Pick
+
+PATIENCE = 100.0
+"""Times the median time of as many samples of its generator for which a pick is waited for. Answers of which one in a
+hundred takes longer than that have a mean that few samples cannot show."""
+
+
+def waits_until(pick: Pick, leased: OpenPick, lease: float, timing: Timing | None) -> float:
+    """When an open pick is no longer waited for, in Unix seconds: `PATIENCE` after it was opened, and not after its
+    lease, as it was at first and as it is now. lease: in seconds."""
+    longest = lease if timing is None else min(lease, PATIENCE * timing.pace * pick.size)
+    return min(leased.opened + longest, leased.deadline)
+
+
+def waiting_text(awaited: Mapping[str, int]) -> str:
+    """What a decision waits for: these batches on their way, by generator, or else the estimates."""
+    if not awaited:
+        return "it waits for estimates of all that was told"
+    return f"it waits for {_batches(awaited)} on their way, which may be slow answers"
+
+
+def missing_text(missing: Mapping[str, int]) -> str:
+    """The warning about picks without a batch, by generator."""
+    return (
+        f"answers are missing, perhaps the slowest: {_batches(missing)} given up, or not told within the lease or "
+        f"{PATIENCE:g} times the usual time"
+    )
+
+
+def _batches(counts: Mapping[str, int]) -> str:
+    named = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+    total = sum(counts.values())
+    return f"{total:,} batch{'' if total == 1 else 'es'} ({named})"
