@@ -222,11 +222,9 @@ class Dispatcher:
         if not state.would_stop or state.is_decided:
             self._deciding = None
             return False
-        if state.is_held:
-            return False
         if self._deciding is None:
             self._deciding = state.goal.pending(state.stored)
-        return not state.goal.is_pending(state.stored, self._deciding)
+        return not state.is_held and not state.goal.is_pending(state.stored, self._deciding)
 
     async def _step(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: PlannedAnswers | None) -> bool:
         """Settle the tells and open the planned picks, or else read the state; answer what is settled or opened.

@@ -213,6 +213,8 @@ class DecisionInfo(Answer):
             f"{tolerated}is {errors} standard errors of {error}; {hardest.needed:.2f} "
             f"{'were' if decided else 'are'} needed."
         ]
+        if self.awaited:
+            return f"{said[0]} {self.reason[:1].upper()}{self.reason[1:]}."
         if decided:
             return f"{said[0]} {EVERY_LOOK}" if self.confidence_text else said[0]
         if not may_go_on:
