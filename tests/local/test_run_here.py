@@ -12,6 +12,8 @@ import pytest
 import torch
 
 import optimist
+from optimist import Evaluation
+from optimist.local.run import LocalService
 from optimist.metrics.bound import InfluenceBound
 from optimist_client import FixError, GeneratorError
 from optimist_client.metrics import KID, Mean
@@ -157,6 +159,13 @@ def test_callbacks_see_the_reports_and_a_timeout_ends_the_run():
     assert not report.ended
     assert 0 < report.samples < 100
     assert seen[-1] == report.samples
+
+
+def test_workers_have_picks_of_their_own():
+    service = LocalService(Evaluation(["a", "b"], metric=Mean(), paired=False), "x")
+    picks = {worker: service.ask(worker, None).picks[0] for worker in "uvw"}
+    assert [pick.number for pick in picks.values()] == [1, 2, 3]
+    assert service.ask("v", None).picks == [picks["v"]], "a worker that asks again gets its own"
 
 
 def test_threads_share_one_evaluation():
