@@ -18,7 +18,7 @@ PATIENCE = 100.0
 """Times the median time of as many samples of its generator for which a pick is waited for. Answers of which one in a
 hundred takes longer than that have a mean that few samples cannot show."""
 SHORTEST = 1.0
-"""Seconds for which every pick is waited for: a process or a network may pause for as long, however quick answers are."""
+"""Seconds for which every pick is waited for: a process, or a network, may pause so long, however quick answers are."""
 
 
 def waits_until(pick: Pick, leased: OpenPick, lease: float, timing: Timing | None) -> float:
