@@ -7,9 +7,10 @@ Two generators; the score of a sample is the seconds that it takes, lower is bet
 the bed `same`, where both are equal. `length` has equal scores that only go with the time of an answer.
 
 simulated: an `Evaluation` with so many batches of growing size on their way, in simulated time: "as before" decides
-whatever is on its way, "by itself" is told the seconds of each batch, "timed" is `Mean(timed=True)`. run: `optimist.run`
-with workers that sleep. served: a service with 16 workers, of which one takes ten times as long, until it is decided;
-with FID, too, whose rows do not go with time. `--against` does the same with another checkout.
+whatever is on its way, "by itself" is told the seconds of each batch, "timed" is `Mean(timed=True)`. run:
+`optimist.run` with workers that sleep. served: a service with 16 workers, of which one takes ten times as long, until it is
+decided, where the latency that is told is the model's, or the worker's as well; and FID, whose rows do not go with
+time. `--against` does the last two with another checkout as well.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def race(draw: Any, workers: int, seed: int, metric: Mean, tells_seconds: bool) 
             begun[name], pending[name], batches[name] = begun[name] + size, pending[name] + size, batches[name] + 1
             number += 1
         now, _, name, start, rows, since = heapq.heappop(due)
-        evaluation.tell(name, rows, start=start, **({"seconds": now - since} if tells_seconds else {}))
+        evaluation.tell(name, rows, start=start, seconds=now - since if tells_seconds else None)
         told[name], pending[name], batches[name] = told[name] + len(rows), pending[name] - len(rows), batches[name] - 1
 
 
@@ -138,72 +139,57 @@ def _row(bed: str, workers: str, how: str, played: Sequence[tuple[str | None, in
     return [bed, workers, how, *counts, f"{samples:,.0f}", f"{seconds:.3g}"]
 
 
-def run(options: argparse.Namespace) -> list[list[str]]:
-    """The same through `optimist.run`, whose functions sleep a thousandth of the seconds."""
-    found: list[list[str]] = []
-    for bed in options.beds:
-        for timed in (None, False, True):
-            played: list[tuple[str | None, int, float]] = []
-            for stream in range(options.streams):
-
-                def sampling(name: str, draw: Any = latency(bed, stream)) -> Callable[[int, int], Rows]:
-                    def sample(size: int, seed: int) -> Rows:
-                        rows, seconds = draw(name, seed, size)
-                        time.sleep(seconds / 1000.0)
-                        return rows
-
-                    return sample
-
-                begun = time.perf_counter()
-                settings = {} if timed is None else {"timed": timed}
-                report = optimist.run(
-                    {name: sampling(name) for name in "ab"},
-                    metric=Mean(higher_is_better=False, **settings),
-                    paired=False,
-                    workers=8,
-                    seed=stream,
-                    budget=HORIZON,
-                    progress=False,
-                )
-                best = report.decision.best if report.decision.decided else None
-                played.append((best, report.samples, time.perf_counter() - begun))
-            found.append(_row(bed, "8", "timed" if timed else "by itself", played))
-    return found
+UNIT = 0.02
+"""Seconds that a worker sleeps for each second of the bed."""
 
 
-UNIT = 0.05
-"""Seconds of a served sample of one second."""
+def by_run(bed: str, stream: int) -> tuple[str | None, int, float]:
+    """The generator that `optimist.run` names, the samples and the seconds, with 8 workers that sleep `UNIT` of it."""
+    draw = latency(bed, stream)
+
+    def sampling(name: str) -> Callable[[int, int], Rows]:
+        def sample(size: int, seed: int) -> Rows:
+            rows, seconds = draw(name, seed, size)
+            time.sleep(UNIT * seconds)
+            return rows
+
+        return sample
+
+    begun = time.perf_counter()
+    functions = {name: sampling(name) for name in "ab"}
+    settings: dict[str, Any] = {"paired": False, "workers": 8, "seed": stream, "budget": HORIZON, "progress": False}
+    report = optimist.run(functions, metric=Mean(higher_is_better=False), **settings)
+    best = report.decision.best if report.decision.decided else None
+    return best, report.samples, time.perf_counter() - begun
 
 
-def play(port: int, bed: str, stream: int) -> tuple[str | None, int, float]:
+def by_service(port: int, bed: str, stream: int) -> tuple[str | None, int, float]:
     """The generator that is named, the samples and the seconds until a report says so, with 16 workers."""
-    own, number, lock = threading.local(), 0, threading.Lock()
+    own, lock, loops = threading.local(), threading.Lock(), list[int]()
 
-    def sampling(name: str) -> Callable[[int, int], NDArray[np.float64]]:
-        def sample(size: int, seed: int) -> NDArray[np.float64]:
-            nonlocal number
+    def sampling(name: str) -> Callable[[int, int], Rows]:
+        def sample(size: int, seed: int) -> Rows:
             if not hasattr(own, "factor"):
                 with lock:
-                    own.factor, number = 1.0 if number else 10.0, number + 1
-            seconds = own.factor * BEDS["clear"][name == "b"](uniform(stream, name, seed, size))
-            time.sleep(UNIT * float(seconds.sum()))
+                    own.factor = 1.0 if loops else 10.0
+                    loops.append(1)
+            seconds = BEDS["clear"][name == "b"](uniform(stream, name, seed, size))
+            time.sleep(UNIT * own.factor * float(seconds.sum()))
             if bed == "fid":
                 return np.random.default_rng(seed).standard_normal((size, 8)) * (1.15 if name == "a" else 1.0)
-            return seconds[:, None]
+            return (own.factor if bed == "latency of both" else 1.0) * seconds[:, None]
 
         return sample
 
     with Optimist(f"http://127.0.0.1:{port}") as client:
-        real = np.random.default_rng(1).standard_normal((4000, 8))
         metric = Mean(higher_is_better=False)
         if bed == "fid":
+            real = np.random.default_rng(1).standard_normal((4000, 8))
             client.create_reference("real", mean=real.mean(0), covariance=np.cov(real.T, bias=True))
             metric = FID(reference="real")
-        experiment = client.create_experiment(
-            f"e{stream}", ["a", "b"], metric=metric, paired=False, seed=stream, budget=4000
-        )
-        begun = time.perf_counter()
-        functions = {name: sampling(name) for name in "ab"}
+        settings: dict[str, Any] = {"paired": False, "seed": stream, "budget": 4 * HORIZON}
+        experiment = client.create_experiment(f"e{stream}", ["a", "b"], metric=metric, **settings)
+        begun, functions = time.perf_counter(), {name: sampling(name) for name in "ab"}
         thread = threading.Thread(target=lambda: experiment.run(functions, workers=16, progress=False))
         thread.start()
         while not (report := experiment.report()).ended:
@@ -213,19 +199,22 @@ def play(port: int, bed: str, stream: int) -> tuple[str | None, int, float]:
     return report.decision.best if report.decision.decided else None, report.samples, seconds
 
 
-def served(options: argparse.Namespace) -> list[list[str]]:
-    """A row for each checkout, for latency and for FID."""
+def played(options: argparse.Namespace) -> list[list[str]]:
+    """A row for each bed and checkout, by `optimist.run` or through a service of the checkout."""
     found: list[list[str]] = []
-    checkouts = [HERE, *([options.against] if options.against else [])]
-    for bed in ("latency", "fid"):
-        for checkout in checkouts:
+    is_served = options.how == "served"
+    for bed in ("latency", "latency of both", "fid") if is_served else options.beds:
+        for checkout in (HERE, *([options.against] if options.against else [])):
             with ExitStack() as stack:
-                directory, port = stack.enter_context(tempfile.TemporaryDirectory(prefix="slow-")), free_port()
-                stack.enter_context(process(serve(port, directory), port, checkout))
+                port = 0
+                if is_served:
+                    directory, port = stack.enter_context(tempfile.TemporaryDirectory(prefix="slow-")), free_port()
+                    stack.enter_context(process(serve(port, directory), port, checkout))
                 path = {"PYTHONPATH": f"{checkout}/service:{checkout}/clients/python:{HERE}/benchmarks"}
                 command = [sys.executable, __file__, f"--play={port}:{bed}", f"--streams={options.streams}"]
                 text = subprocess.run(command, env=os.environ | path, check=True, capture_output=True, text=True).stdout
-            found.append(_row(bed, "16, 1 slow", checkout.name, json.loads(text.splitlines()[-1])))
+            each = json.loads(text.splitlines()[-1])
+            found.append(_row(bed, "16, one slow" if is_served else "8", checkout.name, each))
             print(found[-1], file=sys.stderr, flush=True)
     return found
 
@@ -242,12 +231,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.play:
         port, _, bed = options.play.partition(":")
-        print(json.dumps([play(int(port), bed, stream) for stream in range(options.streams)]))
+        streams = range(options.streams)
+        print(json.dumps([by_service(int(port), bed, s) if int(port) else by_run(bed, s) for s in streams]))
         return
     table = Table(box=box.MARKDOWN)
     for column in ("bed", "workers", "how", "a named", "b named", "of", "samples", "seconds"):
         table.add_column(column)
-    for row in {"simulated": simulated, "run": run, "served": served}[options.how](options):
+    for row in simulated(options) if options.how == "simulated" else played(options):
         table.add_row(*row)
     Console(width=160).print(table)
 
