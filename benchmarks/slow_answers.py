@@ -8,9 +8,9 @@ the bed `same`, where both are equal. `length` has equal scores that only go wit
 
 simulated: an `Evaluation` with so many batches of growing size on their way, in simulated time: "as before" decides
 whatever is on its way, "by itself" is told the seconds of each batch, "timed" is `Mean(timed=True)`. run:
-`optimist.run` with workers that sleep. served: a service with 16 workers, of which one takes ten times as long, until it is
-decided, where the latency that is told is the model's, or the worker's as well; and FID, whose rows do not go with
-time. `--against` does the last two with another checkout as well.
+`optimist.run` with workers that sleep. served: a service with 16 workers, of which one takes ten times as long, until
+it is decided. The latency that is told is the model's, or the worker's as well; rows of FID do not go with time.
+`--against` does the last two with another checkout as well.
 """
 
 from __future__ import annotations
