@@ -113,3 +113,25 @@ def test_a_run_ends_once_nothing_is_waited_for(ending: str):
     reply = service.ask("fast", None)
     assert (reply.ended, reply.decision.best) == (True, "a")
     assert any("answers are missing" in said for said in reply.decision.warnings) == (ending != "told")
+
+
+@pytest.mark.parametrize(
+    ("higher_is_better", "cut", "is_doubtful"),
+    [(False, "a", True), (False, "b", False), (True, "b", False), (True, "a", True)],
+)
+def test_calls_that_were_cut_off_count_as_told_and_are_named(higher_is_better: bool, cut: str, is_doubtful: bool):
+    """Lower is better: `a` is best. Higher is better: `b` is. A true mean is higher than what is shown."""
+    metric = Mean(higher_is_better=higher_is_better, censored_at=3.0)
+    evaluation = begun(Evaluation(["a", "b"], metric=metric, paired=False), 6)
+    evaluation.tell(cut, np.full((1, 1), 3.0))
+    evaluation.tell(cut, np.full((20, 1), 1.0 if cut == "a" else 2.0))
+    report = evaluation.report()
+    assert (report.decision.decided, report.decision.best) == (True, "b" if higher_is_better else "a")
+    said = {row.generator: [text for text in row.warnings if "cut off" in text] for row in report.standings}
+    assert said == {
+        name: ["1 of 141 values were cut off at 3: the mean is at least what is shown"] * (name == cut) for name in "ab"
+    }
+    assert [text for text in report.decision.warnings if "cut off" in text] == [
+        f"values were cut off (1 of {cut}): {report.decision.best} is the best one by the values as they were told, "
+        "not for sure beyond"
+    ] * is_doubtful

@@ -8,9 +8,10 @@ renews its lease. No I/O.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from optimist.numerics.timing import Timing
+from optimist.policies import Arm
 from optimist.records import OpenPick
 from optimist_client.models import Pick
 
@@ -40,6 +41,25 @@ def missing_text(missing: Mapping[str, int]) -> str:
     return (
         f"answers are missing, perhaps the slowest: {_batches(missing)} given up, or not told within the lease or "
         f"{PATIENCE:g} times the usual time"
+    )
+
+
+def censored_warnings(arms: Sequence[Arm], best: str | None) -> tuple[str, ...]:
+    """A warning where values that are only known to be at least what was told might change which generator is best.
+
+    Their true mean is higher than what is shown. Where lower is better this speaks against the generator itself, so
+    that only values of the best one matter; where higher is better it speaks for it, so that only those of others do.
+    """
+    doubtful = {
+        arm.name: arm.estimate.censored
+        for arm in arms
+        if arm.estimate is not None and arm.estimate.censored and (arm.name == best) == arm.estimate.lower_is_better
+    }
+    if best is None or not doubtful:
+        return ()
+    named = ", ".join(f"{count:,} of {name}" for name, count in doubtful.items())
+    return (
+        f"values were cut off ({named}): {best} is the best one by the values as they were told, not for sure beyond",
     )
 
 

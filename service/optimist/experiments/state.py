@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from optimist.experiments.anomalies import decision_warnings
-from optimist.experiments.answers import missing_text, waiting_text, waits_until
+from optimist.experiments.answers import censored_warnings, missing_text, waiting_text, waits_until
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.experiments.goals.registry import goal_named
 from optimist.experiments.opening import open_pick
@@ -348,7 +348,11 @@ class PolicyState:
                 confidence=now.confidence,
                 decided=now.decided,
                 reason=now.reason,
-                warnings=(*decision_warnings(self.contenders), *self.goal.warnings(self.stored)),
+                warnings=(
+                    *decision_warnings(self.contenders),
+                    *self.goal.warnings(self.stored),
+                    *censored_warnings(self.rivals, now.best),
+                ),
                 weights={} if mixture is None else mixture.shares,
             )
         return self._live_decision

@@ -98,6 +98,8 @@ class Analysis:
     missing: float = 1.0
     """The factor of the sampling part of `stopping_error`² by rows that are rare among the real ones and may be missing
     among the samples. The larger one of this and that by `skewness` counts."""
+    censored: int = 0
+    """How many of the samples' values are only known to be at least what was told."""
     value_skewness: float | None = None
     """Skewness of the samples' values, where the estimate is their mean; None where it is not. Comparisons take from it
     what rare values may be missing (decisions.md §3)."""

@@ -98,7 +98,7 @@ class InfluenceBound(Bound):
         half_width = -NormalDist().inv_cdf(self.delta / 2.0) * stop
         made = _estimate(metric, n, value, found.plug_in, (value - half_width, value + half_width), warnings)
         made = replace(made, standard_error=select, stopping_error=stop, bracket=found.bracket, pairing=_pairing(found))
-        names = ("value_skewness", "prompted", "prompts", "batches", "design_effect")
+        names = ("value_skewness", "censored", "prompted", "prompts", "batches", "design_effect")
         return replace(_sound(made), **{name: getattr(found, name) for name in names})
 
 

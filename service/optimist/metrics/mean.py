@@ -154,16 +154,25 @@ class MeanStatistic(Statistic):
     al. (1979) for the squares, Pébay (2008) for the cubes.
     """
 
-    held = ("samples", "mean", "squares", "cubes", "sequence", "prompts", "batches")
+    held = ("samples", "mean", "squares", "cubes", "censored", "sequence", "prompts", "batches")
     compares_unknown = True
     allows_for_clusters = True
 
-    def __init__(self, sequence: ConfidenceSequence | None = None, prompts: int | None = None) -> None:
+    def __init__(
+        self,
+        sequence: ConfidenceSequence | None = None,
+        prompts: int | None = None,
+        censored_at: float | None = None,
+    ) -> None:
         """sequence: an empty confidence sequence, which is given all values in their order.
 
         prompts: the number of prompts, where `update` is told which one each value is of; None: batches are clusters.
+        censored_at: as of `Mean`.
         """
         self.samples = 0
+        self.censored = 0
+        """Values that are at least what was told."""
+        self._censored_at = math.inf if censored_at is None else censored_at
         self.mean = 0.0
         self.squares = 0.0
         """Σ (x − mean)²."""
@@ -203,6 +212,7 @@ class MeanStatistic(Statistic):
             self.prompts.add(rows.numpy(), prompts)
         if self.batches is not None:
             self.batches.add(rows.numpy())
+        self.censored += int((rows >= self._censored_at).sum())
         # About the first value, so that equal values vary by exactly zero.
         mean = float(rows[0] + (rows - rows[0]).mean())
         known, count, shift = self.samples, len(rows), mean - self.mean
@@ -235,7 +245,7 @@ class MeanScore(Score):
         self.by_batch = setting.clusters == "batch"
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
-        return MeanStatistic(sequence, self.prompts)
+        return MeanStatistic(sequence, self.prompts, self.declared.setting("censored_at"))
 
     def plug_in(self, statistic: MeanStatistic) -> float:
         self.check(statistic)
@@ -267,7 +277,8 @@ class MeanScore(Score):
             systematic_stopping=step,
             influence=None if rows is None else rows - mean,
             value_skewness=statistic.skewness,
-            warnings=self._rare_values(statistic),
+            censored=statistic.censored,
+            warnings=(*self._rare_values(statistic), *self._censored(statistic)),
         )
 
     def _of_prompts(
@@ -286,7 +297,7 @@ class MeanScore(Score):
         step = min(step, error)
         errors = {"selection_error": error, "stopping_error": error}
         errors |= {"systematic_selection": step, "systematic_stopping": step}
-        warnings = () if mean.is_complete else found.warnings
+        warnings = self._censored(statistic) if mean.is_complete else found.warnings
         return replace(found, estimate=value, prompted=mean, warnings=warnings, **errors)
 
     def _prompted(self, statistic: MeanStatistic, sums: PromptSums, common: Common | None) -> PromptedMean:
@@ -334,6 +345,13 @@ class MeanScore(Score):
         error, systematic = math.sqrt(found.stopping_error**2 + added), math.sqrt(found.systematic_stopping**2 + added)
         changed = {"selection_error": error, "stopping_error": error, "batches": batches, "design_effect": effect}
         return replace(found, **changed, systematic_selection=systematic, systematic_stopping=systematic)
+
+    def _censored(self, statistic: MeanStatistic) -> tuple[str, ...]:
+        """A warning where values are at least what was told; else none."""
+        if not statistic.censored:
+            return ()
+        counted = f"{statistic.censored:,} of {statistic.samples:,} values were cut off at"
+        return (f"{counted} {self.declared.setting('censored_at'):g}: the mean is at least what is shown",)
 
     def _rare_values(self, statistic: MeanStatistic) -> tuple[str, ...]:
         """A warning where the mean may depend on rare values that have not come yet; else none."""

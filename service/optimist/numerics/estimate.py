@@ -80,6 +80,8 @@ class Estimate:
     """`Analysis.design_effect`: the samples count as `samples` over this."""
     change: Change | None = None
     """The change of the generator's answers, where prompts are routed and a test says that they have changed."""
+    censored: int = 0
+    """`Analysis.censored`: the values that are at least what was told, where the estimate is their mean."""
     timing: Timing | None = field(default=None, compare=False)
     """What is known of the time of its batches, where the estimate is a mean. No number depends on it."""
     strict: bool = False

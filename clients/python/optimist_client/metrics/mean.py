@@ -61,6 +61,10 @@ class Mean(OfValues):
     """Whether values go with the time that an answer takes, as latency, tokens, cost and failures do. What is on its
     way is then slower than what has been told: once the stopping rule is satisfied no picks are opened, those that are
     open are waited for, and the rule looks again. Means whose batches show it are treated so without this setting."""
+    censored_at: Limit | None = None
+    """The value as which a call that was cut off is told, such as the seconds of its time-out: values from this on mean
+    "at least this". They count as they are told. The report says how many there are, that the mean is at least what is
+    shown, and where that might change the decision."""
 
     @field_validator("range", mode="before")
     @classmethod
