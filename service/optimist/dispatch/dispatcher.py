@@ -209,6 +209,7 @@ class Dispatcher:
             state = self._state = await with_decision_latched(self._store, state)
             if state.stored.instance != self.info.instance:
                 raise NotFound(f"experiment {self._config.name!r} was made again since")
+        await want_answers(self._store, state)
         ready = [ask for ask in asks if ask.may_go(state)]
         return await planned(state, ready, self._most_open, exactly=False) if ready else None
 

@@ -100,8 +100,9 @@ class Pick(Answer):
 
 
 class AskReply(Answer):
-    """Picks; none if the experiment has ended (`ended`) or open picks use up its budget (`retry_after`). Of an ask with
-    contexts, budget and limits may leave picks for the first contexts only; `retry_after` is set then, too."""
+    """Picks; none if the experiment has ended (`ended`), or if open picks use up its budget or may change its decision
+    (`retry_after`). Of an ask with contexts, budget and limits may leave picks for the first contexts only;
+    `retry_after` is set then, too."""
 
     picks: list[Pick]
     state: State
