@@ -87,15 +87,15 @@ def play(losses: Sequence[float], stopping: Stopping, runs: int, seed: int = 0) 
     return Outcome(short[0] / runs, wrong / runs, short[1] / runs)
 
 
-def looks(generators: int) -> Iterator[tuple[int, int]]:
-    """The new scores in order: the samples of a generator then, and which one it is."""
+def looks(generators: int, until: int = LONG) -> Iterator[tuple[int, int]]:
+    """The new scores in order, up to so many samples: the samples of a generator then, and which one it is."""
     due = [0]
-    for count in range(BATCH, LONG + 1, BATCH):
+    for count in range(BATCH, until + 1, BATCH):
         if is_due(count, due[-1], GROWTH):
             due.append(count)
     between = [BATCH * round(count * (1.0 + GROWTH / 2) / BATCH) for count in due]
     events = [(count, place) for place in range(generators) for count in (between if place % 2 else due)[1:]]
-    yield from sorted(event for event in events if event[0] <= LONG)
+    yield from sorted(event for event in events if event[0] <= until)
 
 
 def compare(values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
