@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -66,6 +68,9 @@ def test_settings_are_checked():
     for wrong in ((1.0, 1.0), (2.0, 1.0), (0.0, float("inf")), (0.0, float("nan"))):
         with pytest.raises(ValueError, match="range"):
             Mean(range=wrong)
+    for endless in ((0, math.inf), (0, None), (-math.inf, 1)):
+        with pytest.raises(ValueError, match=r"two finite numbers, got .* time-out.*; bound 'betting' then holds"):
+            Mean(range=endless)
     with pytest.raises(ValueError, match="needs the least and the largest value"):
         Evaluation(["a"], metric=Mean(), bound="betting")
     with pytest.raises(ValueError, match="has the bounds influence, empirical-bernstein, betting"):

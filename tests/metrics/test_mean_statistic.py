@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.mean import MeanScore, step_of
+from optimist.metrics.mean import UNBOUNDED, MeanScore, step_of
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON
 from optimist.policies.contrasts import Contrasts
@@ -49,6 +49,8 @@ def test_moments_are_those_of_numpy_however_the_batches_are_cut(values: list[flo
     assert statistic.variance == pytest.approx(np.var(values, ddof=1), rel=1e-9, abs=1e-9)
     deviations = np.array(values) - np.mean(values)
     size = np.abs(deviations).max() + 1e-12 * np.abs(values).max()
+    below, above = statistic.farthest
+    assert (below, above) == pytest.approx((-deviations.min(), deviations.max()), rel=1e-9, abs=1e-9 * size)
     assert statistic.cubes == pytest.approx((deviations**3).sum(), abs=1e-6 * len(values) * size**3 + 1e-300)
 
 
@@ -61,6 +63,19 @@ def test_the_skewness_is_that_of_the_values_and_0_where_there_is_none():
     assert codec.decode(Estimate, codec.encode(found)) == found
     for alike in ([3.0] * 5, [-1e30, 1e30]):
         assert fed(MeanScore(Mean()), alike).skewness == 0.0
+
+
+def test_extremes_are_known_where_the_range_is_not_and_survive_a_snapshot():
+    values = np.random.default_rng(1).exponential(1.0, 50)
+    expected = (values.mean() - values.min(), values.max() - values.mean())
+    statistic = fed(MeanScore(Mean()), values)
+    restored = MeanScore(Mean()).statistic().restore(statistic.state())
+    for each in (statistic, restored, MeanScore(Mean()).statistic().restore(MeanScore(Mean()).statistic().state())):
+        if each.samples:
+            found = InfluenceBound(MeanScore(Mean())).estimate(each)
+            assert found.farthest == pytest.approx(expected, rel=1e-12)
+            assert codec.decode(Estimate, codec.encode(found)) == found
+    assert InfluenceBound(MeanScore(Mean(range=(0, 99)))).estimate(statistic).farthest is None
 
 
 def test_the_error_is_that_of_a_mean_with_few_samples_allowed_for():
@@ -104,6 +119,9 @@ def test_equal_values_have_an_error_where_their_range_is_known():
         (WinRate(), [1.0] * 40, None),
         (WinRate(), [1.0, 0.0] * 20, None),
         (Mean(), ([1.0] * 30 + [0.0]) * 10, None),
+        (Mean(higher_is_better=False), [1.0, 0.0] * 20, UNBOUNDED),
+        (Mean(higher_is_better=False), [1.0, -1.0] * 20, None),
+        (Mean(higher_is_better=False, range=(0, 60)), [1.0, 0.0] * 20, None),
     ],
 )
 def test_rare_values_that_may_be_missing_are_named(metric: Mean | WinRate, values: list[float], expected: str | None):

@@ -79,7 +79,9 @@ def test_a_score_below_noise_is_called_so_and_explained():
 
 
 def test_time_left_is_that_of_the_samples_that_are_expected():
-    rival = HardestRival(generator="a", difference=1, standard_error=1, tolerance=0, needed=3, more_samples=(100, 300))
+    rival = HardestRival(
+        generator="a", difference=1, standard_error=1, tolerance=0, needed=3, more_samples=(100, 300), holds_until=4000
+    )
     running = DecisionInfo(best="b", confidence=0.2, decided=False, reason="", hardest=rival)
     assert [expected_total(200, running, most) for most in (None, 10_000, 400)] == [500, 500, 400]
     unknown = running.model_copy(update={"hardest": None})

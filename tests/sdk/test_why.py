@@ -58,7 +58,13 @@ def test_scores_that_may_be_negative_have_no_shares():
 
 
 HARDEST = HardestRival(
-    generator="b", difference=0.5, standard_error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678)
+    generator="b",
+    difference=0.5,
+    standard_error=0.25,
+    tolerance=0.0,
+    needed=3.0,
+    more_samples=(1234, 45678),
+    holds_until=4_000,
 )
 
 
@@ -72,7 +78,13 @@ def test_why():
     far = HARDEST.model_copy(update={"difference": math.log(22.3), "standard_error": math.log(1.2)})
     said = decision(far, decided=True, confidence=0.97).why("log")
     assert "by a factor of 22.3 (4.5% of the best), which is 17.03 standard errors of 20%; 3.00 were needed." in said
-    assert said.endswith("The confidence holds for all rivals together, and at every look.")
+    holds = (
+        "The confidence holds for all rivals together, and at every look up to about 4,000 samples of each generator."
+    )
+    assert said.endswith(holds)
+    rare = HARDEST.model_copy(update={"rarer": 33})
+    said = decision(rare, decided=True, confidence=0.97).why("linear")
+    assert said.endswith(f"{holds} Values rarer than one in 33 may not have come.")
     next_step = "Next: stop here, or take about 1,200 to 46,000 more samples of this run, which would decide it."
     assert decision().why("linear") == f"{start} are needed. {next_step}"
     assert decision(decided=True).why("linear") == f"{start} were needed."

@@ -103,6 +103,9 @@ class Analysis:
     value_skewness: float | None = None
     """Skewness of the samples' values, where the estimate is their mean; None where it is not. Comparisons take from it
     what rare values may be missing (decisions.md §3)."""
+    farthest: tuple[float, float] | None = None
+    """How far the farthest value lies below and above the mean, 0 or more. None where the estimate is no mean, and
+    where the values' range, or their prompts, are known."""
     prompted: PromptedMean | None = None
     """The mean by prompts that come again, without whose terms no error of a difference is known; None where samples,
     or batches, are taken as independent."""

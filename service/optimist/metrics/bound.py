@@ -98,8 +98,8 @@ class InfluenceBound(Bound):
         half_width = -NormalDist().inv_cdf(self.delta / 2.0) * stop
         made = _estimate(metric, n, value, found.plug_in, (value - half_width, value + half_width), warnings)
         made = replace(made, standard_error=select, stopping_error=stop, bracket=found.bracket, pairing=_pairing(found))
-        names = ("value_skewness", "censored", "prompted", "prompts", "batches", "design_effect")
-        return replace(_sound(made), **{name: getattr(found, name) for name in names})
+        names = ("value_skewness", "farthest", "censored", "prompted", "prompts", "batches", "design_effect")
+        return _sound(replace(made, **{name: getattr(found, name) for name in names}))
 
 
 @dataclass(frozen=True, eq=False)

@@ -148,13 +148,13 @@ def _before(start: float, running: Tensor) -> Tensor:
 
 
 class MeanStatistic(Statistic):
-    """Mean and sums of powers of deviations, updated one batch at a time in float64, on the CPU.
+    """Mean, sums of powers of deviations, and extremes, updated one batch at a time in float64, on the CPU.
 
     Deviations are never taken as Σx² − (Σx)²/n, so that equal values have a variance of exactly zero. Sources: Chan et
     al. (1979) for the squares, Pébay (2008) for the cubes.
     """
 
-    held = ("samples", "mean", "squares", "cubes", "censored", "sequence", "prompts", "batches")
+    held = ("samples", "mean", "squares", "cubes", "lowest", "highest", "censored", "sequence", "prompts", "batches")
     compares_unknown = True
     allows_for_clusters = True
 
@@ -178,6 +178,7 @@ class MeanStatistic(Statistic):
         """Σ (x − mean)²."""
         self.cubes = 0.0
         """Σ (x − mean)³."""
+        self.lowest, self.highest = math.inf, -math.inf
         self.sequence = sequence
         self.list_length = prompts
         self.prompts = None if prompts is None else PromptSums(prompts)
@@ -189,6 +190,11 @@ class MeanStatistic(Statistic):
         if self.samples < 2:
             raise FixError("the variance needs at least 2 samples")
         return self.squares / (self.samples - 1)
+
+    @property
+    def farthest(self) -> tuple[float, float]:
+        """How far the lowest value lies below the mean, and the highest above it."""
+        return max(self.mean - self.lowest, 0.0), max(self.highest - self.mean, 0.0)
 
     @property
     def skewness(self) -> float:
@@ -221,6 +227,7 @@ class MeanStatistic(Statistic):
         self.cubes += cubes + shift * shift * shift * (known * count / total * ((known - count) / total))
         self.cubes += 3.0 * shift * ((known * squares - count * self.squares) / total)
         self.squares += squares + shift * shift * (known * count / total)
+        self.lowest, self.highest = min(self.lowest, float(rows.min())), max(self.highest, float(rows.max()))
         self.mean += shift * (count / total)
         self.samples = total
 
@@ -229,6 +236,12 @@ _WARNED = 20
 """Samples from which on it is said that rare values may be missing; no decision is made with fewer."""
 _RARE = 0.2
 """γ²/n above which rare values decide: for values of two points, one of them with fewer than about five samples."""
+
+UNBOUNDED = (
+    "no range is declared, so that time-outs and other rare large values may be missing: the bound betting allows for "
+    "them, with a range up to the time-out or the highest cost"
+)
+"""The warning of latencies, costs, and other means of which lower is better and no value is below 0."""
 
 
 _INDEPENDENT = Setting({"values": 1})
@@ -278,6 +291,7 @@ class MeanScore(Score):
             influence=None if rows is None else rows - mean,
             value_skewness=statistic.skewness,
             censored=statistic.censored,
+            farthest=None if self.limits else statistic.farthest,
             warnings=(*self._rare_values(statistic), *self._censored(statistic)),
         )
 
@@ -298,7 +312,7 @@ class MeanScore(Score):
         errors = {"selection_error": error, "stopping_error": error}
         errors |= {"systematic_selection": step, "systematic_stopping": step}
         warnings = self._censored(statistic) if mean.is_complete else found.warnings
-        return replace(found, estimate=value, prompted=mean, warnings=warnings, **errors)
+        return replace(found, estimate=value, prompted=mean, farthest=None, warnings=warnings, **errors)
 
     def _prompted(self, statistic: MeanStatistic, sums: PromptSums, common: Common | None) -> PromptedMean:
         """The mean as it is compared with others. Where a prompt has one score, whenever it is asked, each counts once,
@@ -358,11 +372,13 @@ class MeanScore(Score):
         n, skewness = statistic.samples, statistic.skewness
         if n < _WARNED:
             return ()
+        said = () if self.limits or not self.lower_is_better or statistic.lowest < 0.0 else (UNBOUNDED,)
         if statistic.squares == 0.0:
-            return () if self.limits else (f"all {n:,} values are equal: rare other ones may decide the mean",)
+            return said if self.limits else (*said, f"all {n:,} values are equal: rare other ones may decide the mean")
         if skewness**2 <= _RARE * n:
-            return ()
-        return (f"rare values decide the mean (skewness {skewness:.1f} of {n:,} samples): more of them may come",)
+            return said
+        rare = f"rare values decide the mean (skewness {skewness:.1f} of {n:,} samples): more of them may come"
+        return (*said, rare)
 
 
 def step_of(values: Tensor) -> float:

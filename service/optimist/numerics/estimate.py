@@ -70,6 +70,8 @@ class Estimate:
     """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
     value_skewness: float | None = None
     """`Analysis.value_skewness`: the skewness of the values, where the estimate is their mean."""
+    farthest: tuple[float, float] | None = None
+    """`Analysis.farthest`: how far values lie below and above their mean, where neither range nor prompts are known."""
     prompted: PromptedMean | None = None
     """The mean by prompts that come again, where the estimate is one."""
     prompts: int | None = None
@@ -91,6 +93,12 @@ class Estimate:
     def score(self) -> float:
         """`value` on the natural scale: a value below `floor` is shown as `floor`, a log score is exponentiated."""
         return self.natural(self.value)
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether it is the mean of a latency, a cost, or the like: lower is better, no value is below 0, and it is not
+        known how large values can be."""
+        return self.farthest is not None and self.lower_is_better and self.value >= self.farthest[0]
 
     @property
     def is_below_noise(self) -> bool:
@@ -141,7 +149,12 @@ class Estimate:
         errors = [error for error in (self.standard_error, self.stopping_error) if error is not None]
         return (
             math.isfinite(self.value)
-            and all(map(math.isfinite, (self.plug_in, self.value_skewness or 0.0, *(self.bracket or ()))))
+            and all(
+                map(
+                    math.isfinite,
+                    (self.plug_in, self.value_skewness or 0.0, *(self.bracket or ()), *(self.farthest or ())),
+                )
+            )
             and all(math.isfinite(error) and error >= 0 for error in errors)
             and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
             and (self.pairing is None or self.pairing.is_sound())

@@ -16,11 +16,13 @@ from optimist.cache import Cache
 from optimist.numerics.estimate import Estimate
 from optimist.policies.arms import Arm, known_error, ratio
 from optimist.policies.correlation import Influences
-from optimist.policies.paired import Against, Columns, Errors, compared
+from optimist.policies.paired import UNRELATED, Against, Columns, Errors, compared
 from optimist.policies.rare_values import Means, moments_of
 from optimist_client.errors import FixError
 from optimist_client.models import Contrast
 
+RARE = 3.0
+"""Values of a share of this by n are missing among n samples with a chance of 5 % (the rule of three)."""
 _ROUNDS = 3
 """The number of times that the least estimate may be replaced by one that is better by its contrast."""
 _KEPT = 16_384
@@ -113,6 +115,24 @@ class Contrasts:
             found[self.best] = math.inf
             self._separations[tolerated, kind] = found
         return found
+
+    def unseen(self) -> list[float]:
+        """What each difference from the best would lose by values that have not come, if a share of `RARE`/n of its
+        samples, or of the best one's, were as far from their mean as the farthest value of any generator; 0 where it is
+        known how far values can be.
+
+        Of related generators, what is so far is the difference of two samples of one index.
+        """
+        best, estimates = self.best, self.estimates
+        sides = [each.farthest or (0.0, 0.0) for each in estimates]
+        better, worse = map(max, zip(*(side if self._sign > 0.0 else side[::-1] for side in sides), strict=True))
+        lost = [max(worse / estimates[best].samples, better / each.samples) for each in estimates]
+        if best in self._places and worse + better:
+            below = _influences(self).farthest_below(self._places[best], self._sign)
+            for arm, place in self._places.items():
+                if self.against(best).rho[arm] > UNRELATED:
+                    lost[arm] = below[place] / min(estimates[best].samples, estimates[arm].samples)
+        return [RARE * each for each in lost]
 
     def _compared(self, base: int) -> Against:
         plain = Against.independent(

@@ -146,6 +146,14 @@ class Influences:
         both = self._told * self._told[base] > 0.0
         return skewness(np.where(both, self._known - self._known[base], np.nan))
 
+    def farthest_below(self, base: int, sign: float) -> Array:
+        """How far the lowest difference (k,) from the influences of `base` is below the mean one, over the indices that
+        both have. sign: by what differences are multiplied."""
+        both = self._told * self._told[base]
+        rows = both * (self._known - self._known[base]) * sign
+        means = rows.sum(axis=1) / np.maximum(both.sum(axis=1), 1.0)
+        return (both * (means[:, None] - rows)).max(axis=1, initial=0.0)
+
 
 def _shrunk(r: Array, freedom: Array) -> Array:
     """Correlations by Fisher's z, one standard error closer to 0."""

@@ -21,6 +21,9 @@ from optimist.policies.rare_values import Means, Sampled, moments_of, sampled
 Errors = Literal["selection", "stopping"]
 """Which errors a difference is judged by: sd_select or sd_stop (decisions.md §2)."""
 
+UNRELATED = 0.25
+"""Correlation ρ_L up to which two generators count as unrelated. Above it a contrast at unequal counts loses more than
+unequal counts can save."""
 _samples = attrgetter("samples")
 _FLOOR = 0.5
 """Least variance of a difference with a control variate, as a part of (1 − r²) times that of the smaller sample."""

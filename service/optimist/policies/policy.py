@@ -18,8 +18,8 @@ import numpy as np
 
 from optimist.policies.arms import Arm, losses, optimistic, prices, ratio, selection_errors, sign
 from optimist.policies.contrasts import Contrasts, contrasts_among
-from optimist.policies.paired import Errors
-from optimist.policies.stopping import FEWEST_SAMPLES, Stopping, is_early
+from optimist.policies.paired import UNRELATED, Errors
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping, fewest_of_leader, is_early
 from optimist_client.errors import FixError
 from optimist_client.goals import Best
 
@@ -87,9 +87,6 @@ def _least(keys: Sequence[float], arms: Sequence[Arm]) -> int:
     return min(range(len(arms)), key=lambda i: (keys[i], arms[i].samples + arms[i].pending_samples))
 
 
-UNRELATED = 0.25
-"""Correlation ρ_L up to which two generators count as unrelated. Above it a contrast at unequal counts loses more than
-unequal counts can save."""
 POSTPONED = 0.5
 """An arm that is this close to the threshold, in standard errors, is sampled once only such ones are left."""
 
@@ -130,7 +127,7 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
     The challenger has the least ½ D_j₊²/Var(D_j) + log(picks_j), D_j its contrast with the leader. The gain of an arm
     is what another sample takes off that variance; sd² if the two are not paired. Once the stopping rule would stop
     with sd_select, sd_stop is used instead, and the leader is the best arm. This samples what still prevents the stop,
-    first of all an arm with fewer than `FEWEST_SAMPLES` samples.
+    first of all an arm with fewer samples than it needs.
 
     Where all arms have a cost c, and none is correlated with the leader, a gain is what a unit of cost takes off the
     variance, gain/c, and the challenger has the least ½ D_j₊²/Var(D_j) + log(c_j · picks_j). The samples of two arms
@@ -144,9 +141,9 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
     contrasts = contrasts_among(arms)
     kind: Errors = "selection"
     if stopping.is_unblocked(arms, told):
-        rarest = fewest_samples(arms)
-        if arms[rarest].samples + arms[rarest].pending_samples < FEWEST_SAMPLES:
-            return rarest
+        for place, fewest in ((fewest_samples(arms), FEWEST_SAMPLES), (contrasts.best, fewest_of_leader(contrasts))):
+            if arms[place].samples + arms[place].pending_samples < fewest:
+                return place
         leader, best, kind = greedy(arms, told, draws), contrasts.best, "stopping"
         if contrasts.losses[leader] != contrasts.losses[best]:
             leader = best

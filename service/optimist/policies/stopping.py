@@ -9,15 +9,19 @@ from statistics import NormalDist
 
 from optimist.numerics.estimate import Estimate, Scale
 from optimist.policies.arms import Arm, ratio
-from optimist.policies.contrasts import contrasts_among
+from optimist.policies.contrasts import RARE, Contrasts, contrasts_among
 from optimist.policies.paired import Errors
-from optimist_client.models.decisions import HardestRival, Verdict
+from optimist_client.models.decisions import UNSEEN, HardestRival, Verdict
 from optimist_client.tolerance import share_of
 
 FEWEST_SAMPLES = 20
 """No decision is made while a contender has fewer samples, because its standard error is not reliable yet."""
-
-
+FEWEST_UNBOUNDED = 100
+"""The same of a leader whose values can be of any size (`Estimate.is_unbounded`): among as many samples values of a
+share of 3 % are missing with a chance of 5 %. Rivals need no more, as such values of theirs only confirm the lead."""
+HOLDS_UNTIL = ((0.2, 500_000), (0.1, 15_000), (0.05, 4_000), (0.01, 900), (0.001, 250))
+"""δ, and the samples of each generator up to which at most δ of the runs name the wrong one, however small the
+difference is (docs/calibration.md, made by benchmarks/horizons.py)."""
 ALONE = "there is no other generator to compare it with"
 """Why nothing is decided about a single generator."""
 
@@ -52,6 +56,19 @@ def _exactly(arms: Sequence[Arm]) -> str:
     if len(equal) > 1:
         return f"equal on this list, exactly: {', '.join(equal)}"
     return f"{arms[best].name} is better on this list, exactly"
+
+
+def fewest_of_leader(contrasts: Contrasts) -> int:
+    """The samples that the best estimate needs for a decision, beside what all need (`is_early`)."""
+    return FEWEST_UNBOUNDED if contrasts.estimates[contrasts.best].is_unbounded else 0
+
+
+def rarer_than(contrasts: Contrasts) -> int | None:
+    """n/3, for n samples of the generator that has the fewest: rarer values than one in so many may not have come. None
+    where the estimates are no means, and where it is known how far values can be."""
+    if any(estimate.farthest is None for estimate in contrasts.estimates):
+        return None
+    return min(estimate.samples for estimate in contrasts.estimates) // round(RARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +147,34 @@ class Stopping:
         doubt = self.correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
         confidence = min(1.0, max(0.0, 1.0 - doubt))
         few = [arm.name for arm in arms if arm.estimate is not None and is_early(arm.estimate)]
+        rarer = rarer_than(contrasts)
+        unseen = "" if rarer is None else UNSEEN.format(rarer)[:-1].lower()
         if few:
             reason = f"fewer than {FEWEST_SAMPLES} {contrasts.estimates[0].units[1]} of {', '.join(few)}"
         elif all(estimate.is_exact for estimate in contrasts.estimates):
             return Decision(best.name, confidence, True, _exactly(arms))
-        elif separation > threshold:
-            reason = f"every rival is at least {separation:.2f} standard errors worse; {threshold:.2f} are needed"
-            return Decision(best.name, confidence, True, reason)
-        else:
+        elif separation <= threshold:
             reason = f"the hardest rival is {separation:.2f} standard errors worse; {threshold:.2f} are needed"
+        elif contrasts.estimates[contrasts.best].samples < fewest_of_leader(contrasts):
+            reason = f"fewer than {FEWEST_UNBOUNDED} samples of {best.name}, whose values may be of any size: {unseen}"
+        elif (rival := self._overturned(arms)) is not None:
+            reason = f"{unseen}; as far from their mean as others have been, they would overturn the lead over {rival}"
+        else:
+            reason = f"every rival is at least {separation:.2f} standard errors worse; {threshold:.2f} are needed"
+            return Decision(best.name, confidence, True, reason if rarer is None else f"{reason}; {unseen}")
         return Decision(best.name, confidence, False, reason)
+
+    def _overturned(self, arms: Sequence[Arm]) -> str | None:
+        """A rival that the best arm would not lead with values that have not come; None if there is none."""
+        contrasts, tolerated = contrasts_among(arms), self.tolerated(arms)
+        leads = zip(contrasts.against(contrasts.best).differences, contrasts.unseen(), strict=True)
+        left = (arm.name for arm, (lead, lost) in zip(arms, leads, strict=True) if 0.0 < lost >= lead + tolerated)
+        return next((name for name in left if name != arms[contrasts.best].name), None)
+
+    @property
+    def holds_until(self) -> int:
+        """The samples of each generator up to which the promise of δ holds at every look (`HOLDS_UNTIL`)."""
+        return next((samples for delta, samples in HOLDS_UNTIL if delta <= self.delta), FEWEST_UNBOUNDED)
 
     def overlaps(self, arms: Sequence[Arm]) -> list[float]:
         """The part of each arm's interval that reaches beyond the worse end of the best one's, the tolerance taken off.

@@ -16,7 +16,7 @@ from optimist.policies.arms import Arm
 from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Against
 from optimist.policies.policy import Policy
-from optimist.policies.stopping import FEWEST_SAMPLES, Decision, is_early
+from optimist.policies.stopping import FEWEST_SAMPLES, Decision, fewest_of_leader, is_early, rarer_than
 from optimist_client.models.decisions import HardestRival, Verdict, VerdictCode
 
 _ERRORS = 2.0 / 3.0
@@ -126,7 +126,13 @@ class _Rivals:
     @cached_property
     def is_reliable(self) -> Flags:
         """Whether each estimate suffices for a decision."""
-        return np.array([not is_early(estimate) for estimate in self.contrasts.estimates])
+        is_enough = self._is_rival | (self.scored >= fewest_of_leader(self.contrasts))
+        return is_enough & [not is_early(estimate) for estimate in self.contrasts.estimates]
+
+    @cached_property
+    def fewest(self) -> Array:
+        """Samples that each estimate needs for a decision."""
+        return np.where(self._is_rival, FEWEST_SAMPLES, max(FEWEST_SAMPLES, fewest_of_leader(self.contrasts)))
 
     @cached_property
     def _is_rival(self) -> Flags:
@@ -166,6 +172,8 @@ class _Rivals:
             tolerance=self.tolerated,
             needed=self.needed,
             more_samples=None if decided or more_prompts else self.more_samples(),
+            holds_until=self.policy.stopping.holds_until,
+            rarer=rarer_than(self.contrasts),
             more_prompts=more_prompts,
         )
 
@@ -220,9 +228,9 @@ class _Rivals:
         """
         has = np.array([float(arm.samples) for arm in self.arms])
         active = np.array([arm.active for arm in self.arms])
-        fewest = np.maximum(has, FEWEST_SAMPLES)
+        fewest = np.maximum(has, self.fewest)
         spread = self.scored * np.square(self.deviations)  # the variance of n samples is spread/n
-        if ((self.scored < FEWEST_SAMPLES) & ~active).any():
+        if ((self.scored < self.fewest) & ~active).any():
             return math.inf
         if self.policy.name == "top-two":
             even = self._rivals(np.array(self.against.even_reductions))  # paired rivals are sampled about equally

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from pydantic import Field, field_validator
@@ -13,6 +14,8 @@ from optimist_client.wire import flag
 
 Limit = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
 Range = tuple[Limit, Limit]
+_LARGEST = "of a latency the largest value is its time-out, of a cost what a call may cost at most"
+_HOLDS = "bound 'betting' then holds whatever values have not come yet"
 
 
 class OfValues(Metric):
@@ -42,7 +45,9 @@ class OfValues(Metric):
         """Raise FixError if there is no such bound, or if it needs a range and there is none."""
         super().check_bound(bound)
         if bound in self.strict and not self.limits:
-            raise FixError(f"range: bound {bound!r} needs the least and the largest value that a sample can have")
+            raise FixError(
+                f"range: bound {bound!r} needs the least and the largest value that a sample can have; {_LARGEST}"
+            )
 
 
 @declare
@@ -55,8 +60,9 @@ class Mean(OfValues):
     higher_is_better: bool = True
     """Whether the best generator is the one with the highest mean."""
     range: Range | None = None
-    """The least and the largest value that a sample can have. A batch with a value outside of it is refused. The bounds
-    `empirical-bernstein` and `betting` need it."""
+    """The least and the largest value that a sample can have: of a latency the time-out, of a cost what a call may cost
+    at most. A batch with a value outside of it is refused. The bounds `empirical-bernstein` and `betting` need it: they
+    hold whatever values have not come yet, which no bound does without a range."""
     timed: bool = False
     """Whether values go with the time that an answer takes, as latency, tokens, cost and failures do. What is on its
     way is then slower than what has been told: once the stopping rule is satisfied no picks are opened, those that are
@@ -71,6 +77,8 @@ class Mean(OfValues):
     def _are_two(cls, limits: object) -> object:
         if limits is not None and not (is_collection(limits) and len(limits) == 2):
             raise FixError(f"expected the least and the largest value, such as (0, 10); got {brief(limits)}")
+        if is_collection(limits) and any(end is None or end in (math.inf, -math.inf) for end in limits):
+            raise FixError(f"expected two finite numbers, got {brief(limits)}: {_LARGEST}; {_HOLDS}")
         return limits
 
     @field_validator("range")

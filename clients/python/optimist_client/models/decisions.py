@@ -22,7 +22,11 @@ _NAMED = 5
 """Names in a sentence."""
 _EXPLAINED = 3
 """Rivals that are too close to call, up to which a sentence says how much worse each of them is."""
-EVERY_LOOK = "The confidence holds for all rivals together, and at every look."
+EVERY_LOOK = (
+    "The confidence holds for all rivals together, and at every look up to about {:,} samples of each generator."
+)
+UNSEEN = "Values rarer than one in {:,} may not have come."
+"""What is said of means whose values' range is not known, and of rows of kinds that have not come."""
 BELOW_NOISE = "below noise"
 BELOW_NOISE_NOTE = (
     f"A score is called {BELOW_NOISE} where its estimate is less than the smallest possible score, as chance makes it "
@@ -68,6 +72,11 @@ class HardestRival(Answer):
     more_samples: tuple[int, int] | None
     """About how many more samples of this run a decision takes, from and to; None once it is decided, and while
     nothing can be said because the difference is small compared with its error."""
+    holds_until: int
+    """Samples of each generator up to which the confidence holds at every look, however small the difference is."""
+    rarer: int | None = optional()
+    """Values rarer than one in so many may not have come: a third of the samples of the generator that has the fewest.
+    None where the scores are no means, and where the values' range is declared."""
     more_prompts: int | None = optional()
     """About how many more prompts a decision takes, where more samples of the prompts there are will not bring it."""
 
@@ -216,7 +225,9 @@ class DecisionInfo(Answer):
         if self.awaited:
             return f"{said[0]} {self.reason[:1].upper()}{self.reason[1:]}."
         if decided:
-            return f"{said[0]} {EVERY_LOOK}" if self.confidence_text else said[0]
+            said += [EVERY_LOOK.format(hardest.holds_until)] if self.confidence_text else []
+            said += [] if hardest.rarer is None else [UNSEEN.format(hardest.rarer)]
+            return " ".join(said)
         if not may_go_on:
             return said[0]
         if hardest.more_prompts is not None:
