@@ -17,6 +17,7 @@ from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, standard_error
 from optimist.metrics.state import copied
+from optimist.metrics.unsampled import unsampled
 from optimist.metrics.vendi.kernels import LARGEST_FIT, KernelSettings, fit_kernel, make_feature_map
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
 from optimist.metrics.vendi.statistic import KernelStatistic
@@ -276,6 +277,10 @@ class MeanDiscrepancy(Score):
             / (statistic.samples * math.sqrt(real.samples))
             * (real.some @ total_of(statistic)),
         )
+
+    def warnings(self, statistic: KernelStatistic) -> tuple[str, ...]:
+        """A warning if the φ of no sample is near those of some of the real rows."""
+        return unsampled(self.real.some, statistic.last_rows[:, :-1], statistic.samples)
 
     def _influence(self, statistic: KernelStatistic, features: Tensor) -> Tensor:
         """The influence (m,) of samples with these φ (m, w) on the distance."""

@@ -14,6 +14,7 @@ from optimist.metrics.spectra.eigen import centre
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.spectra.symmetric import congruence, increments, largest_eigenvalue
 from optimist.metrics.state import copied
+from optimist.metrics.unsampled import unsampled
 from optimist_client.metrics import FID
 
 
@@ -85,7 +86,8 @@ class FrechetDistance(Score):
         return self._influence.analyse(statistic, self.cache(statistic), *rows, first=first)
 
     def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
-        """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""
+        """Warnings if there are few samples for the reference's rank, if they lie outside its span, or if none is near
+        some of the real rows, where these are known."""
         samples, rank = statistic.samples, self.reference.rank
         found: list[str] = []
         if samples <= rank:
@@ -93,6 +95,9 @@ class FrechetDistance(Score):
         share = self.outside_share(statistic)
         if share > 0.01:
             found.append(f"{share:.1%} of the variance lies outside the reference's span and counts in full")
+        real = self.reference.finite
+        if real is not None and not real.is_guessed:
+            found += unsampled(real.rows, statistic.last_rows - self.reference.mean, samples)
         return tuple(found)
 
     def outside_share(self, statistic: GaussianStatistic) -> float:
