@@ -150,6 +150,20 @@ def test_time_outs_that_are_still_to_come_seldom_decide():
     assert wrong <= 3
 
 
+def test_related_latencies_are_sampled_together_until_the_leader_has_enough():
+    """Alone, the leader's first rare value would be taken for one that the other one has at the same index."""
+    evaluation = Evaluation(["a", "b"], metric=Mean(higher_is_better=False))
+    rng = np.random.default_rng(0)
+    shared, told = rng.random((400, 1)), dict.fromkeys("ab", 0)
+    while not evaluation.decision(explain=False).decided:
+        name = evaluation.ask()
+        values = (1.0 if name == "a" else 3.0) + 0.1 * shared[told[name] : told[name] + 5] + 0.01 * rng.random((5, 1))
+        evaluation.tell(name, values)
+        told[name] += 5
+    assert told["a"] == FEWEST_UNBOUNDED
+    assert told["b"] >= FEWEST_UNBOUNDED - 5
+
+
 @pytest.mark.parametrize(("delta", "until"), [(0.3, 500_000), (0.05, 4_000), (0.03, 900), (1e-6, 100)])
 def test_the_promise_ends_where_it_was_measured_to_end(delta: float, until: int):
     assert Stopping(delta).holds_until == until

@@ -96,10 +96,10 @@ def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
     question.
 
     In question are the arms with fewer than `FEWEST_SAMPLES` samples, and those that are not beyond the threshold of
-    the stopping rule less `POSTPONED`; if there are none, those that are not beyond the threshold. On a tie the
-    cheapest arm comes first, where costs are weighed. None where nothing is in question, or an arm in question is
-    unrelated to the best one. The pick is a function of the estimates and counts: an arm comes back when its contrast
-    with the best one, which may be another by then, is no longer enough.
+    the stopping rule less `POSTPONED`; if there are none, those that are not beyond the threshold; all, while the best
+    one has fewer samples than it needs. On a tie the cheapest arm comes first, where costs are weighed. None where
+    nothing is in question, or an arm in question is unrelated to the best one. The pick is a function of the estimates
+    and counts: an arm comes back when its contrast with the best one, which may be another by then, no longer suffices.
     """
     contrasts = contrasts_among(arms)
     best = contrasts.best
@@ -108,6 +108,7 @@ def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
         return None
     separations, threshold = stopping.separations(arms, "stopping"), stopping.threshold(len(arms), told)
     few = [is_early(estimate) for estimate in contrasts.estimates]
+    few[best] |= contrasts.estimates[best].samples < fewest_of_leader(contrasts)
     for enough in (threshold - POSTPONED, threshold):
         rivals = [i for i in range(len(arms)) if i != best and (few[i] or few[best] or separations[i] <= enough)]
         if rivals:
