@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_the_direction_is_that_of_losses():
     assert found.factors(np.array(1.0)) > 1.0 == found.factors(np.array(-1.0))
 
 
-def arms_of(*values: float, n: int = 60, farthest: tuple[float, float] | None = (0.5, 0.5), **fields) -> list[Arm]:
+def arms_of(*values: float, n: int = 60, farthest: tuple[float, float] | None = (0.5, 0.5), **fields: Any) -> list[Arm]:
     """Arms g0, g1, … with means of n values of variance 0.04, lower is better."""
     made = [replace(mean(value, 0.04, n, 0.0), farthest=farthest, **fields) for value in values]
     return [Arm(f"g{place}", each, n) for place, each in enumerate(made)]
@@ -191,4 +192,5 @@ def test_a_generator_of_equal_values_is_sampled_until_a_decision():
         evaluation.tell(name, rng.standard_normal((5, 1)) * (name == "b") + (name == "b") * 0.25)
         assert evaluation.told < 1_000
     made = evaluation.estimates()["a"]
+    assert made is not None
     assert made.samples > 20
