@@ -15,7 +15,7 @@ from optimist_client import FixError
 from optimist_client.metrics import Mean
 from optimist_client.models import Pick
 
-LATENCY = {"higher_is_better": False}
+LATENCY = {"higher_is_better": False, "range": (0, 1e4)}
 
 
 def evaluation_of(timed: bool = True, **settings: Any) -> Evaluation:

@@ -17,7 +17,7 @@ from tests.support.processes import Service, append_batch, until
 @pytest.mark.parametrize(("answer", "is_decided"), [(1.0, True), (41.0, False)], ids=["quick", "slow"])
 def test_the_slow_answer_counts(client: Optimist, service: Service, name: str, answer: float, is_decided: bool):
     """The mean of `a` is about 1 without it, and that of `b` is 2. No estimate is due at one more sample."""
-    metric = Mean(higher_is_better=False, timed=True)
+    metric = Mean(higher_is_better=False, range=(0, 1e4), timed=True)
     settings: dict[str, Any] = {"policy": "uniform", "paired": False, "max_wait": 0.0, "rescore_growth": 1.0}
     experiment = client.create_experiment(name, ["a", "b"], metric=metric, **settings)
     slow = experiment.ask(worker="slow")
