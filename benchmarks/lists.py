@@ -108,7 +108,7 @@ def of_list(length: int, kind: str, seed: int, is_known: bool) -> tuple[Run, flo
     metric = Mean(repeatable=is_known and "repeatable" in kind, range=(0, 1) if "0/1" in kind else None)
     question = Question(metric, prompts=length if is_known else None, are_list=is_known)
     ends = looks(length if metric.repeatable else end, length if is_known else None)
-    return play(question, values, order if is_known else None, ends), float(truth[0] - truth[1])
+    return play(question, np.asarray(values, np.float64), order if is_known else None, ends), float(truth[0] - truth[1])
 
 
 def of_sample(length: int, noise: float, seed: int, is_known: bool) -> Run:

@@ -1,7 +1,7 @@
 """How often do intervals of 95 % hold the truth, by metric, bed and number of samples, the worst first?
 
-    python benchmarks/coverage.py [--streams 200] [--only "fid*" …] [--cells FILE]
-    python benchmarks/coverage.py --show [FILE]
+    python benchmarks/intervals.py [--streams 200] [--only "fid*" …] [--cells FILE]
+    python benchmarks/intervals.py --show [FILE]
 
 Each cell has that many streams of n samples, by themselves, with the bound `influence`. The cells go to FILE, one JSON
 object a line (`benchmarks/results/0.1.0/coverage.jsonl`); `--show` prints the table of a file.
