@@ -242,7 +242,8 @@ class Evaluation(Session):
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
         listed = checked_prompts(prompt_indices, rows, None if config.prompts is None else len(config.prompts))
-        listed = None if listed is None else torch.tensor([config.clusters_of_prompts[place] for place in listed])
+        if listed is not None:
+            listed = torch.tensor([config.clusters_of_prompts[place] for place in listed.tolist()])
         indices = checked_start(start, rows, self._ends[generator])
         first = told_of.samples
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]

@@ -96,11 +96,11 @@ def score_files(
     for one in generators_in(files, wanted):
         begun(one.name)
         how |= {"cluster": None if one.clusters is None else _CLUSTER}
-        beside = {} if one.clusters is None else {_CLUSTER: one.clusters}
+        clusters = {} if one.clusters is None else {_CLUSTER: one.clusters}
         with naming(one):
             estimate, *others = (
                 score(
-                    {**beside, **{array: one.batch[array] for array in each.reads.values()}},
+                    {**clusters, **{array: one.batch[array] for array in each.reads.values()}},
                     each.metric,
                     bound=each.bound,
                     **how,

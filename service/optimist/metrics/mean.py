@@ -253,12 +253,13 @@ class MeanScore(Score):
     def __init__(self, declared: OfValues, setting: Setting = _INDEPENDENT) -> None:
         self.declared, self.widths = declared, {"values": 1}
         self.limits = declared.limits.get(declared.first_array())
+        self._censored_at: float | None = declared.setting("censored_at")
         self.prompts = setting.prompts
         self.kind: Kind = "sample" if not setting.are_list else "repeatable" if declared.repeatable else "list"
         self.by_batch = setting.clusters == "batch"
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
-        return MeanStatistic(sequence, self.prompts, self.declared.setting("censored_at"))
+        return MeanStatistic(sequence, self.prompts, self._censored_at)
 
     def plug_in(self, statistic: MeanStatistic) -> float:
         self.check(statistic)
@@ -365,7 +366,7 @@ class MeanScore(Score):
         if not statistic.censored:
             return ()
         counted = f"{statistic.censored:,} of {statistic.samples:,} values were cut off at"
-        return (f"{counted} {self.declared.setting('censored_at'):g}: the mean is at least what is shown",)
+        return (f"{counted} {self._censored_at:g}: the mean is at least what is shown",)
 
     def _rare_values(self, statistic: MeanStatistic) -> tuple[str, ...]:
         """A warning where the mean may depend on rare values that have not come yet; else none."""
