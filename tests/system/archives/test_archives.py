@@ -102,6 +102,12 @@ def opened(path: Path) -> Archive:
     return Archive(BytesIO(path.read_bytes()))
 
 
+def without_timing(estimate: str | None) -> str:
+    """The record of an estimate without how long its batches took, which differs from one play to the next."""
+    assert estimate is not None
+    return codec.encode(replace(codec.decode(Estimate, estimate), timing=None))
+
+
 CONFIGS: dict[str, dict[str, Any]] = {
     "watched, log kept": {"watch": WATCH, "keep_log": True},
     "kernel from samples": {"metric": "vendi", "dimension": 4, "kernel": KERNEL},
@@ -153,11 +159,10 @@ def test_an_import_goes_on_bit_for_bit_as_the_original(
             scored(experiment)
         experiment.export(tmp_path / f"{experiment.info.instance}.zip")
     one, two = (opened(tmp_path / f"{experiment.info.instance}.zip") for experiment in (original, imported))
-    estimates = [
-        [(unit.estimate_position, unit.estimate) for g in archive.contents.generators for unit in g.units.values()]
-        for archive in (one, two)
-    ]
-    assert estimates[0] == estimates[1]
+    units = ([unit for g in archive.contents.generators for unit in g.units.values()] for archive in (one, two))
+    for first_unit, other_unit in zip(*units, strict=True):
+        assert first_unit.estimate_position == other_unit.estimate_position
+        assert without_timing(first_unit.estimate) == without_timing(other_unit.estimate)
     assert one.history == two.history
     assert one.contents.rounds == two.contents.rounds == 39
 
