@@ -15,6 +15,7 @@ from optimist.local.contrast import contrast_of_sets, mixture_of_sets, question_
 from optimist.local.offline import score_files
 from optimist_client.embedders import Sentences
 from optimist_client.errors import FixError
+from optimist_client.metrics import Mean
 from optimist_client.rows import Fields
 from tests.support.commands import invoked
 
@@ -95,6 +96,58 @@ def test_differences_of_epochs_have_cluster_robust_errors(tmp_path: Path):
     question = question_on("mean", True)
     same = contrast_of_sets(sets_in([*files.values()], Wanted({"values": 1}, fields=fields), True), question)
     assert same.contrasts == found.contrasts
+
+
+def on_list(values: np.ndarray) -> float:
+    """The variance of a mean on exactly these questions, each as often: that within questions."""
+    within = float(np.square(values - values.mean(1, keepdims=True)).sum()) / (values.size - len(values))
+    return within / values.size * (1 + 5 / values.size)
+
+
+def test_scores_and_differences_on_exactly_these_questions(tmp_path: Path):
+    files = {name: written(tmp_path, name) for name in ROWS}
+    found = optimist.contrast(files, "mean", paired=True, cluster="id", prompts_are="list")
+    assert "on exactly these prompts" in f"{found}"
+    alone = score_files([*files.values()], "mean", fields=Fields(cluster="id"), prompts_are="list")
+    for row in alone:
+        assert row.estimate.stopping_error**2 == pytest.approx(on_list(VALUES[row.name]), rel=1e-9)
+        assert found.estimates[row.name].stopping_error == pytest.approx(row.estimate.stopping_error, rel=1e-12)
+    (between,) = found.contrasts
+    assert between.standard_error**2 == pytest.approx(on_list(VALUES["ada"] - VALUES["bob"]), rel=1e-9)
+    shown = invoked("contrast", *files.values(), "--paired", "--cluster", "id", "--prompts-are", "list", "--json")
+    assert json.loads(shown.stdout)["contrasts"][0]["standard_error"] == between.standard_error
+
+
+def test_answers_that_are_repeatable_are_exact_on_their_list():
+    once = {name: {"values": values[:, :1], "of": np.arange(QUESTIONS)} for name, values in VALUES.items()}
+    how: dict[str, Any] = {"metric": Mean(repeatable=True), "cluster": "of", "prompts_are": "list"}
+    found = optimist.contrast(once, paired=True, **how)
+    (between,) = found.contrasts
+    assert (between.standard_error, found.estimates["ada"].stopping_error) == pytest.approx((0.0, 0.0), abs=1e-8)
+    assert between.difference == pytest.approx(abs((VALUES["ada"] - VALUES["bob"])[:, 0].mean()))
+    every = {"values": VALUES["ada"].reshape(-1, 1), "of": np.repeat(np.arange(QUESTIONS), EPOCHS)}
+    assert "they are not repeatable" in optimist.score(every, **how).warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"prompts_are": "list"}, "in files and arrays those that cluster names; found none"),
+        ({"prompts_are": "these", "cluster": "of"}, "expected 'sample' or 'list', got 'these'"),
+        ({"metric": Mean(repeatable=True), "cluster": "of"}, "repeatable: expected prompts_are='list'"),
+        ({"metric": "kid", "prompts_are": "list", "cluster": "of"}, "metric 'kid' has no score on a list"),
+    ],
+)
+def test_lists_that_cannot_be_are_refused(settings: dict[str, Any], message: str):
+    metric = settings.pop("metric", "mean")
+    of = {"reference": np.eye(6)[:, :1]} if metric == "kid" else {}
+    name = "features" if metric == "kid" else "values"
+    rows = {name: np.arange(8.0)[:, None], "of": list("aabbccdd")}
+    batch = rows if "cluster" in settings else {name: rows[name]}
+    with pytest.raises(FixError, match=message):
+        optimist.score(batch, metric, **of, **settings)
+    with pytest.raises(FixError, match=message):
+        optimist.contrast({"a": batch, "b": batch}, metric, **of, **settings)
 
 
 def test_arrays_in_memory_name_their_clusters():

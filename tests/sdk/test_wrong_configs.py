@@ -183,7 +183,10 @@ WRONG_ROUTERS: list[tuple[dict[str, Any], str]] = [
     ({**BEST, "ceiling": 1.5}, "ceiling: only with the goal 'route'"),
     ({"tries": 0}, "tries: expected at least 1, got 0"),
     ({"prompts": ["a cat"]}, "prompts: with the goal 'route' every ask brings its own prompt"),
-    ({"prompts_are": "list"}, "prompts_are: 'list' is for experiments with prompts"),
+    (
+        {"prompts_are": "list"},
+        "prompts_are: 'list' needs prompts, in files and arrays those that cluster names",
+    ),
     ({"tolerance": "1%"}, "tolerance: the goal 'route' decides nothing; expected none, got '1%'"),
     ({"batch_size": 5}, "batch_size: .* a pick is for one prompt, and has `tries` samples; expected 1, got 5"),
     ({"paired": True}, "paired: .* do not get the same prompts; expected false"),

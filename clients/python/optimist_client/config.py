@@ -52,6 +52,9 @@ class BoundOptions(Wire):
         return self.model_dump(exclude_none=True)
 
 
+PromptsAre = Literal["sample", "list"]
+
+
 class ExperimentConfig(Wire):
     """One question: which of these generators is best by this metric, at this confidence, within this budget?
 
@@ -73,7 +76,7 @@ class ExperimentConfig(Wire):
     """What makes each array, where arrays have embeddings of their own; then `embedding` is None."""
     prompts: Annotated[list[Prompt], Field(min_length=1, max_length=20_000)] | None = None
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
-    prompts_are: Literal["sample", "list"] = optional("sample")
+    prompts_are: PromptsAre = optional("sample")
     """What the score is about: `sample`, prompts like these; `list`, exactly these. Means, and scores of order 2, have
     narrower intervals on a list, above all after whole passes through it; those of others are of independent samples.
     Where prompts come again, errors on a `sample` count prompts instead of samples."""
@@ -218,8 +221,8 @@ class ExperimentConfig(Wire):
 
     def _check_clusters(self) -> None:
         """Raise FixError where answers cannot be repeatable, or batches no clusters."""
-        if self.prompts_are != "list" and any(metric.is_repeatable for metric in self.metrics.values()):
-            raise FixError("repeatable: expected prompts_are='list', at whose end the scores on it are exact")
+        for metric in self.metrics.values():
+            metric.check_repeatable(are_list=self.prompts_are == "list")
         if self.metric.is_repeatable:
             object.__setattr__(self, "rescore_growth", 0.0)  # so that there is an estimate at the end of the list
         if self.clusters is not None and self.prompts is not None:
@@ -311,6 +314,6 @@ def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:
     if prompts_are not in ("sample", "list"):
         raise FixError(f"prompts_are: expected 'sample' or 'list', got {prompts_are!r}")
     if prompts_are == "list" and not has_prompts:
-        raise FixError("prompts_are: 'list' is for experiments with prompts; found no prompts")
+        raise FixError("prompts_are: 'list' needs prompts, in files and arrays those that cluster names; found none")
     if prompts_are == "list" and bound != "influence":
         raise FixError(f"prompts_are: 'list' needs the bound 'influence', got {bound!r}")

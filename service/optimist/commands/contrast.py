@@ -20,6 +20,7 @@ from optimist.commands.shared import (
     Id,
     MetricOfFiles,
     MissingScores,
+    OnPrompts,
     ReferenceFile,
     ReferenceSamples,
     Where,
@@ -58,6 +59,7 @@ def contrast(
     by: By = None,
     where: Where = None,
     cluster: Cluster = None,
+    prompts_are: OnPrompts = "sample",
     missing: MissingScores = None,
     device: Device = None,
     as_json: AsJson = False,
@@ -74,7 +76,7 @@ def contrast(
         from optimist.local.offline import wanted_by
     with format_errors(ValueError), progress() as begun:
         (declared,) = metrics_of([usual_metric(metric, files, reference)], real_data(reference, reference_samples))
-        question = question_on(declared, paired or id is not None, delta, settings.device)
+        question = question_on(declared, paired or id is not None, delta, settings.device, prompts_are)
         wanted = wanted_by(
             [question],
             reference,

@@ -23,6 +23,7 @@ from optimist.commands.shared import (
     Id,
     MetricOfFiles,
     MissingScores,
+    OnPrompts,
     ReferenceFile,
     ReferenceSamples,
     Watch,
@@ -71,6 +72,7 @@ def score(
     by: By = None,
     where: Where = None,
     cluster: Cluster = None,
+    prompts_are: OnPrompts = "sample",
     missing: MissingScores = None,
     device: Device = None,
     as_json: AsJson = False,
@@ -88,7 +90,15 @@ def score(
         how: dict[str, Any] = {"delta": delta, "device": settings.device}
         fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
         rows = score_files(
-            files, primary, watch=further, bound=bound, beside=reference, begun=begun, fields=fields, **how
+            files,
+            primary,
+            watch=further,
+            bound=bound,
+            beside=reference,
+            begun=begun,
+            fields=fields,
+            prompts_are=prompts_are,
+            **how,
         )
         best = None
         if mixture:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from optimist.settings import Settings, has_password
 from optimist_client import Optimist
+from optimist_client.config import PromptsAre
 from optimist_client.errors import FixError, OptimistError, UnreachableError
 from optimist_client.metrics import Metric, declared, find
 from optimist_client.metrics.texts import parsed
@@ -105,6 +106,14 @@ Cluster = Annotated[
         "--cluster",
         help="Of rows: those with the same value of this field are one cluster, such as epochs of a question, whose id "
         "may then repeat. Errors count clusters instead of rows.",
+    ),
+]
+OnPrompts = Annotated[
+    PromptsAre,
+    typer.Option(
+        "--prompts-are",
+        help="Of the prompts that --cluster names: sample, scores are about prompts like these; list, about exactly "
+        "these, all of which every generator has answered.",
     ),
 ]
 Cost = Annotated[

@@ -18,6 +18,7 @@ from optimist.numerics.batches import check_number, check_text, check_whole
 from optimist.numerics.open_kernels import rows_to_fit
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.routing.features import ContextSettings, Floats
+from optimist_client.config import check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.metrics.base import metric_of
@@ -157,6 +158,17 @@ class Question:
         """The question with these settings of its kernels, by field, and perhaps of contexts replaced."""
         changes = {name: self.kernels[name].model_copy(update=dict(changed)) for name, changed in kernels.items()}
         return replace(self, metric=self._with(changes), contexts=self.contexts if contexts is None else contexts)
+
+    def on_clusters(self, count: int) -> Question:
+        """The question where samples come in so many clusters, which are the prompts of a list if there is one; 0: in
+        none. Raises FixError where a list has no prompts, or the metric no score on one.
+        """
+        self.metric.check_repeatable(are_list=self.are_list)
+        if self.are_list and not count:
+            check_prompts_are("list", has_prompts=False, bound=self.bound)
+        if self.are_list and not self.metric.scores_lists:
+            raise FixError(f"prompts_are: metric {self.metric.name!r} has no score on a list; expected 'sample'")
+        return replace(self, prompts=count or None)
 
     def bound_for(self, widths: Mapping[str, int]) -> Bound:
         """The bound for batches whose arrays have these columns.

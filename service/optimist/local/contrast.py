@@ -20,6 +20,7 @@ from optimist.policies import Arm, Stopping, shown_mixture
 from optimist.policies.contrasts import contrasts_among, described, pointwise
 from optimist.policies.reports import score_and_interval
 from optimist.records import codec
+from optimist_client.config import PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Basis, Contrast, Mixture
@@ -48,6 +49,8 @@ class Comparison:
     """How far the worse of each two generators is behind the better one; the differences from the best come first."""
     basis: Basis
     """What the answer rests on."""
+    prompts_are: PromptsAre = "sample"
+    """Whether scores are about prompts like these, where prompts are known, or about exactly these."""
 
     @property
     def best(self) -> str:
@@ -74,6 +77,7 @@ class Comparison:
             "metric": self.metric.name,
             "delta": self.delta,
             "paired": self.paired,
+            "prompts_are": self.prompts_are,
             "scores": scores,
             "contrasts": between,
             "basis": self.basis.model_dump(mode="json"),
@@ -93,6 +97,7 @@ class Comparison:
             (one.generator, one.against, one.text, f"{one.correlation:.2f}", f"{one.common:,}") for one in shown
         ]
         how = "paired" if self.paired else "independent samples"
+        how += ", on exactly these prompts" if self.prompts_are == "list" else ""
         title = f"{self.metric.title}, {how}, intervals of {1.0 - self.delta:.4g}"
         of_all = set[str].intersection(*(set(one.warnings) for one in self.estimates.values()))
         warnings = [
@@ -118,6 +123,7 @@ def contrast(
     *,
     paired: bool = False,
     cluster: str | None = None,
+    prompts_are: PromptsAre = "sample",
     delta: float = 0.05,
     device: str = "cpu",
     **settings: Any,
@@ -128,7 +134,8 @@ def contrast(
     difference then has an error of its own, smaller than those of the two scores where the rows vary together. How much
     they do is estimated from the first 256 rows, or from all where a row is one number; if they do not, the error is
     that of independent samples, so a wrong claim does no harm. Rows with the same value of the field `cluster` of
-    tables, or of the array of this name, are one cluster, as epochs of a question are: errors then count clusters. The
+    tables, or of the array of this name, are one cluster, as epochs of a question are: errors then count clusters. With
+    `prompts_are="list"` the clusters are all there are: the scores are those on exactly these prompts. The
     metric and its settings are those of `score`; open kernels are fixed by the first rows of all sets, as a new
     experiment fixes them. Raises FixError for invalid samples (naming the set) and settings.
 
@@ -138,16 +145,23 @@ def contrast(
     >>> found.best, found.contrasts[0].common
     ('a', 200)
     """
-    question = question_on(metric, paired, delta, device, **settings)
+    question = question_on(metric, paired, delta, device, prompts_are, **settings)
     return contrast_of_sets(reader(samples, columns_of([question]), question.is_paired, cluster), question)
 
 
 def question_on(
-    metric: str | Metric, paired: bool = False, delta: float = 0.05, device: str = "cpu", **settings: Any
+    metric: str | Metric,
+    paired: bool = False,
+    delta: float = 0.05,
+    device: str = "cpu",
+    prompts_are: PromptsAre = "sample",
+    **settings: Any,
 ) -> Question:
     """The question that sets of samples are compared by. Raises FixError for settings that are not valid."""
     place = find_device(device)
-    return Question(declared_of(metric, place, **settings), "influence", delta, device=place, paired=paired)
+    check_prompts_are(prompts_are, has_prompts=True, bound="influence")
+    declared = declared_of(metric, place, **settings)
+    return Question(declared, "influence", delta, device=place, paired=paired, are_list=prompts_are == "list")
 
 
 def contrast_of_sets(
@@ -160,7 +174,7 @@ def contrast_of_sets(
     names, lengths, first, clusters = seen(sets(), question)
     if len(names) < 2:
         raise FixError(f"expected two or more sets of samples to compare, got {len(names)}")
-    question = replace(question.fitted(first), prompts=len(clusters) or None)
+    question = question.fitted(first).on_clusters(len(clusters))
     estimates: dict[str, Estimate] = {}
     read = Reading(question)
     for one, name, estimator in streamed(sets(), names, question, begun, lengths, clusters):
@@ -183,7 +197,10 @@ def contrast_of_sets(
         for one in described([arms[place] for place in ranked[rank:]], pointwise(question.delta), f"{better}")
     ]
     in_order = {names[place]: estimates[names[place]] for place in ranked}
-    return Comparison(question.metric, question.delta, question.is_paired, in_order, tuple(between), read.basis)
+    prompts_are = "list" if question.are_list else "sample"
+    return Comparison(
+        question.metric, question.delta, question.is_paired, in_order, tuple(between), read.basis, prompts_are
+    )
 
 
 def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> list[str]:

@@ -24,6 +24,7 @@ from optimist.numerics.batches import check_batch, check_rows
 from optimist.numerics.copies import Hashes, shared_with
 from optimist.numerics.estimate import Estimate
 from optimist.records import codec
+from optimist_client.config import PromptsAre
 from optimist_client.errors import FixError
 from optimist_client.files import read_arrays
 from optimist_client.metrics import Metric
@@ -70,6 +71,7 @@ def score_files(
     beside: Path | None = None,
     begun: Callable[[str], None] = lambda name: None,
     fields: Fields = NO_FIELDS,
+    prompts_are: PromptsAre = "sample",
     **settings: Any,
 ) -> list[FileScore]:
     """The score of every generator in the files and folders, best first; one file is in memory at a time.
@@ -90,7 +92,7 @@ def score_files(
         questions = _fitted(questions, files, wanted)
     sigmas = {field: kernel.sigma for field, kernel in questions[0].kernels.items()}
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
-    how: dict[str, Any] = {"delta": delta, "device": device}
+    how: dict[str, Any] = {"delta": delta, "device": device, "prompts_are": prompts_are}
     found: list[FileScore] = []
     known: list[tuple[str, Hashes]] = []
     for one in generators_in(files, wanted):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -18,7 +17,7 @@ from optimist.local.basis import allowing_for_copies, hashes_in
 from optimist.metrics.devices import find_device
 from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate
-from optimist_client.config import BoundOptions
+from optimist_client.config import BoundOptions, PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
@@ -34,6 +33,7 @@ def score(
     bound: str = "influence",
     delta: float = 0.05,
     cluster: str | None = None,
+    prompts_are: PromptsAre = "sample",
     device: str = "cpu",
     **settings: Any,
 ) -> Estimate | dict[str, Estimate]:
@@ -50,7 +50,8 @@ def score(
     Options of the bound are given here, too (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
     interval's optimistic end. With several metrics, as objects, the batch has their arrays by name, and the answer is
     the estimate of each by its label. Rows with the same value of the array `cluster` (n,) of the batch are one
-    cluster, which errors count instead of rows. Raises FixError for invalid input.
+    cluster, which errors count instead of rows; with `prompts_are="list"` they are all there are, and the score is that
+    on exactly these prompts. Raises FixError for invalid input.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 4))
@@ -65,6 +66,7 @@ def score(
         if missing := {name for one in metric for name in one.array_names.values()} - arrays.keys():
             raise FixError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
         how: dict[str, Any] = {"bound": bound, "delta": delta, "device": device, "cluster": cluster, **settings}
+        how["prompts_are"] = prompts_are
         beside = () if cluster is None else (cluster,)
         parts = {
             label: {name: arrays[name] for name in (*one.array_names.values(), *beside) if name in arrays}
@@ -72,7 +74,10 @@ def score(
         }
         return {label: score(parts[label], one, **how) for label, one in labelled.items()}
     options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
-    question = Question(declared_of(metric, place, **settings), bound, delta, options, place)
+    check_prompts_are(prompts_are, cluster is not None, bound)
+    question = Question(
+        declared_of(metric, place, **settings), bound, delta, options, place, are_list=prompts_are == "list"
+    )
     if cluster is not None:
         if bound != "influence":
             raise FixError(f"cluster: expected the bound 'influence', got {bound!r}")
@@ -89,8 +94,7 @@ def score(
     question = question.fitted({name: [rows] for name, rows in tensors.items()})
     widths = {name: rows.shape[1] for name, rows in tensors.items()}
     clusters = None if labels is None else torch.from_numpy(np.unique(labels, return_inverse=True)[1])
-    if clusters is not None:
-        question = replace(question, prompts=int(clusters.max()) + 1)
+    question = question.on_clusters(0 if clusters is None else int(clusters.max()) + 1)
     limits = question.bound_for(widths)
 
     def estimated(places: slice | NDArray[np.int64]) -> Estimate:

@@ -245,6 +245,8 @@ UNBOUNDED = (
 
 
 _INDEPENDENT = Setting({"values": 1})
+_ROUNDING = 1e-12
+"""Share of the sum of squares that equal values of a prompt may have by rounding."""
 
 
 class MeanScore(Score):
@@ -313,6 +315,8 @@ class MeanScore(Score):
         errors = {"selection_error": error, "stopping_error": error}
         errors |= {"systematic_selection": step, "systematic_stopping": step}
         warnings = self._censored(statistic) if mean.is_complete else found.warnings
+        if mean.kind == "repeatable" and sums.squares > _ROUNDING * statistic.squares:
+            warnings += ("answers to one prompt have different scores, so that they are not repeatable",)
         return replace(found, estimate=value, prompted=mean, farthest=None, warnings=warnings, **errors)
 
     def _prompted(self, statistic: MeanStatistic, sums: PromptSums, common: Common | None) -> PromptedMean:

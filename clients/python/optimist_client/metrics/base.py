@@ -170,6 +170,11 @@ class Metric(Wire):
         """Whether a prompt's answer has the same score whenever it is asked."""
         return bool(self.setting("repeatable"))
 
+    def check_repeatable(self, *, are_list: bool) -> None:
+        """Raise FixError where answers are repeatable, but the score is not that on exactly these prompts."""
+        if self.is_repeatable and not are_list:
+            raise FixError("repeatable: expected prompts_are='list', at whose end the scores on it are exact")
+
     @property
     def scores_lists(self) -> bool:
         """Whether, with these settings, it has an estimate for a fixed list of prompts (`prompts_are`)."""
