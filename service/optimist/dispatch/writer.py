@@ -1,0 +1,284 @@
+"""One process's view of one experiment: decides commands from its tables, and commits what was decided. No I/O.
+
+`Writer.run` yields what is to be sent to the store, and is sent the answer. Whoever drives it may close it at any time,
+as after a timeout: what was committed then shows when it runs next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import ChainMap
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any
+
+from optimist.experiments.drafts import Address, Draft, Forgotten, Missing
+from optimist.experiments.tables import Tables
+from optimist.experiments.transitions.controls import root_of
+from optimist.records.commits import Answer, Guard, Head, Load, Loaded, Request, Write
+from optimist.records.errors import StoreError, Unavailable
+from optimist.records.tables import (
+    CONTEXTS,
+    LEVELS,
+    PICKS,
+    RECORDS,
+    REMEMBERED,
+    TABLES,
+    WHOLE,
+    Change,
+    entry_of,
+    text_of_row,
+    unpacked,
+)
+
+Command = Callable[[Draft], Any]
+"""A function of `experiments.transitions` with its arguments."""
+ATTEMPTS = 64
+"""Attempts after which a command fails because others were faster."""
+ARGUMENTS = 4000
+"""Arguments of one write: Lua's stack ends at twice as many."""
+_HISTORY = Struct("<HBI")
+
+
+class Pause:
+    """The request to go on in a few milliseconds."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """How often something happened."""
+
+    rounds: int = 0
+    conflicts: int = 0
+    """Others were faster."""
+    surprises: int = 0
+    """A guard did not hold."""
+    reads: int = 0
+    loads: int = 0
+    waits: int = 0
+
+
+Steps = Generator[Request | Load | Pause, Answer | Loaded | None, list[Any]]
+
+
+@dataclass
+class Writer:
+    """The writer of one process. name: no other one ever has it. clock: a local clock that never goes back, by which it
+    reckons Redis's time.
+    """
+
+    name: str
+    clock: Callable[[], float]
+    tables: Tables = field(default_factory=Tables)
+    head: Head | None = None
+    """Of the tables; None: nothing was read, or the store has lost what was."""
+    counts: Counts = field(default_factory=Counts)
+    _offset: float = 0.0
+    """Redis's time less that of the local clock."""
+    _commits: int = 0
+    _kept: dict[Address, Any] = field(default_factory=dict)
+    """Rows that are not resident, of picks under lease that this process opened, and levels that it has written."""
+
+    @property
+    def now(self) -> float:
+        """Unix seconds of Redis's clock, about."""
+        return self.clock() + self._offset
+
+    def run(self, commands: Sequence[Command]) -> Steps:
+        """Decide these commands in order, in one commit. Returns their replies, errors of the store among them.
+
+        Raises Unavailable where others were faster `ATTEMPTS` times.
+        """
+        known: dict[Address, Any] = {}
+        who = ""
+        self.counts.rounds += 1
+        try:
+            for _ in range(ATTEMPTS):
+                if self.head is None:
+                    yield from self._load()
+                    known = {}
+                assert self.head is not None
+                head, draft = self.head, Draft(self.tables, self.now, ChainMap(known, self._kept))
+                replies, missing = _decided(draft, commands)
+                request = self._request(draft, missing, who)
+                answer = yield from self._answered(request)
+                if answer.is_done and not missing:
+                    if request.chain:
+                        self._commit(answer.head, draft)
+                    self.tables.roll_back()
+                    return replies
+                self.tables.roll_back()
+                values = zip(missing or draft.guards, answer.values, strict=True)
+                read = {(table, key): table.value_in(key, value) for (table, key), value in values}
+                known = known | read if answer.head == head else read
+                if answer.is_done:
+                    self.counts.reads += 1
+                elif answer.waits:
+                    self.counts.waits += 1
+                    yield Pause()
+                elif answer.missed is None:
+                    self.head = None
+                elif not answer.missed:
+                    self.counts.surprises += 1
+                elif request.chain and answer.missed[0][0] == request.chain:
+                    self._catch_up(answer)  # it was done, the answer was lost, and others came after it
+                    return replies
+                else:
+                    self.counts.conflicts += 1
+                    self._catch_up(answer)
+                    who = self.name
+            raise Unavailable("others were faster too often: try again")
+        except BaseException:
+            self.tables.roll_back()
+            raise
+
+    def _load(self) -> Generator[Load, Any, None]:
+        loaded: Loaded = yield Load()
+        self.counts.loads += 1
+        self.tables, self.head, self._offset = Tables(loaded.changes), loaded.head, loaded.time - self.clock()
+        self._kept.clear()
+
+    def _answered(self, request: Request) -> Generator[Request, Any, Answer]:
+        sent = self.clock()
+        answer: Answer = yield request
+        self._offset = answer.time - (sent + self.clock()) / 2
+        return answer
+
+    def _request(self, draft: Draft, missing: Sequence[Address], who: str) -> Request:
+        assert self.head is not None
+        if missing:
+            return Request(self.head, [Guard(table.part(key), table.text_of(key)) for table, key in missing])
+        guards, changes = list(draft.guards.values()), draft.tables.changed()
+        if not (changes or draft.puts or draft.deletes):
+            return Request(self.head, guards)
+        self._commits += 1
+        entry = entry_of(changes)
+        # Of the commit's name, too, so that the same step of two processes is two steps, and the second one a repeat.
+        chain = hashlib.sha1(f"{self.head.chain} {self.name} {self._commits} {entry}".encode()).hexdigest()
+        frees = draft.frees and not draft.grows
+        return Request(self.head, guards, chain, entry, list(_writes(draft, changes)), frees, who)
+
+    def _commit(self, head: Head, draft: Draft) -> None:
+        """Take over what was committed."""
+        self.head = None if draft.deletes else head
+        self._forget(self.tables.changed())
+        self.tables.undo.clear()
+        for (table, key), row in draft.puts.items():
+            if table.is_kept and not table.divided and row is not None:
+                self._kept[table, key] = row
+        for g in {key[0] for table, key in draft.puts if table is LEVELS}:
+            self._kept[LEVELS, (g, WHOLE)] = draft.read_all(LEVELS, g)
+
+    def _catch_up(self, answer: Answer) -> None:
+        """Take over the steps that were missed."""
+        for _, entry in answer.missed or ():
+            changes = unpacked(entry)
+            self.tables.apply(changes)
+            self._forget(changes)
+        self.head = answer.head
+        for address in [address for address in self._kept if address[0] is LEVELS]:
+            del self._kept[address]
+
+    def _forget(self, changes: Iterable[Change]) -> None:
+        """Keep nothing of picks that are no longer under lease."""
+        for table, key, row in changes:
+            if table is PICKS and row is None:
+                self._kept.pop((RECORDS, key), None)
+                self._kept.pop((CONTEXTS, key), None)
+
+
+def _decided(draft: Draft, commands: Sequence[Command]) -> tuple[list[Any], list[Address]]:
+    """The replies to these commands; or what has to be read before they can be decided."""
+    replies: list[Any] = []
+    for place, command in enumerate(commands):
+        mark, changes = len(draft.tables.undo), draft.changes
+        try:
+            replies.append(command(draft))
+        except StoreError as error:
+            assert draft.changes == changes, "a command is refused before it changes anything"
+            replies.append(error)
+        except Missing as found:
+            missing = list(found.addresses)
+            for other in commands[place + 1 :]:  # each as if it came next, so that all is read at once
+                draft.tables.roll_back(mark)
+                missing += _missing(draft, other)
+            return [], list(dict.fromkeys(missing))
+    return replies, []
+
+
+def _missing(draft: Draft, command: Command) -> Sequence[Address]:
+    try:
+        command(draft.beside())
+    except Missing as found:
+        return found.addresses
+    except StoreError:
+        pass
+    return ()
+
+
+def _writes(draft: Draft, changes: Sequence[Change]) -> Iterator[Write]:
+    """What is written of a step, the logs first: Redis refuses the first write where memory is full."""
+    if draft.deletes:
+        yield from _deletion(draft)
+        return
+    for one in draft.logs:
+        fields = [part for name, value in one.fields.items() for part in (name, value)]
+        yield Write("XADD", f"log:{one.generator}", (f"{one.seq}-0", *fields))
+    put: dict[str, list[str | bytes]] = {}
+    gone: dict[str, list[str]] = {}
+    for table, key, row in (*changes, *(Change(table, key, row) for (table, key), row in draft.puts.items())):
+        part, name = table.part(key), table.text_of(key)
+        if row is None:
+            gone.setdefault(part, []).append(name)
+        elif table.is_ring:
+            yield Write("RING", part, (REMEMBERED, name, text_of_row(row), *table.beside))
+        else:
+            put.setdefault(part, []).extend((name, text_of_row(row)))
+        if table.name == "previews":
+            bodies = f"{part}:bodies"
+            if row is None:
+                gone.setdefault(bodies, []).append(name)
+            else:
+                put.setdefault(bodies, []).extend((name, draft.previews[key]))
+    for part, names in gone.items():
+        yield from _split("HDEL", part, names)
+    for part, items in put.items():
+        yield from _split("HSET", part, items)
+    if draft.history:
+        packed = (_HISTORY.pack(one.generator, one.late + 2 * (not one.has_pick), one.rows) for one in draft.history)
+        yield Write("APPEND", "history", (b"".join(packed),))
+    for one in draft.forgotten:
+        yield from _forgetting(draft, one)
+    for due in draft.due:
+        yield Write("DUE", "", due)
+
+
+def _split(command: Any, part: str, arguments: Sequence[Any]) -> Iterator[Write]:
+    for start in range(0, len(arguments), ARGUMENTS):
+        yield Write(command, part, tuple(arguments[start : start + ARGUMENTS]))
+
+
+def _forgetting(draft: Draft, void: Forgotten) -> Iterator[Write]:
+    """What scorers made that is void, by the names that they give it."""
+    root, g = root_of(draft), void.generator
+    for label in root.labels:
+        units = [f"{h}:{label}" for h in (draft.tables.generators if label in void.refits else [g])]
+        yield Write("HDEL", "units", tuple(f"{unit}:{fact}" for unit in units for fact in ("seq", "made", "error")))
+        for part in ("estimates", "claims"):
+            yield Write("HDEL", part, tuple(units))
+        if label in void.refits:
+            yield Write("HDEL", "units", (f"{label}:fitted", f"{label}:fitted_from"))
+    if not void.is_one and not root.keep_log:
+        yield Write("XTRIM", f"log:{g}", ("MINID", "=", f"{void.last}-0"))
+
+
+def _deletion(draft: Draft) -> Iterator[Write]:
+    """The removal of every part of an experiment."""
+    divided = [table.name for table in TABLES.values() if table.divided]
+    for g in draft.tables.generators:
+        for part in (f"log:{g}", *(f"{name}:{g}" for name in divided), f"previews:{g}:bodies"):
+            yield Write("UNLINK", part, ())
+    whole = [table.name for table in TABLES.values() if not table.divided]
+    for part in (*whole, "history", "units", "estimates", "claims", "head", "tail"):
+        yield Write("UNLINK", part, ())

@@ -1,0 +1,142 @@
+"""A step of one experiment before it is committed: what changes, what it assumes, and what is written beside the
+tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from optimist.experiments.tables import Tables
+from optimist.records.commits import Guard, Rule
+from optimist.records.tables import WHOLE, K, R, Table
+
+Address = tuple[Table[Any, Any], Any]
+"""A table that is not resident, and a key of it."""
+V = TypeVar("V")
+
+
+class LogAppend(NamedTuple):
+    """An entry of a generator's log."""
+
+    generator: int
+    seq: int
+    fields: Mapping[str, str | int | bytes]
+
+
+class Told(NamedTuple):
+    """A batch in the history of all batches."""
+
+    generator: int
+    late: bool
+    has_pick: bool
+    rows: int
+
+
+class Forgotten(NamedTuple):
+    """What scorers made that is void: of this generator, of batches from `first` to `last` on; 0 as the last for one
+    batch alone."""
+
+    generator: int
+    first: int
+    last: int
+    is_one: bool
+    refits: tuple[str, ...] = ()
+    """The metrics whose kernels are fixed anew: everything that was made with them is void, of every generator."""
+
+
+class Missing(Exception):
+    """Values have to be read before this can be decided."""
+
+    def __init__(self, *addresses: Address) -> None:
+        super().__init__(*addresses)
+        self.addresses = addresses
+
+
+class Draft:
+    """What follows from some commands, decided one after the other, from the tables at one moment.
+
+    now: Unix seconds of Redis's clock. known: values outside of the resident tables as of the head that the tables
+    have, None where there is none. The functions of `experiments.transitions` read and change a draft, and nothing
+    else: no clock, no random number, no order of rows. They refuse before they change anything.
+    """
+
+    def __init__(self, tables: Tables, now: float, known: Mapping[Address, Any]) -> None:
+        self.tables, self.now = tables, now
+        self.puts: dict[Address, Any] = {}
+        """New rows of tables that are not resident, None for those that are removed."""
+        self.logs: list[LogAppend] = []
+        self.history: list[Told] = []
+        self.due: list[tuple[int, int]] = []
+        """Generators whose estimates are due, and the position."""
+        self.guards: dict[Address, Guard] = {}
+        self.forgotten: list[Forgotten] = []
+        self.previews: dict[tuple[int, int, int], bytes] = {}
+        """The bytes of previews that are put, by their keys."""
+        self.frees = self.grows = False
+        """Whether some of the step makes room, and whether some of it takes room."""
+        self.deletes = False
+        """Whether the experiment is deleted."""
+        self._known = known
+
+    @property
+    def changes(self) -> int:
+        """How much was changed so far."""
+        return len(self.tables.undo) + len(self.puts) + len(self.logs) + self.deletes
+
+    def beside(self) -> Draft:
+        """An empty draft of the same moment, for what is to be found out only."""
+        return Draft(self.tables, self.now, self._known)
+
+    def need(self, *addresses: Address) -> None:
+        """Raise Missing for those of these values that are not known."""
+        if missing := [address for address in addresses if address not in self.puts and address not in self._known]:
+            raise Missing(*missing)
+
+    def read(self, table: Table[K, R], key: K) -> R | None:
+        """The row of a table that only commits change. Raises Missing."""
+        self.need((table, key))
+        return self.puts[table, key] if (table, key) in self.puts else self._known[table, key]
+
+    def read_or_absent(self, table: Table[K, R], key: K) -> R | None:
+        """The row of a key that mostly has none: where it is not known, none is assumed."""
+        address = table, key
+        if address in self.puts:
+            return self.puts[address]
+        found = self._known.get(address)
+        if address not in self._known:
+            self.guards[address] = _guard(address, None)
+        return found
+
+    def read_all(self, table: Table[K, R], generator: int) -> dict[K, R]:
+        """All rows of a generator in a table that is divided, by key. Raises Missing."""
+        address = table, (generator, WHOLE)
+        self.need(address)
+        rows = dict(self._known[address] or {})
+        for (other, key), row in self.puts.items():
+            if other is table and key[0] == generator:
+                rows[key] = row
+        return {key: row for key, row in rows.items() if row is not None}
+
+    def read_and_hold(self, table: Table[K, R], key: K) -> R | None:
+        """A row that others than commits may change, as it is also when this is committed. Raises Missing."""
+        found = self.read(table, key)
+        self.guards[table, key] = _guard((table, key), found)
+        return found
+
+    def expects(self, table: Table[K, str], key: K, value: str | None) -> bool:
+        """Assume this value, None for none. False where it is known to be another one."""
+        self.guards[table, key] = _guard((table, key), value)
+        return self._known.get((table, key), value) == value
+
+    def put(self, table: Table[K, R], key: K, row: R | None) -> None:
+        """Store a row; None removes it."""
+        if table.is_resident:
+            self.tables.put(table, key, row)
+        else:
+            self.puts[table, key] = row
+
+
+def _guard(address: Address, value: Any) -> Guard:
+    table, key = address
+    part, field = table.part(key), table.text_of(key)
+    return Guard(part, field, Rule.ABSENT) if value is None else Guard(part, field, Rule.EQUAL, str(value))

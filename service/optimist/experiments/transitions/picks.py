@@ -1,0 +1,273 @@
+"""Picks: opened, renewed, expired, given up; and what is answered for one that has ended."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from optimist.experiments.drafts import Draft
+from optimist.experiments.tables import Tables
+from optimist.experiments.transitions.checking import is_retracted
+from optimist.experiments.transitions.controls import STOPPED, root_of
+from optimist.experiments.transitions.indices import add_run, hand_back, joined, put_returned, returned_by
+from optimist.records.errors import Conflict, Gone, NotFound, Retracted
+from optimist.records.picks import Settled
+from optimist.records.tables import (
+    CONTEXTS,
+    CONTROLS,
+    EXPIRED,
+    GENERATORS,
+    PICKS,
+    RECORDS,
+    ROOT,
+    SETTLED,
+    EndRow,
+    PickRow,
+)
+
+SKEW = 1.0
+"""Seconds by which two processes may reckon Redis's time differently."""
+
+
+class Room(NamedTuple):
+    """How many picks may be open at once."""
+
+    experiment: int
+    worker: int
+    """By each worker that is named."""
+    key: int
+    """By each access key."""
+
+
+class Ask(NamedTuple):
+    """An ask. request: a repeated ask is recognised by it, as long as one of its picks is open."""
+
+    request: str
+    nonces: tuple[str, ...]
+    """A random name, never used before, for each pick that it may get."""
+    lease: float
+    """Seconds for which its picks count as open."""
+    room: Room
+    worker: str = ""
+    key: str = ""
+    has_contexts: bool = False
+    """Whether it brings prompts: only the same request gets picks again then."""
+
+
+class Chosen(NamedTuple):
+    """What the next pick samples, and how many rows its batch may have; 0 as `most` means no limit."""
+
+    generator: int
+    size: int
+    least: int = 1
+    most: int = 0
+
+
+class Described(NamedTuple):
+    """What a pick says. asked, prompts: as in `PickRow`. context: of the pick, "" for none."""
+
+    record: str
+    asked: str = ""
+    prompts: str = ""
+    context: str = ""
+
+
+class Chooser(Protocol):
+    """Whoever chooses picks: the policy, the budgets and the stopping rule, by the tables of a draft alone."""
+
+    def is_spent(self, draft: Draft) -> bool:
+        """Whether a budget is used up, so that no picks are opened any more."""
+        ...
+
+    def choose(self, draft: Draft, number: int, place: int) -> Chosen | None:
+        """The choice for the pick of this number, at this place of its ask; None where none may be opened now."""
+        ...
+
+    def describe(self, draft: Draft, number: int, pick: PickRow) -> Described:
+        """What this pick says, once its indices are known."""
+        ...
+
+
+class Asked(NamedTuple):
+    """The answer to an ask: the numbers of its picks, and whether no more picks are opened."""
+
+    numbers: tuple[int, ...]
+    has_ended: bool = False
+
+
+def expire(draft: Draft) -> None:
+    """End the leases that ran out. One further off than a lease can last means that the clock was set back."""
+    tables, latest = draft.tables, draft.now + root_of(draft).lease
+    if draft.now < tables.earliest and tables.latest <= latest + SKEW:
+        return
+    for number, pick in sorted(tables.picks.items()):
+        if pick.deadline > latest + SKEW:
+            draft.put(PICKS, number, pick._replace(deadline=latest))
+        elif pick.deadline <= draft.now:
+            draft.frees = True
+            draft.put(PICKS, number, None)
+            draft.put(EXPIRED, number, pick)
+            hand_back(draft, pick)
+    tables.bound_leases()
+
+
+def ask(draft: Draft, asked: Ask, chooser: Chooser) -> Asked:
+    """The open picks of this request, or of its worker, and new ones as far as there is room."""
+    root, tables = root_of(draft), draft.tables
+    expire(draft)
+    if root.decision is not None or STOPPED in tables[CONTROLS] or chooser.is_spent(draft):
+        return Asked((), has_ended=True)
+    numbers = owned(tables, asked)
+    renew(draft, numbers, asked.lease)
+    if any(tables.picks[number].request == asked.request for number in numbers):
+        return Asked(tuple(numbers))
+    for place in range(len(numbers), len(asked.nonces)):
+        number = root_of(draft).rounds + 1
+        chosen = chooser.choose(draft, number, place) if _has_room(tables, asked) else None
+        if chosen is None:
+            break
+        open_pick(draft, number, asked, asked.nonces[place], chosen, chooser)
+        numbers.append(number)
+    return Asked(tuple(numbers))
+
+
+def owned(tables: Tables, asked: Ask) -> list[int]:
+    """The open picks that an ask gets again, ascending."""
+    found = set(tables.of_request.get(asked.request, ()))
+    if asked.worker and not asked.has_contexts:
+        found.update(tables.of_worker.get(asked.worker, ()))
+    return sorted(found)[: len(asked.nonces)]
+
+
+def _has_room(tables: Tables, asked: Ask) -> bool:
+    most = asked.room
+    return (
+        len(tables.picks) < most.experiment
+        and (not asked.worker or len(tables.of_worker.get(asked.worker, ())) < most.worker)
+        and tables.of_key[asked.key] < most.key
+    )
+
+
+def open_pick(draft: Draft, number: int, asked: Ask, nonce: str, chosen: Chosen, chooser: Chooser) -> None:
+    """Open the next pick: of returned indices first, else where the sequence of its generator goes on."""
+    tables, root, g, size, start = draft.tables, root_of(draft), chosen.generator, chosen.size, None
+    generator = tables.generators[g]
+    if root.batch_size is not None and not generator.is_seedless:
+        if runs := list(returned_by(tables, g)):
+            start, whole, *rest = runs
+            size = min(size, whole)
+            left: list[int] = []
+            add_run(left, start + size, whole - size)
+            put_returned(draft, g, [*left, *rest])
+        else:
+            # The next pick begins at a multiple of the batch size, whatever this one takes.
+            start, over = generator.handed, -size % root.batch_size
+            draft.put(GENERATORS, g, generator._replace(handed=start + size + over))
+            if over:
+                put_returned(draft, g, joined(runs, (start + size, over)))
+    deadline = draft.now + asked.lease
+    pick = PickRow(
+        *(g, nonce, asked.request, asked.worker, asked.key, start, size, chosen.least, chosen.most, draft.now, deadline)
+    )
+    said = chooser.describe(draft, number, pick)
+    draft.grows = True
+    draft.put(PICKS, number, pick._replace(asked=said.asked, prompts=said.prompts, has_context=bool(said.context)))
+    draft.put(RECORDS, number, said.record)
+    if said.context:
+        draft.put(CONTEXTS, number, said.context)
+    draft.put(ROOT, "", root._replace(rounds=number, lease=max(root.lease, asked.lease)))
+
+
+def renew(draft: Draft, numbers: list[int], seconds: float) -> list[int]:
+    """Those of these picks that are under lease, which lasts at least so many seconds from now."""
+    root = root_of(draft)
+    if seconds > root.lease:
+        draft.put(ROOT, "", root._replace(lease=seconds))
+    picks = draft.tables.picks
+    leased = [number for number in numbers if number in picks and picks[number].deadline > draft.now]
+    for number in leased:
+        pick = picks[number]
+        if pick.deadline < draft.now + seconds:
+            draft.put(PICKS, number, pick._replace(deadline=draft.now + seconds))
+    return leased
+
+
+def give_up(draft: Draft, number: int, reason: str, nonce: str = "") -> None:
+    """End a pick without a batch; idempotent. nonce: the pick's; "": whichever pick has the number.
+
+    Raises Conflict if it was told, Gone if its end is no longer remembered, or if Redis has lost the pick, NotFound if
+    it was never opened.
+    """
+    pick = find_pick(draft, number)
+    if pick is None:
+        recall(draft, number, "", nonce)
+    elif nonce not in ("", pick.nonce):
+        raise lost(number)
+    else:
+        draft.frees = True
+        end_pick(draft, number, pick, 0, EndRow(pick.nonce, "", reason=reason))
+
+
+def find_pick(draft: Draft, number: int) -> PickRow | None:
+    """The pick of this number, if it may be told: under lease, or expired."""
+    if number in draft.tables.picks:
+        return draft.tables.picks[number]
+    draft.need((EXPIRED, number), (SETTLED, number))
+    return draft.read(EXPIRED, number)
+
+
+def end_pick(draft: Draft, number: int, pick: PickRow, rows: int, end: EndRow) -> None:
+    """End a pick by a batch of so many rows, and remember how. The indices that it leaves are handed out again; those
+    of a lease that ran out were returned then."""
+    is_leased = number in draft.tables.picks
+    draft.put(PICKS if is_leased else EXPIRED, number, None)
+    draft.put(RECORDS, number, None)
+    if pick.has_context:
+        draft.put(CONTEXTS, number, None)
+    if is_leased:
+        hand_back(draft, pick, rows)
+    draft.put(SETTLED, number, end)
+
+
+def lost(number: int, how: str = " with this nonce") -> Gone:
+    """The error for a number, or one with this nonce, that no pick has: it is wrong, or Redis has lost the pick."""
+    return Gone(f"no pick {number} was given{how}, or Redis has lost it")
+
+
+def repeated(draft: Draft, end: EndRow, digest: str, conflict: str) -> Settled:
+    """The first answer again for a batch that is told again, by the digest of the one that is told now.
+
+    Raises Retracted where it counts no longer, Conflict where another batch was told.
+    """
+    is_same, settled = end.digest == digest, settled_of(end.answer, is_duplicate=True)
+    if settled.seq and is_retracted(draft.tables, settled.generator, settled.seq):
+        batch = "the batch" if is_same else "another batch"
+        raise Retracted(f"{batch} was accepted at position {settled.seq} and retracted since: it no longer counts")
+    if not is_same:
+        raise Conflict(conflict)
+    return settled
+
+
+def recall(draft: Draft, number: int, digest: str, nonce: str) -> Settled | None:
+    """The answer for a pick that is no longer open: the first answer to its tell, None to its give-up.
+
+    digest: of the batch that is told now, "" where the pick is given up; nonce may be "" only then.
+    """
+    end = draft.read(SETTLED, number)
+    if end is None:
+        if 0 < number <= root_of(draft).rounds:
+            raise Gone(f"pick {number} ended too long ago: its end is no longer known")
+        raise lost(number, "") if nonce else NotFound(f"pick {number} was never made")
+    # Equal digests do not show that it is the same pick: a batch may be a single 0 or 1.
+    if end.nonce != nonce and (nonce or digest):
+        raise lost(number)
+    if end.digest:
+        return repeated(draft, end, digest, f"pick {number} was told {'with another batch' if digest else 'already'}")
+    if digest:
+        raise Conflict(f"pick {number} was given up: {end.reason}")
+    return None
+
+
+def settled_of(answer: tuple[int, ...], *, is_duplicate: bool = False) -> Settled:
+    """The answer of these numbers, as `EndRow` has them."""
+    pick, generator, rows, samples, batches, seq, late, uncounted = answer[:8]
+    return Settled(pick, generator, rows, samples, batches, seq, bool(late), is_duplicate, uncounted)
