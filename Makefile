@@ -13,7 +13,7 @@ DEV = $(VENV)/.installed-dev
 # Without bytecode each of the many processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis coverage fuzz lint size pictures site benchmark clean
+.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis interleave coverage fuzz lint size pictures site benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -31,6 +31,13 @@ test-long: $(DEV)
 # All tests, with many more examples of each property.
 test-full: $(DEV)
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full --timeout 1800
+
+# Many processes on one experiment in one thread, from $(SEEDS) seeds; docs/reliability.md says what is simulated.
+SEEDS ?= 1000
+STEPS ?= 4000
+FIRST ?= 0
+interleave: $(TEST)
+	$(BIN)/python -m tests.interleavings --seeds $(SEEDS) --first $(FIRST) --steps $(STEPS)
 
 # The tests that failed last, one after the other, with the names of those that pass. Fails if none failed before.
 test-again: $(DEV)

@@ -27,9 +27,7 @@ def main() -> None:
         except Exception as error:
             failed.append(seed)
             console.print(f"seed {seed}:\n{''.join(traceback.format_exception(error))}")
-            console.print(
-                f"again alone: python -m tests.interleavings --first {seed} --seeds 1 --steps {options.steps}"
-            )
+            console.print(f"again alone: make interleave FIRST={seed} SEEDS=1 STEPS={options.steps}")
         seen += simulation.seen
     rate = options.seeds * options.steps / (time.process_time() - begun)
     console.print(f"{options.seeds} seeds × {options.steps} steps, {len(failed)} failed, {rate:,.0f} steps a second")

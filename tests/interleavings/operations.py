@@ -62,10 +62,11 @@ class Alternating:
 
 @dataclass
 class Drawer:
-    """Draws operations. units: what scorers have noted, as clients see it."""
+    """Draws operations. units, root: what scorers have noted, and what the experiment has once, as clients see it."""
 
     random: random.Random
-    units: Callable[[], dict[str, str]] = dict
+    units: Callable[[], dict[str, str]]
+    root: Callable[[], RootRow | None]
     leases: tuple[float, ...] = (3.0, 10.0)
     instance: str = "one"
     picks: list[tuple[int, str]] = field(default_factory=list)
@@ -77,19 +78,19 @@ class Drawer:
             self._ask: 30.0,
             self._tell: 40.0,
             self._append: 8.0,
-            self._give_up: 4.0,
-            self._retract: 2.0,
+            self._give_up: 6.0,
+            self._retract: 3.0,
             self._latch: 3.0,
             self._control: 2.0,
             self._previews: 2.0,
             self._accept: 1.0,
             self._set_state: 1.0,
             self._renew: 1.0,
-            self._blend: 1.0,
-            self._reopen: 0.5,
+            self._blend: 2.0,
+            self._reopen: 2.0,
             self._expire: 0.5,
             self._add: 0.3,
-            self._delete: 0.05,
+            self._delete: 0.15,
         }
         return self.random.choices(list(weights), list(weights.values()))[0](client)
 
@@ -103,7 +104,7 @@ class Drawer:
 
         return checked
 
-    def root(self) -> RootRow:
+    def new_root(self) -> RootRow:
         return RootRow(self.instance, "config", 0.3, (LABEL,), SIZE)
 
     def _pick(self) -> tuple[int, str]:
@@ -151,7 +152,7 @@ class Drawer:
 
     def _retract(self, _: int) -> Operation:
         r, g = self.random, self.random.randrange(GENERATORS)
-        position = None if r.random() < 0.1 else r.randrange(1, 60)
+        position = None if r.random() < 0.1 else r.randrange(1, 25)
         until, fits = (None, r.random() < 0.3) if position or r.random() < 0.5 else (r.randrange(1, 40), False)
         named, by = retracting.Named(None, g, position), retracting.By("me", "bad")
         if self.picks and r.random() < 0.3:
@@ -174,13 +175,20 @@ class Drawer:
         return Operation("latch", command)
 
     def _reopen(self, _: int) -> Operation:
-        units = self.units()
-        names = {g: units.get(f"{g}:{LABEL}:made") for g in range(GENERATORS)}
-        return Operation("reopen", self.meant(lambda draft: controls.reopen(draft, repr(names))))
+        root = self.root()
+        decision = "" if root is None else root.decision or ""
+        return Operation("reopen", self.meant(lambda draft: controls.reopen(draft, decision)))
 
     def _control(self, _: int) -> Operation:
         budget = str(self.random.randrange(400, 2000))
-        pairs = [("stopped", ""), ("stopped", ""), ("stopped", "yes"), ("budget", ""), ("budget", budget)]
+        pairs = [
+            ("stopped", ""),
+            ("stopped", ""),
+            ("stopped", ""),
+            ("stopped", "yes"),
+            ("budget", ""),
+            ("budget", budget),
+        ]
         name, value = self.random.choice(pairs)
         return Operation("control", self.meant(lambda draft: controls.control(draft, {name: value})))
 
@@ -200,10 +208,11 @@ class Drawer:
         return Operation("expire", self.meant(picks.expire))
 
     def _blend(self, _: int) -> Operation:
-        request = f"{self.random.randrange(40)}"
+        request = f"{self.random.randrange(12)}"
         weights = {g: self.random.random() + 0.01 for g in range(GENERATORS)}
         size = self.random.randrange(1, 20)
-        return Operation("blend", self.meant(lambda draft: blending.blend(draft, request, weights, size)))
+        command = self.meant(lambda draft: blending.blend(draft, request, weights, size))
+        return Operation("blend", command, (request,))
 
     def _previews(self, client: int) -> Operation:
         if not self.picks:

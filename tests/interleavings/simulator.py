@@ -19,7 +19,7 @@ from optimist.experiments.tables import Tables
 from optimist.experiments.transitions import controls, picks
 from optimist.records import Gone, Settled, StoreError, Unavailable
 from optimist.records.commits import Head, Request
-from optimist.records.tables import EXPIRED, GENERATORS, PICKS, RETRACTIONS, ROOT, unpacked
+from optimist.records.tables import EXPIRED, GENERATORS, PICKS, RETRACTIONS, ROOT, RootRow, unpacked
 from tests.interleavings import operations
 from tests.interleavings.invariants import check_store, check_writer, tables_of
 from tests.interleavings.operations import LABEL, Drawer, Operation
@@ -48,11 +48,11 @@ class Process:
 
 
 class Simulation:
-    def __init__(self, seed: int, processes: int = 3, clients: int = 6) -> None:
+    def __init__(self, seed: int, processes: int = 3, clients: int = 12) -> None:
         self.random = random.Random(seed)
         self.now, self._redis_offset = 0.0, 1e9
         self.store = MemoryStore(lambda: self.now + self._redis_offset, RING)
-        self.drawer = Drawer(self.random, lambda: self.store.contents.hashes.get("units", {}))
+        self.drawer = Drawer(self.random, self._units, self._root)
         self.seen: Counter[str] = Counter()
         self.trace: deque[str] = deque(maxlen=KEPT_STEPS)
         """The last steps, for whoever looks for a failure."""
@@ -62,6 +62,10 @@ class Simulation:
         """Of the store, one after the other."""
         self._acknowledged: dict[tuple[Any, ...], Settled] = {}
         """First answers of tells by number, nonce and digest, and of appends by 0, key and digest."""
+        self._blended: dict[tuple[Any, ...], Any] = {}
+        """First answers of what was shared out, by request."""
+        self._firsts: Counter[tuple[Any, ...]] = Counter()
+        """How often a process answered that a batch was stored now."""
         self._settled_from = self._calm_from = 0.0
         self._cached: tuple[Head | None, Tables] = None, Tables()
         self._kept: Any = None
@@ -70,8 +74,8 @@ class Simulation:
         for client in range(clients):
             self._after(self.random.random(), lambda client=client: self._next_of(client))
         for delay, what in (
-            *((8.0, self._crash), (8.0, self._remember), (25.0, self._lose_writes), (25.0, self._jump)),
-            *((0.3, self._claim), (0.3, self._publish), (2.0, self._trim), (20.0, self._fill), (1.0, self.check)),
+            *((8.0, self._crash), (8.0, self._remember), (15.0, self._lose_writes), (25.0, self._jump)),
+            *((0.3, self._claim), (0.3, self._publish), (2.0, self._trim), (10.0, self._fill), (1.0, self.check)),
         ):
             self._every(delay, what)
 
@@ -112,7 +116,7 @@ class Simulation:
 
     def _create(self) -> None:
         names = [f"g{g}" for g in range(operations.GENERATORS)]
-        self._now(lambda draft: controls.create(draft, self.drawer.root(), names))
+        self._now(lambda draft: controls.create(draft, self.drawer.new_root(), names))
         self._heads.append(self.store.contents.head)
 
     def _now(self, command: Command) -> None:
@@ -155,6 +159,9 @@ class Simulation:
         running, process.running, process.steps = process.running, [], None
         process.turn += 1
         for operation, reply in zip(running, replies, strict=True):
+            if isinstance(reply, Settled) and not reply.duplicate and self.now >= self._settled_from:
+                self._firsts[operation.about] += 1
+                assert self._firsts[operation.about] == 1, "a batch is told first once"
             self._note(f"{process.name} answers {operation.kind} {operation.about}: {reply!r}")
         if not all(isinstance(reply, Unavailable) for reply in replies) and process.writer.head is not None:
             assert process.writer.head in self._heads[process.begun :], "what is answered was so while it was asked"
@@ -169,13 +176,18 @@ class Simulation:
 
         def arrive() -> None:
             contents = self.store.contents
-            head, root = contents.head, contents.hashes.get(ROOT.name, {}).get("")
+            is_outrun = isinstance(request, Request) and self.random.random() < 0.3
+            if is_outrun:
+                self._score_anew(request)
+            head, before = contents.head, self._root()
             try:
                 answer = self.store.answer(request)
             except Unavailable as error:
                 answer = error
             if isinstance(request, Request) and self.store.contents.head != head:
-                self._committed(process, request, root)
+                self._committed(process, request, before)
+            if is_outrun:
+                self._trim_what_was_read(request)
             if self.random.random() > 0.03:
                 self._after(self.random.expovariate(100), lambda: self._answered(process, turn, answer))
             else:
@@ -216,8 +228,10 @@ class Simulation:
             if operation.is_answered:
                 self._after(self.random.expovariate(10), lambda: self._next_of(client))
                 return
-            process = self.random.choice(self._processes)
-            self._after(self.random.expovariate(50), lambda: self._receive(process, operation))
+            for _ in range(1 + (self.random.random() < 0.05)):  # sometimes a proxy repeats it
+                process = self.random.choice(self._processes)
+                delay = self.random.expovariate(50)
+                self._after(delay, lambda process=process: self._receive(process, operation))
             self._after(1.0 + self.random.random(), attempt)
 
         attempt()
@@ -236,6 +250,8 @@ class Simulation:
                 for number in reply.numbers
                 if number in held and held[number].request == operation.about[0]
             )
+        if operation.kind == "blend" and not isinstance(reply, StoreError) and self.now >= self._settled_from:
+            assert self._blended.setdefault(operation.about, reply) == reply, "the same samples are shared out once"
         if isinstance(reply, Settled):
             self._acknowledge(operation.about, reply)
         if operation.kind == "tell" and isinstance(reply, Gone):
@@ -286,14 +302,32 @@ class Simulation:
             self.seen["published"] += 1
 
     def _trim(self) -> None:
-        """A snapshot at the position of the estimate, with which the log begins then."""
         g, units = self.random.randrange(operations.GENERATORS), self._units()
         seq = units.get(f"{g}:{LABEL}:seq")
         if seq is not None and self.random.random() < 0.2:
-            units[f"{g}:{LABEL}:snapshot_seq"] = seq
-            self.store.trim(f"log:{g}", int(seq) + 1)
-            self.seen["trimmed"] += 1
+            self._snapshot(g, int(seq))
         units[f"{LABEL}:fitted"], units[f"{LABEL}:fitted_from"] = "kernels", "0 4 1 4 2 4"
+
+    def _snapshot(self, g: int, seq: int) -> None:
+        """A snapshot at this position, behind which the log begins then."""
+        units, fact = self._units(), f"{g}:{LABEL}:snapshot_seq"
+        if seq > max(int(units.get(fact, 0)), self._row(g)[1] - 1):
+            units[fact] = str(seq)
+            self.store.trim(f"log:{g}", seq + 1)
+            self.seen["trimmed"] += 1
+
+    def _score_anew(self, request: Request) -> None:
+        """Publish what a request assumes anew, just before it comes."""
+        for guard in request.guards:
+            if guard.part == "units" and guard.field.endswith(":made"):
+                self._units()[guard.field] = f"{self.random.getrandbits(32):x}"
+                return
+
+    def _trim_what_was_read(self, request: Request) -> None:
+        """Trim a log just after an entry of it was read."""
+        for guard in request.guards:
+            if guard.part.startswith("log:") and guard.field:
+                self._snapshot(g := int(guard.part.partition(":")[2]), min(int(guard.field) + 1, self._row(g)[0]))
 
     # Faults.
 
@@ -308,6 +342,14 @@ class Simulation:
         self._kept = self.store.remembered()
 
     def _lose_writes(self) -> None:
+        """Those of some seconds; or the very last ones, so that others soon are as many."""
+        if self.random.random() < 0.5:
+            self._remember()
+            self._after(self.random.expovariate(5), self._go_back)
+        else:
+            self._go_back()
+
+    def _go_back(self) -> None:
         if self._kept is None:
             return
         self._note("Redis loses its last writes")
@@ -320,6 +362,8 @@ class Simulation:
         """Expect nothing of what the store has no longer."""
         self._lost += 1
         self._acknowledged = {about: one for about, one in self._acknowledged.items() if one.seq and self._holds(one)}
+        self._blended.clear()
+        self._firsts.clear()
         self._kept, self._settled_from = None, self.now + 8.0
 
     def _jump(self) -> None:
@@ -335,22 +379,23 @@ class Simulation:
         self.store.is_full = not self.store.is_full
         self._note(f"memory is {'full' if self.store.is_full else 'free'}")
         if self.store.is_full:
-            self._after(self.random.expovariate(1.0), self._fill)
+            self._after(self.random.expovariate(0.5), self._fill)
 
     # What must hold.
 
-    def _committed(self, process: Process, request: Request, root_before: str | None) -> None:
+    def _committed(self, process: Process, request: Request, before: RootRow | None) -> None:
         """What must hold of a step, by the store right after it."""
         self._heads.append(self.store.contents.head)
         self._note(f"{process.name} commits {request.entry[:200]}")
-        self.seen["commits while full"] += self.store.is_full
-        before = None if root_before is None else ROOT.row_in(root_before)
+        if self.store.is_full:
+            self.seen["commits while full"] += 1
+            assert not [write for write in request.writes if "body" in write.arguments], "no batch while memory is full"
         changes = unpacked(request.entry)
         rounds = 0 if before is None else before.rounds
-        if before is not None and before.decision is not None:
+        after, decided = self._root(), None if before is None else before.decision
+        if decided is not None and after is not None and after.decision == decided:
             opened = [key for table, key, row in changes if table is PICKS and row is not None and key > rounds]
             assert not opened, "a decided experiment opens no picks"
-        decided = None if before is None else before.decision
         units = self.store.contents.hashes.get("units", {})
         names = repr({g: units.get(f"{g}:{LABEL}:made") for g in range(operations.GENERATORS)})
         for table, key, row in changes:
@@ -366,7 +411,14 @@ class Simulation:
             if write.part == "head":  # it was deleted
                 self._delete()
 
+    def _root(self) -> RootRow | None:
+        text = self.store.contents.hashes.get(ROOT.name, {}).get("")
+        return None if text is None else ROOT.row_in(text)
+
     def _delete(self) -> None:
+        assert not any(self.store.contents.hashes.values()), "nothing is left of what was deleted"
+        assert not self.store.contents.untrimmed
+        self.store.is_full = False
         self._lives += 1
         self.drawer.instance = f"life {self._lives}"
         self.drawer.picks.clear()

@@ -48,7 +48,7 @@ class MemoryStore:
             return Loaded(stored.head, self.clock(), rows_in(stored.hashes))
         values = [self._value(guard) for guard in request.guards]
         fits = all(map(_holds, request.guards, values))
-        is_same, is_repeat = stored.head == request.head, self._is_repeat(request)
+        is_same, is_repeat = self._is_same(request), self._is_repeat(request)
         left = self._turn[1] - self.clock()
         is_others = self._turn[0] not in ("", request.who) and 0 < left < TURN
         if is_repeat or (is_same and fits and not (request.chain and is_others)):
@@ -82,6 +82,9 @@ class MemoryStore:
         except StopIteration as done:
             return done.value
 
+    def _is_same(self, request: Request) -> bool:
+        return self.contents.head == request.head
+
     def _is_repeat(self, request: Request) -> bool:
         stored = self.contents
         return bool(request.chain) and (stored.before, stored.head.chain) == (request.head.chain, request.chain)
@@ -114,13 +117,12 @@ class MemoryStore:
 
     def _do(self, write: Write) -> None:
         stored, arguments = self.contents, write.arguments
-        rows = stored.hashes.setdefault(write.part, {})
         match write.command:
             case "HSET":
-                rows.update(_pairs(arguments))
+                stored.hashes.setdefault(write.part, {}).update(_pairs(arguments))
             case "HDEL":
                 for name in arguments:
-                    rows.pop(str(name), None)
+                    stored.hashes.get(write.part, {}).pop(str(name), None)
             case "RING":
                 limit, name, text, *beside = arguments
                 self._ring(
@@ -139,13 +141,22 @@ class MemoryStore:
                 stored.history += packed
             case "DUE":
                 self.due.append(arguments)
-            case "UNLINK" if write.part == "head":
-                self.contents = Contents()
             case "UNLINK":
-                stored.hashes.pop(write.part, None)
-                stored.orders.pop(write.part, None)
-                stored.logs.pop(write.part, None)
-                stored.untrimmed.pop(write.part, None)
+                self._unlink(write.part)
+
+    def _unlink(self, part: str) -> None:
+        stored = self.contents
+        for parts in (stored.hashes, stored.orders, stored.logs, stored.untrimmed):
+            parts.pop(part, None)
+        match part:
+            case "head":
+                stored.head, stored.before = Head(), ""
+            case "tail":
+                stored.journal = []
+            case "history":
+                stored.history = b""
+            case _:
+                pass
 
     def trim(self, part: str, first: int) -> None:
         """Remove the entries of a log before a position."""
@@ -154,7 +165,7 @@ class MemoryStore:
             del entries[position]
 
     def _ring(self, part: str, limit: int, name: str, text: Any, beside: Any) -> None:
-        rows, order = self.contents.hashes[part], self.contents.orders.setdefault(part, [])
+        rows, order = self.contents.hashes.setdefault(part, {}), self.contents.orders.setdefault(part, [])
         if name not in rows:
             order.append(name)
         rows[name] = text

@@ -125,8 +125,9 @@ class Draft:
 
     def expects(self, table: Table[K, str], key: K, value: str | None) -> bool:
         """Assume this value, None for none. False where it is known to be another one."""
-        self.guards[table, key] = _guard((table, key), value)
-        return self._known.get((table, key), value) == value
+        found = self._known.get((table, key), value)
+        self.guards[table, key] = _guard((table, key), found)
+        return found == value
 
     def put(self, table: Table[K, R], key: K, row: R | None) -> None:
         """Store a row; None removes it."""

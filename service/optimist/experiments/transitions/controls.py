@@ -110,7 +110,8 @@ def latch(
     if root.decision is not None:
         return root.decision == payload
     stands = [draft.expects(table, key, value) for (table, key), value in basis.items()]
-    if not all(stands):
+    # What an earlier command of the same step retracts still stands while guards are checked.
+    if draft.forgotten or not all(stands):
         return False
     draft.grows = True
     draft.put(ROOT, "", root._replace(decision=payload, decided=tuple(decided)))
