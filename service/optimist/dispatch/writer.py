@@ -280,5 +280,6 @@ def _deletion(draft: Draft) -> Iterator[Write]:
         for part in (f"log:{g}", *(f"{name}:{g}" for name in divided), f"previews:{g}:bodies"):
             yield Write("UNLINK", part, ())
     whole = [table.name for table in TABLES.values() if not table.divided]
-    for part in (*whole, "history", "units", "estimates", "claims", "head", "tail"):
+    orders = [f"{table.name}:order" for table in TABLES.values() if table.is_ring]
+    for part in (*whole, *orders, "history", "units", "estimates", "claims", "head", "tail"):
         yield Write("UNLINK", part, ())

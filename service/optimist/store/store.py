@@ -15,6 +15,7 @@ from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.artefacts import Artefacts
 from optimist.store.clients import PROBE_LASTS, SLOTS, Cluster, ServerIdentity, reaching_redis
+from optimist.store.commits import Commits
 from optimist.store.copies import Copies
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
@@ -120,6 +121,7 @@ class Store(
     Restorations,
     Shares,
     Copies,
+    Commits,
 ):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 

@@ -1,0 +1,245 @@
+"""commit.lua answers as the store in memory, which the simulator has, and stands what that one stands."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.dispatch.committing import carried_out
+from optimist.dispatch.writer import Command, Writer
+from optimist.experiments.transitions import controls, picks
+from optimist.records import Settled, StoreError, Unavailable
+from optimist.records.commits import TAIL, Guard, Head, Request, Rule, Write
+from optimist.store import Store, connect
+from optimist.store.redis_program import find_program
+from tests.interleavings.invariants import check_store, tables_of
+from tests.interleavings.operations import Drawer
+from tests.interleavings.redis_contents import contents_of, plain
+from tests.support.memory_store import MemoryStore
+from tests.support.servers import Server
+
+NAMES = ["g0", "g1", "g2"]
+
+
+class Frozen:
+    """A clock that both stores go by: it moves only where a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1e9
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class SameTime(Store):
+    """A store whose answers have the time of a test, so that two stores decide the same."""
+
+    clock = Frozen()
+
+    async def commit(self, experiment: str, request: Request) -> Any:
+        answer = await super().commit(experiment, request)
+        return type(answer)(answer.is_done, answer.head, self.clock(), answer.values, answer.missed, answer.waits)
+
+    async def load_tables(self, experiment: str) -> Any:
+        loaded = await super().load_tables(experiment)
+        return type(loaded)(loaded.head, self.clock(), loaded.changes)
+
+
+def drawer_of(memory: MemoryStore, seed: int) -> Drawer:
+    return Drawer(random.Random(seed), lambda: memory.contents.hashes.get("units", {}), lambda: tables_of(memory).root)
+
+
+async def test_the_script_answers_as_the_store_in_memory(redis: Redis):
+    """The same commands, on Redis by two writers in turns, and on memory by another one."""
+    store, clock = SameTime(redis), SameTime.clock
+    memory = MemoryStore(clock)
+    mine, others = Writer("m", clock), [Writer(f"w{place}", clock) for place in range(2)]
+    drawer = drawer_of(memory, 1)
+    root, r = drawer.new_root(), random.Random(2)
+
+    async def both(commands: list[Command], place: int) -> list[Any]:
+        expected = memory.run(mine.run(commands))
+        replies = await carried_out(store, "x", others[place], commands)
+        assert list(map(shown, replies)) == list(map(shown, expected))
+        return replies
+
+    await both([lambda draft: controls.create(draft, root, NAMES)], 0)
+    for _ in range(500):
+        clock.now += r.choice([0.1, 0.1, 2.0])
+        operations = [drawer.draw(r.randrange(6)) for _ in range(r.choice([1, 1, 3]))]
+        replies = await both([operation.command for operation in operations], r.randrange(2))
+        drawer.picks += given(replies, mine)
+        if tables_of(memory).root is None:
+            await both([lambda draft: controls.create(draft, root, NAMES)], 0)
+            drawer.picks.clear()
+    assert plain(await contents_of(redis, "x")) == plain(memory.contents)
+
+
+def shown(reply: Any) -> Any:
+    return (type(reply), str(reply)) if isinstance(reply, StoreError) else reply
+
+
+def given(replies: list[Any], writer: Writer) -> list[tuple[int, str]]:
+    numbers = [number for reply in replies if isinstance(reply, picks.Asked) for number in reply.numbers]
+    return [(number, writer.tables.picks[number].nonce) for number in numbers if number in writer.tables.picks]
+
+
+@pytest.fixture
+def request_of_one(store: Store):
+    """Writes a field if the head is as given, with these guards."""
+
+    def made(head: Head, chain: str, *guards: Guard, who: str = "", value: str = "1") -> Request:
+        return Request(head, guards, chain, f"entry {chain}", [Write("HSET", "controls", (chain, value))], who=who)
+
+    return made
+
+
+async def test_a_step_is_written_once(store: Store, redis: Redis, request_of_one: Any):
+    first = request_of_one(Head(), "one")
+    for _ in range(2):
+        answer = await store.commit("x", first)
+        assert (answer.is_done, answer.head) == (True, Head(1, "one"))
+    second = await store.commit("x", request_of_one(Head(1, "one"), "two"))
+    assert second.is_done
+    late = await store.commit("x", first)
+    assert (late.is_done, late.head, late.missed) == (
+        False,
+        Head(2, "two"),
+        [("one", "entry one"), ("two", "entry two")],
+    )
+    assert await redis.hlen("optimist:{x}:controls") == 2
+
+
+async def test_a_guard_that_does_not_hold_refuses_a_step(store: Store, request_of_one: Any):
+    absent, equal = Guard("controls", "one", Rule.ABSENT), Guard("controls", "one", Rule.EQUAL, "1")
+    assert not (await store.commit("x", request_of_one(Head(), "one", equal))).is_done
+    assert (await store.commit("x", request_of_one(Head(), "one", absent))).is_done
+    answer = await store.commit("x", request_of_one(Head(1, "one"), "two", equal, absent))
+    assert (answer.is_done, answer.values, answer.missed) == (False, ["1", "1"], [])
+
+
+async def test_whoever_is_far_behind_reads_all(store: Store, request_of_one: Any):
+    head = Head()
+    for number in range(TAIL + 2):
+        answer = await store.commit("x", request_of_one(head, f"{number}"))
+        head = answer.head
+    behind = [
+        await store.commit("x", Request(Head(seq, f"{seq - 1}" if seq else ""), ())) for seq in (0, 2, 3, TAIL + 1)
+    ]
+    assert [None if one.missed is None else len(one.missed) for one in behind] == [None, None, TAIL - 1, 1]
+    unknown = await store.commit("x", Request(Head(TAIL + 1, "another"), ()))
+    assert unknown.missed is None, "the same number of steps is not the same history"
+
+
+async def test_whoever_has_lost_is_next(store: Store, request_of_one: Any):
+    await store.commit("x", request_of_one(Head(), "one"))
+    lost = await store.commit("x", request_of_one(Head(), "two", who="slow"))
+    assert not lost.is_done
+    waits = await store.commit("x", request_of_one(lost.head, "three"))
+    assert (waits.is_done, waits.waits) == (False, True)
+    assert (await store.commit("x", request_of_one(lost.head, "four", who="slow"))).is_done
+    assert (await store.commit("x", request_of_one(Head(2, "four"), "five"))).is_done
+
+
+async def played(url: str, seed: int, acknowledged: list[Settled]) -> None:
+    """One process: clients that give commands one after the other, and repeat what was not answered."""
+    async with connect(url) as redis:
+        store, writer = Store(redis), Writer(f"process {seed} {time.time()}", time.monotonic)
+        drawer = Drawer(random.Random(seed), dict, lambda: writer.tables.root, leases=(0.5, 3.0))
+        while True:
+            operations = [drawer.draw(seed) for _ in range(drawer.random.choice([1, 3]))]
+            commands = [operation.command for operation in operations if operation.kind not in ("delete", "latch")]
+            replies = await repeated(store, writer, commands)
+            drawer.picks += given(replies, writer)
+            acknowledged += [reply for reply in replies if isinstance(reply, Settled) and reply.seq]
+
+
+async def repeated(store: Store, writer: Writer, commands: list[Command]) -> list[Any]:
+    for _ in range(200):
+        with contextlib.suppress(Unavailable):
+            return await carried_out(store, "x", writer, commands)
+        await asyncio.sleep(0.02)
+    raise AssertionError("the server does not come back")
+
+
+class Killed:
+    """A server that is killed, started again, and set back to what it had at an earlier kill."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._copies = path, 0
+        self.server = Server(find_program().path, path / "redis", *OPTIONS)
+
+    def kill(self) -> Path:
+        """Kill it and start it again; what it had is in this directory."""
+        self._copies += 1
+        copy = self._path / f"copy {self._copies}"
+        self.server.kill()
+        shutil.copytree(self._path / "redis", copy)
+        self.server.start()
+        return copy
+
+    def set_back(self, copy: Path) -> None:
+        self.server.kill()
+        shutil.rmtree(self._path / "redis")
+        shutil.copytree(copy, self._path / "redis")
+        self.server.start()
+
+
+OPTIONS = "--appendonly", "yes", "--appendfsync", "always", "--save", ""
+
+
+@pytest.mark.faults
+async def test_processes_agree_while_the_server_is_killed_and_set_back(tmp_path: Path):
+    """Nothing is lost that was acknowledged before a kill, and the counts are those of the logs."""
+    killed, acknowledged = Killed(tmp_path), list[Settled]()
+    playing: list[asyncio.Task[None]] = []
+    try:
+        async with connect(killed.server.url) as redis:
+            root = Drawer(random.Random(0), dict, lambda: None).new_root()._replace(keep_log=True)
+            await repeated(Store(redis), Writer("w", time.monotonic), [lambda d: controls.create(d, root, NAMES)])
+        playing += (asyncio.create_task(played(killed.server.url, seed, acknowledged)) for seed in (1, 2, 3))
+        copies: list[Path] = []
+        for _ in range(3):
+            await more(acknowledged, playing)
+            before = list(acknowledged)
+            copies.append(await asyncio.to_thread(killed.kill))
+            logs = (await checked(copies[-1])).contents.logs
+            missing = [one for one in before if logs[f"log:{one.generator}"][one.seq]["pick"] != one.pick]
+            assert not missing, "what was acknowledged is there"
+        await asyncio.to_thread(killed.set_back, copies[0])
+        await more(acknowledged, playing)
+        await checked(await asyncio.to_thread(killed.kill))
+    finally:
+        for task in playing:
+            task.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+        killed.server.stop()
+
+
+async def more(acknowledged: list[Settled], playing: list[asyncio.Task[None]]) -> None:
+    """Wait until 30 more batches are acknowledged."""
+    goal = len(acknowledged) + 30
+    while len(acknowledged) < goal:
+        assert not any(task.done() for task in playing), [task.exception() for task in playing if task.done()]
+        await asyncio.sleep(0.01)
+
+
+async def checked(directory: Path) -> MemoryStore:
+    """What a server had, which holds together."""
+    server = Server(find_program().path, directory, *OPTIONS)
+    try:
+        async with connect(server.url) as redis:
+            memory = MemoryStore(time.time)
+            memory.contents = await contents_of(redis, "x")
+    finally:
+        server.stop()
+    check_store(memory, tables_of(memory), has_journal=False)
+    return memory
