@@ -12,7 +12,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from optimist.dispatch.writer import Command, Pause, Steps, Writer
 from optimist.experiments.tables import Tables
@@ -45,6 +45,14 @@ class Process:
     """How many heads the store had had when its round began."""
     turn: int = 0
     """Answers of earlier turns come too late."""
+
+
+class Before(NamedTuple):
+    """What the store had before a step: the root, the names of the estimates, and the positions in each log."""
+
+    root: RootRow | None
+    names: str
+    present: dict[int, frozenset[int]]
 
 
 class Simulation:
@@ -179,7 +187,7 @@ class Simulation:
             is_outrun = isinstance(request, Request) and self.random.random() < 0.3
             if is_outrun:
                 self._score_anew(request)
-            head, before = contents.head, self._root()
+            head, before = contents.head, self._before()
             try:
                 answer = self.store.answer(request)
             except Unavailable as error:
@@ -383,27 +391,32 @@ class Simulation:
 
     # What must hold.
 
-    def _committed(self, process: Process, request: Request, before: RootRow | None) -> None:
-        """What must hold of a step, by the store right after it."""
+    def _before(self) -> Before:
+        logs = self.store.contents.logs
+        present = {g: frozenset(logs.get(f"log:{g}", ())) for g in range(operations.GENERATORS)}
+        names = {g: self._units().get(f"{g}:{LABEL}:made") for g in range(operations.GENERATORS)}
+        return Before(self._root(), repr(names), present)
+
+    def _committed(self, process: Process, request: Request, before: Before) -> None:
+        """What must hold of a step, by the store right before and after it."""
         self._heads.append(self.store.contents.head)
         self._note(f"{process.name} commits {request.entry[:200]}")
         if self.store.is_full:
             self.seen["commits while full"] += 1
             assert not [write for write in request.writes if "body" in write.arguments], "no batch while memory is full"
-        changes = unpacked(request.entry)
-        rounds = 0 if before is None else before.rounds
-        after, decided = self._root(), None if before is None else before.decision
+        changes, after = unpacked(request.entry), self._root()
+        rounds, decided = (0, None) if before.root is None else (before.root.rounds, before.root.decision)
         if decided is not None and after is not None and after.decision == decided:
             opened = [key for table, key, row in changes if table is PICKS and row is not None and key > rounds]
             assert not opened, "a decided experiment opens no picks"
-        units = self.store.contents.hashes.get("units", {})
-        names = repr({g: units.get(f"{g}:{LABEL}:made") for g in range(operations.GENERATORS)})
         for table, key, row in changes:
             if table is ROOT and row.decision not in (None, decided):
-                assert row.decision == names, "a decision rests on what stands"
-            if table is RETRACTIONS and row.position:
-                log = self.store.contents.logs.get(f"log:{key[0]}", {})
-                assert row.position in log, "what is retracted is in the log"
+                assert row.decision == before.names, "a decision rests on what stands"
+            if table is RETRACTIONS and row.position and key[0] in before.present:
+                part = f"log:{key[0]}"
+                own = [one.arguments[0] for one in request.writes if (one.command, one.part) == ("XADD", part)]
+                is_there = row.position in before.present[key[0]] or f"{row.position}-0" in own
+                assert is_there, "what is retracted is in the log"
         for write in request.writes:
             if write.command == "RING" and write.part == EXPIRED.name and self.now > self._calm_from:
                 deadline = EXPIRED.row_in(str(write.arguments[2])).deadline

@@ -1,4 +1,4 @@
-"""Commands to an experiment whose tables Python changes, carried out on the store. Nothing of the service uses it yet."""
+"""Commands to an experiment whose tables Python changes, carried out on the store. The service does not use it yet."""
 
 from __future__ import annotations
 

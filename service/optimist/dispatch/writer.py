@@ -10,6 +10,7 @@ import hashlib
 from collections import ChainMap
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from struct import Struct
 from typing import Any
 
@@ -22,6 +23,7 @@ from optimist.records.tables import (
     CONTEXTS,
     LEVELS,
     PICKS,
+    PREVIEWS,
     RECORDS,
     REMEMBERED,
     TABLES,
@@ -153,11 +155,12 @@ class Writer:
         if not (changes or draft.puts or draft.deletes):
             return Request(self.head, guards)
         self._commits += 1
-        entry = entry_of(changes)
+        texts = [None if change.row is None else text_of_row(change.row) for change in changes]
+        entry = entry_of(changes, texts)
         # Of the commit's name, too, so that the same step of two processes is two steps, and the second one a repeat.
-        chain = hashlib.sha1(f"{self.head.chain} {self.name} {self._commits} {entry}".encode()).hexdigest()
+        digest = hashlib.sha1(f"{self.head.chain} {self.name} {self._commits} {entry}".encode()).hexdigest()
         frees = draft.frees and not draft.grows
-        return Request(self.head, guards, chain, entry, list(_writes(draft, changes)), frees, who)
+        return Request(self.head, guards, digest, entry, list(_writes(draft, changes, texts)), frees, who)
 
     def _commit(self, head: Head, draft: Draft) -> None:
         """Take over what was committed."""
@@ -217,8 +220,8 @@ def _missing(draft: Draft, command: Command) -> Sequence[Address]:
     return ()
 
 
-def _writes(draft: Draft, changes: Sequence[Change]) -> Iterator[Write]:
-    """What is written of a step, the logs first: Redis refuses the first write where memory is full."""
+def _writes(draft: Draft, changes: Sequence[Change], texts: Sequence[str | None]) -> Iterator[Write]:
+    """What is written of a step. changes, texts: of the resident tables."""
     if draft.deletes:
         yield from _deletion(draft)
         return
@@ -227,20 +230,20 @@ def _writes(draft: Draft, changes: Sequence[Change]) -> Iterator[Write]:
         yield Write("XADD", f"log:{one.generator}", (f"{one.seq}-0", *fields))
     put: dict[str, list[str | bytes]] = {}
     gone: dict[str, list[str]] = {}
-    for table, key, row in (*changes, *(Change(table, key, row) for (table, key), row in draft.puts.items())):
+    beside = (Change(table, key, row) for (table, key), row in draft.puts.items())
+    stored = ((change, None if change.row is None else text_of_row(change.row)) for change in beside)
+    for (table, key, _), text in chain(zip(changes, texts, strict=True), stored):
         part, name = table.part(key), table.text_of(key)
-        if row is None:
+        if text is None:
             gone.setdefault(part, []).append(name)
         elif table.is_ring:
-            yield Write("RING", part, (REMEMBERED, name, text_of_row(row), *table.beside))
+            yield Write("RING", part, (REMEMBERED, name, text, *table.beside))
         else:
-            put.setdefault(part, []).extend((name, text_of_row(row)))
-        if table.name == "previews":
-            bodies = f"{part}:bodies"
-            if row is None:
-                gone.setdefault(bodies, []).append(name)
-            else:
-                put.setdefault(bodies, []).extend((name, draft.previews[key]))
+            put.setdefault(part, []).extend((name, text))
+        if table is PREVIEWS and text is None:
+            gone.setdefault(f"{part}:bodies", []).append(name)
+        elif table is PREVIEWS:
+            put.setdefault(f"{part}:bodies", []).extend((name, draft.previews[key]))
     for part, names in gone.items():
         yield from _split("HDEL", part, names)
     for part, items in put.items():

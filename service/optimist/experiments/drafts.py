@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from optimist.experiments.tables import Tables
 from optimist.records.commits import Guard, Rule
-from optimist.records.tables import WHOLE, K, R, Table
+from optimist.records.tables import LOG, WHOLE, K, R, Table
 
 Address = tuple[Table[Any, Any], Any]
 """A table that is not resident, and a key of it."""
@@ -77,6 +77,7 @@ class Draft:
         self.deletes = False
         """Whether the experiment is deleted."""
         self._known = known
+        self._logged: dict[Address, Any] = {}
 
     @property
     def changes(self) -> int:
@@ -89,13 +90,18 @@ class Draft:
 
     def need(self, *addresses: Address) -> None:
         """Raise Missing for those of these values that are not known."""
-        if missing := [address for address in addresses if address not in self.puts and address not in self._known]:
+        if missing := [one for one in addresses if one not in self._known and one not in self._own(one)]:
             raise Missing(*missing)
 
     def read(self, table: Table[K, R], key: K) -> R | None:
         """The row of a table that only commits change. Raises Missing."""
         self.need((table, key))
-        return self.puts[table, key] if (table, key) in self.puts else self._known[table, key]
+        own = self._own((table, key))
+        return (own if (table, key) in own else self._known)[table, key]
+
+    def _own(self, address: Address) -> Mapping[Address, Any]:
+        """What this step has put so far, of a log or of other tables."""
+        return self._logged if address[0] is LOG else self.puts
 
     def read_or_absent(self, table: Table[K, R], key: K) -> R | None:
         """The row of a key that mostly has none: where it is not known, none is assumed."""
@@ -128,6 +134,11 @@ class Draft:
         found = self._known.get((table, key), value)
         self.guards[table, key] = _guard((table, key), found)
         return found == value
+
+    def log(self, generator: int, seq: int, fields: Mapping[str, str | int | bytes]) -> None:
+        """Append an entry to a generator's log."""
+        self.logs.append(LogAppend(generator, seq, fields))
+        self._logged[LOG, (generator, seq)] = {name: str(value) for name, value in fields.items() if name != "body"}
 
     def put(self, table: Table[K, R], key: K, row: R | None) -> None:
         """Store a row; None removes it."""

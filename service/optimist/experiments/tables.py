@@ -103,8 +103,11 @@ class Tables:
         first: dict[tuple[Table[Any, Any], Any], Any] = {}
         for table, key, old in self.undo:
             first.setdefault((table, key), old)
-        now = (Change(table, key, self._rows[table].get(key)) for table, key in first)
-        return [change for change, old in zip(now, first.values(), strict=True) if change.row != old]
+        changes: list[Change] = []
+        for (table, key), old in first.items():
+            if (row := self._rows[table].get(key)) != old:
+                changes.append(Change(table, key, row))
+        return changes
 
     def all(self) -> list[Change]:
         """Every row, in order of its key, as changes of an empty experiment."""

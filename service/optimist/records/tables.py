@@ -10,7 +10,7 @@ fields in order. Later versions add fields at the end, with a default, so that t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -356,13 +356,12 @@ class Change(NamedTuple):
     row: Any
 
 
-def entry_of(changes: Iterable[Change]) -> str:
-    """Changes of resident tables as one text, with which other processes catch up."""
+def entry_of(changes: Sequence[Change], texts: Sequence[str | None]) -> str:
+    """Changes of resident tables as one text, with which others catch up. texts: of the rows, None for None."""
     parts: list[str] = []
-    for table, key, row in changes:
-        text = "null" if row is None else text_of_row(row)
-        quoted = to_json(text).decode() if table.row is str and row is not None else text
-        parts.append(f'["{table.name}",{to_json(table.text_of(key)).decode()},{quoted}]')
+    for (table, key, _), text in zip(changes, texts, strict=True):
+        row = "null" if text is None else to_json(text).decode() if table.row is str else text
+        parts.append(f'["{table.name}",{to_json(table.text_of(key)).decode()},{row}]')
     return f"[{','.join(parts)}]"
 
 

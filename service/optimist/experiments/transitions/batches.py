@@ -6,7 +6,7 @@ import base64
 from dataclasses import replace
 from typing import NamedTuple
 
-from optimist.experiments.drafts import Draft, LogAppend, Told
+from optimist.experiments.drafts import Draft, Told
 from optimist.experiments.tables import Tables
 from optimist.experiments.transitions.checking import check, note
 from optimist.experiments.transitions.controls import generator_of, root_of
@@ -136,7 +136,7 @@ def _count(
         "context": context,
     }
     draft.grows = True
-    draft.logs.append(LogAppend(g, seq, fields | {name: value for name, value in beside.items() if value}))
+    draft.log(g, seq, fields | {name: value for name, value in beside.items() if value})
     draft.history.append(Told(g, is_late, pick is not None, part.rows))
     generator = generator._replace(samples=samples, batches=generator.batches + 1, seq=seq, bytes=size, chain=chain)
     if is_due(samples, generator.due_samples, root.growth):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from optimist.experiments.drafts import Draft, Forgotten, LogAppend
+from optimist.experiments.drafts import Draft, Forgotten
 from optimist.experiments.tables import Tables
 from optimist.experiments.transitions.checking import forget_levels, is_retracted, measure_anew
 from optimist.experiments.transitions.controls import generator_of, root_of
@@ -277,7 +277,7 @@ def _record(draft: Draft, g: int, at: int, until: int | None, lost: _Lost, by: B
     chain = chained(generator.chain, digest)
     fields = {"retracts": 1, "digest": digest, "chain": chain, "bytes": generator.bytes, "told": generator.told}
     draft.grows = draft.grows or at > 0 or until is not None
-    draft.logs.append(LogAppend(g, own, fields))
+    draft.log(g, own, fields)
     draft.put(RETRACTIONS, (g, at or own), row)
     draft.put(GENERATORS, g, generator._replace(seq=own, chain=chain, voids=own))
     return row
