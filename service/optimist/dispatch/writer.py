@@ -7,6 +7,7 @@ as after a timeout: what was committed then shows when it runs next.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import ChainMap
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from typing import Any
 from optimist.experiments.drafts import Address, Draft, Forgotten, Missing
 from optimist.experiments.tables import Tables
 from optimist.experiments.transitions.controls import root_of
+from optimist.records import StoreError, Unavailable
 from optimist.records.commits import Answer, Guard, Head, Load, Loaded, Request, Write
-from optimist.records.errors import StoreError, Unavailable
 from optimist.records.tables import (
     CONTEXTS,
     LEVELS,
@@ -38,6 +39,9 @@ Command = Callable[[Draft], Any]
 """A function of `experiments.transitions` with its arguments."""
 ATTEMPTS = 64
 """Attempts after which a command fails because others were faster."""
+PATIENCE = 3.0
+"""Seconds for which others may have their turns before a command fails; each of them has it for a quarter of a second.
+"""
 ARGUMENTS = 4000
 """Arguments of one write: Lua's stack ends at twice as many."""
 _HISTORY = Struct("<HBI")
@@ -90,13 +94,13 @@ class Writer:
     def run(self, commands: Sequence[Command]) -> Steps:
         """Decide these commands in order, in one commit. Returns their replies, errors of the store among them.
 
-        Raises Unavailable where others were faster `ATTEMPTS` times.
+        Raises Unavailable where others were faster `ATTEMPTS` times, or had their turns for `PATIENCE`.
         """
         known: dict[Address, Any] = {}
-        who = ""
+        who, left, until = "", ATTEMPTS, math.inf
         self.counts.rounds += 1
         try:
-            for _ in range(ATTEMPTS):
+            while left and self.clock() < until:
                 if self.head is None:
                     yield from self._load()
                     known = {}
@@ -118,7 +122,9 @@ class Writer:
                     self.counts.reads += 1
                 elif answer.waits:
                     self.counts.waits += 1
+                    until = min(until, self.clock() + PATIENCE)
                     yield Pause()
+                    continue
                 elif answer.missed is None:
                     self.head = None
                 elif not answer.missed:
@@ -130,6 +136,7 @@ class Writer:
                     self.counts.conflicts += 1
                     self._catch_up(answer)
                     who = self.name
+                left, until = left - 1, math.inf
             raise Unavailable("others were faster too often: try again")
         except BaseException:
             self.tables.roll_back()
@@ -165,7 +172,7 @@ class Writer:
     def _commit(self, head: Head, draft: Draft) -> None:
         """Take over what was committed."""
         self.head = None if draft.deletes else head
-        self._forget(self.tables.changed())
+        self._forget(self.tables.undo)
         self.tables.undo.clear()
         for (table, key), row in draft.puts.items():
             if table.is_kept and not table.divided and row is not None:
@@ -184,9 +191,9 @@ class Writer:
             del self._kept[address]
 
     def _forget(self, changes: Iterable[Change]) -> None:
-        """Keep nothing of picks that are no longer under lease."""
-        for table, key, row in changes:
-            if table is PICKS and row is None:
+        """Keep nothing of picks that these changes have ended."""
+        for table, key, _ in changes:
+            if table is PICKS and key not in self.tables.picks:
                 self._kept.pop((RECORDS, key), None)
                 self._kept.pop((CONTEXTS, key), None)
 

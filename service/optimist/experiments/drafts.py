@@ -4,7 +4,7 @@ tables."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from optimist.experiments.tables import Tables
 from optimist.records.commits import Guard, Rule
@@ -12,7 +12,6 @@ from optimist.records.tables import LOG, WHOLE, K, R, Table
 
 Address = tuple[Table[Any, Any], Any]
 """A table that is not resident, and a key of it."""
-V = TypeVar("V")
 
 
 class LogAppend(NamedTuple):
@@ -23,7 +22,7 @@ class LogAppend(NamedTuple):
     fields: Mapping[str, str | int | bytes]
 
 
-class Told(NamedTuple):
+class Counted(NamedTuple):
     """A batch in the history of all batches."""
 
     generator: int
@@ -33,13 +32,13 @@ class Told(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """What scorers made that is void: of this generator, of batches from `first` to `last` on; 0 as the last for one
-    batch alone."""
+    """Batches of a generator, at these positions, which count no longer: what scorers made of them is void."""
 
     generator: int
     first: int
     last: int
     is_one: bool
+    """Whether a single batch was retracted; else everything up to `last`."""
     refits: tuple[str, ...] = ()
     """The metrics whose kernels are fixed anew: everything that was made with them is void, of every generator."""
 
@@ -65,7 +64,7 @@ class Draft:
         self.puts: dict[Address, Any] = {}
         """New rows of tables that are not resident, None for those that are removed."""
         self.logs: list[LogAppend] = []
-        self.history: list[Told] = []
+        self.history: list[Counted] = []
         self.due: list[tuple[int, int]] = []
         """Generators whose estimates are due, and the position."""
         self.guards: dict[Address, Guard] = {}

@@ -6,16 +6,14 @@ import base64
 from dataclasses import replace
 from typing import NamedTuple
 
-from optimist.experiments.drafts import Draft, Told
+from optimist.experiments.drafts import Counted, Draft
 from optimist.experiments.tables import Tables
 from optimist.experiments.transitions.checking import check, note
 from optimist.experiments.transitions.controls import generator_of, root_of
 from optimist.experiments.transitions.indices import add_run, forget_returned, mark_told, pairs, untold
 from optimist.experiments.transitions.picks import end_pick, find_pick, lost, recall, repeated, settled_of
 from optimist.numerics.estimate import is_due
-from optimist.records.errors import Refused
-from optimist.records.log import chained
-from optimist.records.picks import Batch, Contents, Settled
+from optimist.records import Batch, Contents, Refused, Settled, chained
 from optimist.records.tables import APPENDED, CONTEXTS, GENERATORS, RECORDS, ROOT, EndRow, PickRow
 
 
@@ -137,7 +135,7 @@ def _count(
     }
     draft.grows = True
     draft.log(g, seq, fields | {name: value for name, value in beside.items() if value})
-    draft.history.append(Told(g, is_late, pick is not None, part.rows))
+    draft.history.append(Counted(g, is_late, pick is not None, part.rows))
     generator = generator._replace(samples=samples, batches=generator.batches + 1, seq=seq, bytes=size, chain=chain)
     if is_due(samples, generator.due_samples, root.growth):
         generator = generator._replace(due_samples=samples, due_seq=seq)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from optimist.experiments.drafts import Draft
 from optimist.experiments.transitions.controls import root_of
 from optimist.policies.mixture_policy import blend_counts
-from optimist.records.errors import NotFound
+from optimist.records import NotFound
 from optimist.records.tables import BLENDED, BLENDS, EndRow
 
 

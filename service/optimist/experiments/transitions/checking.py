@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from optimist.experiments.drafts import Draft
 from optimist.experiments.tables import Tables
-from optimist.records.errors import Refused
-from optimist.records.picks import Measures, Size
-from optimist.records.state import NAMED_COPIES, Copy, Origin
+from optimist.records import NAMED_COPIES, Copy, Measures, Origin, Refused, Size
 from optimist.records.tables import (
     CONTENTS,
     COPIES,

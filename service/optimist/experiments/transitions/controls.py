@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from optimist.experiments.drafts import Draft
-from optimist.records.errors import Conflict, Full, NotFound
-from optimist.records.state import COST, State
+from optimist.records import COST, Conflict, Full, NotFound, State
 from optimist.records.tables import CONTROLS, GENERATORS, RETURNED, ROOT, GeneratorRow, RootRow, Table
 
 STOPPED = "stopped"

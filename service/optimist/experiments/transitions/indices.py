@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from optimist.experiments.drafts import Draft
 from optimist.experiments.tables import Tables
-from optimist.records.state import returned_limit
+from optimist.records import returned_limit
 from optimist.records.tables import RETURNED, TOLD, PickRow, RunsRow
 
 

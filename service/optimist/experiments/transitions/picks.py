@@ -9,8 +9,7 @@ from optimist.experiments.tables import Tables
 from optimist.experiments.transitions.checking import is_retracted
 from optimist.experiments.transitions.controls import STOPPED, root_of
 from optimist.experiments.transitions.indices import add_run, hand_back, joined, put_returned, returned_by
-from optimist.records.errors import Conflict, Gone, NotFound, Retracted
-from optimist.records.picks import Settled
+from optimist.records import Conflict, Gone, NotFound, Retracted, Settled
 from optimist.records.tables import (
     CONTEXTS,
     CONTROLS,

@@ -10,8 +10,7 @@ from optimist.experiments.drafts import Draft
 from optimist.experiments.transitions.controls import root_of
 from optimist.experiments.transitions.indices import pairs
 from optimist.experiments.transitions.picks import find_pick, lost, repeated
-from optimist.records.errors import Conflict, Gone, Refused
-from optimist.records.log import NewPreview
+from optimist.records import Conflict, Gone, NewPreview, Refused
 from optimist.records.tables import PREVIEWS, SETTLED, PreviewRow
 
 

@@ -11,9 +11,7 @@ from optimist.experiments.transitions.checking import forget_levels, is_retracte
 from optimist.experiments.transitions.controls import generator_of, root_of
 from optimist.experiments.transitions.indices import forget_told, keep_returned, pairs, unmark_told
 from optimist.experiments.transitions.previews import forget_previews
-from optimist.records.errors import Conflict, NotFound, NotRetractable, Retracted, StoreError
-from optimist.records.log import chained
-from optimist.records.state import Acceptance, Retraction
+from optimist.records import Acceptance, Conflict, NotFound, NotRetractable, Retracted, Retraction, StoreError, chained
 from optimist.records.tables import (
     ACCEPTANCES,
     COPIES,
