@@ -11,7 +11,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,8 @@ from tests.support.memory_store import MemoryStore
 
 GENERATORS, SEEDLESS, SIZE, LABEL, LEASE, MOST = 3, "g2", 5, "m", 1e6, 8
 ROOM = picks.Room(10**6, 10**6, 10**6)
+LIMIT = 60
+"""Ends of picks and keys that are remembered."""
 COUNTS = "samples", "batches", "seq", "due_samples", "due_seq", "handed", "retracted", "restart"
 FACTS = (*COUNTS, "state", "name", "is_seedless")
 """Of a generator, by the same names in both stores."""
@@ -95,6 +97,8 @@ class Both:
     name: str
     random: random.Random
     keep_log: bool = False
+    crowded: bool = False
+    """Whether all is told to one generator, and measured."""
     seen: Counter[str] = field(default_factory=Counter)
     picks: list[tuple[int, str]] = field(default_factory=list)
     """Number and nonce."""
@@ -103,7 +107,7 @@ class Both:
     """Generators whose count of copies is not compared: today a copy that was retracted before is counted twice."""
 
     def __post_init__(self) -> None:
-        self.memory = MemoryStore(time.time)
+        self.memory = MemoryStore(time.time, dict.fromkeys(("settled", "expired", "appended"), LIMIT))
         self.writer = Writer("w", time.monotonic)
 
     def mine(self, command: Command) -> Any:
@@ -155,6 +159,8 @@ class Both:
             self._add: 0.2,
             self._delete: 0.1,
         }
+        if self.crowded:
+            weights = {self._ask: 30.0, self._tell: 60.0, self._append: 5.0, self._retract: 0.5}
         command = self.random.choices(list(weights), list(weights.values()))[0]
         await command()
         self.seen[command.__name__] += 1
@@ -181,7 +187,7 @@ class Both:
     async def _ask(self, count: int = 0) -> None:
         r = self.random
         state = await self.store.state(self.name)
-        g = r.choice(state.active).ordinal
+        g = 0 if self.crowded else r.choice(state.active).ordinal
         choice = picks.Chosen(g, r.choice([SIZE, SIZE, 2, 8, 20]), r.choice([1, 1, 3]), r.choice([0, 10, 5]))
         request, worker, context = f"r{self.step}", f"w{self.step}", r.choice(["", "", "", "Y29udGV4dA=="])
         nonces = tuple(f"{r.getrandbits(64):x}" for _ in range(r.choice([1, 1, 3])))
@@ -266,7 +272,8 @@ class Both:
             Size(name, r.choice([1.0, 1.0, 2.5, 3e3, 1e9]), r.randrange(5), r.uniform(0.5, 2.0), reference, level)
             for name, level in zip(("features", "others"), levels, strict=True)
         ]
-        return r.choice([None, Measures(content, prompts, 1e6, r.random() < 0.1, sizes)])
+        measures = Measures(content, prompts, 1e6, r.random() < 0.1, sizes)
+        return measures if self.crowded else r.choice([None, measures])
 
     def _same_settled(self, mine: Any, other: Any) -> None:
         if isinstance(mine, StoreError) or isinstance(other, StoreError):
@@ -366,6 +373,9 @@ class Both:
         if not seq:
             return
         facts = {f"{g}:{LABEL}:seq": str(seq), f"{g}:{LABEL}:made": f"estimate {self.step}"}
+        if self.random.random() < 0.3:
+            facts |= {f"{LABEL}:fitted": "kernels", f"{LABEL}:fitted_from": "0 2 1 3"}
+            await self.redis.set(f"{prefix}fitted:{LABEL}", "kernels")
         if not self.keep_log and self.random.random() < 0.1:
             facts |= {f"{g}:{LABEL}:snapshot_seq": str(seq), f"{g}:{LABEL}:snapshot_bytes": "0"}
             self.memory.trim(f"log:{g}", seq + 1)
@@ -465,12 +475,19 @@ class Both:
             for key, row in PREVIEWS.value_in((g, WHOLE), hashes.get(f"previews:{g}") or {}).items()
         }
         self.same({(one.generator, one.pick, one.place): (one.position, one.index) for one in kept}, mine)
+        facts = {name.decode(): text.decode() for name, text in (await self.redis.hgetall(f"{prefix}units")).items()}
+        self.same(_published(facts), _published(hashes.get("units", {})))
         self.same(await self.redis.get(f"{prefix}history") or b"", self.memory.contents.history)
         if self.step % 20 == 0:
             for g in self.tables.generators:
                 entries = {int(id_.split(b"-")[0]): entry for id_, entry in await self.redis.xrange(f"{prefix}log:{g}")}
                 own = self.memory.contents.logs.get(f"log:{g}", {})
                 self.same({p: _entry(e) for p, e in entries.items()}, {p: _entry(e) for p, e in own.items()})
+
+
+def _published(facts: Mapping[str, str]) -> dict[str, str]:
+    """What scorers have noted of units, without their snapshots."""
+    return {name: text for name, text in facts.items() if "snapshot" not in name}
 
 
 def _settled(settled: Settled) -> Any:
@@ -513,9 +530,10 @@ def _entry(entry: Any) -> dict[str, str]:
     return {name: value for name, value in texts.items() if name not in ("told", "chain")}
 
 
-async def run(store: Store, redis: Redis, seed: int, commands: int) -> Counter[str]:
+async def run(redis: Redis, seed: int, commands: int, *, crowded: bool = False) -> Counter[str]:
     """Compare the stores after each of so many commands."""
-    both = Both(store, redis, f"x{seed}", random.Random(seed), keep_log=seed % 3 == 0)
+    store = Store(redis, settled_limit=LIMIT)
+    both = Both(store, redis, f"x{seed}", random.Random(seed), keep_log=seed % 3 == 0, crowded=crowded)
     await both.create()
     for _ in range(commands):
         await both.take_step()
@@ -533,7 +551,7 @@ async def main() -> None:
         async with connect(server.url) as redis:
             await redis.config_set("appendfsync", "no")
             for seed in range(options.first, options.first + options.seeds):
-                seen += await run(Store(redis), redis, seed, options.commands)
+                seen += await run(redis, seed, options.commands, crowded=seed % 10 == 9)
                 await redis.flushall()
     Console().print(f"{options.seeds * options.commands} commands, all the same", dict(sorted(seen.items())))
 

@@ -19,7 +19,7 @@ from optimist.experiments.tables import Tables
 from optimist.experiments.transitions import controls, picks
 from optimist.records import Gone, Settled, StoreError, Unavailable
 from optimist.records.commits import Head, Request
-from optimist.records.tables import EXPIRED, GENERATORS, PICKS, RETRACTIONS, ROOT, RootRow, unpacked
+from optimist.records.tables import EXPIRED, GENERATORS, PICKS, RETRACTIONS, ROOT, TABLES, RootRow, unpacked
 from tests.interleavings import operations
 from tests.interleavings.invariants import check_store, check_writer, tables_of
 from tests.interleavings.operations import LABEL, Drawer, Operation
@@ -59,7 +59,8 @@ class Simulation:
     def __init__(self, seed: int, processes: int = 3, clients: int = 12) -> None:
         self.random = random.Random(seed)
         self.now, self._redis_offset = 0.0, 1e9
-        self.store = MemoryStore(lambda: self.now + self._redis_offset, RING)
+        rings = {table.name: RING for table in TABLES.values() if table.is_ring}
+        self.store = MemoryStore(lambda: self.now + self._redis_offset, rings)
         self.drawer = Drawer(self.random, self._units, self._root)
         self.seen: Counter[str] = Counter()
         self.trace: deque[str] = deque(maxlen=KEPT_STEPS)

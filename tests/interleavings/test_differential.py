@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from optimist.store import Store
 from tests.interleavings.differential import run
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-async def test_tables_answer_as_the_store_of_today(seed: int, store: Store, redis: Redis):
-    await run(store, redis, seed, commands=150)
+async def test_tables_answer_as_the_store_of_today(seed: int, redis: Redis):
+    await run(redis, seed, commands=150)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [100, 101, 102])
-async def test_tables_answer_as_the_store_of_today_in_long_runs(seed: int, store: Store, redis: Redis):
-    await run(store, redis, seed, commands=1500)
+@pytest.mark.parametrize("seed", [100, 101])
+async def test_tables_answer_as_the_store_of_today_in_long_runs(seed: int, redis: Redis):
+    await run(redis, seed, commands=800)
+
+
+@pytest.mark.long
+async def test_tables_keep_the_levels_that_the_store_of_today_keeps(redis: Redis):
+    await run(redis, 200, commands=1000, crowded=True)

@@ -33,14 +33,16 @@ class Contents:
 
 
 class MemoryStore:
-    def __init__(self, clock: Callable[[], float], ring_limit: int | None = None) -> None:
+    """ring_limits: rows of a ring, by its name, where these are not as many as a step says."""
+
+    def __init__(self, clock: Callable[[], float], ring_limits: Mapping[str, int] | None = None) -> None:
         self.clock = clock
         self.contents = Contents()
         self.due: list[tuple[Any, ...]] = []
         """What was announced."""
         self.is_full = False
         self._turn = "", 0.0
-        self._ring_limit = ring_limit
+        self._ring_limits = ring_limits or {}
 
     def answer(self, request: Request | Load) -> Answer | Loaded:
         stored = self.contents
@@ -125,9 +127,8 @@ class MemoryStore:
                     stored.hashes.get(write.part, {}).pop(str(name), None)
             case "RING":
                 limit, name, text, *beside = arguments
-                self._ring(
-                    write.part, min(int(limit), self._ring_limit or int(limit)), str(name), text, map(str, beside)
-                )
+                limit = self._ring_limits.get(write.part, int(limit))
+                self._ring(write.part, limit, str(name), text, map(str, beside))
             case "XADD":
                 entries, position = stored.logs.setdefault(write.part, {}), int(str(arguments[0]).removesuffix("-0"))
                 assert position == max(entries, default=position - 1) + 1, "the positions of a log are dense"
