@@ -361,7 +361,9 @@ def entry_of(changes: Sequence[Change], texts: Sequence[str | None]) -> str:
     parts: list[str] = []
     for (table, key, _), text in zip(changes, texts, strict=True):
         row = "null" if text is None else to_json(text).decode() if table.row is str else text
-        parts.append(f'["{table.name}",{to_json(table.text_of(key)).decode()},{row}]')
+        name = table.text_of(key)
+        quoted = to_json(name).decode() if table.key is str else f'"{name}"'
+        parts.append(f'["{table.name}",{quoted},{row}]')
     return f"[{','.join(parts)}]"
 
 

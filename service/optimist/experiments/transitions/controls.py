@@ -54,8 +54,8 @@ def generator_of(draft: Draft, g: int) -> GeneratorRow:
 def control(draft: Draft, fields: Mapping[str, str]) -> None:
     """Set controls; an empty value removes one."""
     root_of(draft)
+    draft.grows, draft.frees = draft.grows or any(fields.values()), draft.frees or not any(fields.values())
     for name, value in fields.items():
-        draft.grows = draft.grows or bool(value)
         if value or name in draft.tables[CONTROLS]:
             draft.put(CONTROLS, name, value or None)
 
@@ -121,6 +121,7 @@ def reopen(draft: Draft, decision: str) -> bool:
     """Whether there is no decision now: this one is dropped; False if there is another one."""
     root = root_of(draft)
     if root.decision == decision:
+        draft.frees = True
         draft.put(ROOT, "", root._replace(decision=None, decided=()))
         return True
     return root.decision is None

@@ -78,7 +78,8 @@ class Chooser(Protocol):
         ...
 
     def choose(self, draft: Draft, number: int, place: int) -> Chosen | None:
-        """The choice for the pick of this number, at this place of its ask; None where none may be opened now."""
+        """The choice for the pick of this number, at this place of its ask; None where none may be opened now: a budget
+        leaves nothing, no generator is able, or the stopping rule waits for picks that are open."""
         ...
 
     def describe(self, draft: Draft, number: int, pick: PickRow) -> Described:
