@@ -11,7 +11,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ class Both:
         names = [f"g{g}" for g in range(GENERATORS)]
         root = RootRow(f"{self.name} {self.step}", "{}", 0.3, (LABEL,), SIZE, self.keep_log)
         self.same(
-            self.mine(lambda draft: controls.create(draft, root, names, {SEEDLESS})),
+            self.mine(lambda draft: controls.create(draft, root, "{}", names, {SEEDLESS})),
             await self.store.create_experiment(
                 self.name,
                 "{}",
@@ -476,18 +476,13 @@ class Both:
         }
         self.same({(one.generator, one.pick, one.place): (one.position, one.index) for one in kept}, mine)
         facts = {name.decode(): text.decode() for name, text in (await self.redis.hgetall(f"{prefix}units")).items()}
-        self.same(_published(facts), _published(hashes.get("units", {})))
+        self.same(facts, hashes.get("units", {}))
         self.same(await self.redis.get(f"{prefix}history") or b"", self.memory.contents.history)
         if self.step % 20 == 0:
             for g in self.tables.generators:
                 entries = {int(id_.split(b"-")[0]): entry for id_, entry in await self.redis.xrange(f"{prefix}log:{g}")}
                 own = self.memory.contents.logs.get(f"log:{g}", {})
                 self.same({p: _entry(e) for p, e in entries.items()}, {p: _entry(e) for p, e in own.items()})
-
-
-def _published(facts: Mapping[str, str]) -> dict[str, str]:
-    """What scorers have noted of units, without their snapshots."""
-    return {name: text for name, text in facts.items() if "snapshot" not in name}
 
 
 def _settled(settled: Settled) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from optimist.experiments.tables import Tables
 from optimist.experiments.transitions import batches, picks, retracting
 from optimist.experiments.transitions.indices import hand_back
 from optimist.records import StoreError
-from optimist.records.commits import Answer, Request, Write
+from optimist.records.commits import Answer, Request
 from optimist.records.tables import BLENDS, LEVELS, RECORDS, ROOT, SETTLED, TOLD, Table
 from tests.support.memory_store import MemoryStore
 
@@ -146,10 +146,7 @@ def steps_have_no_names(patch: pytest.MonkeyPatch) -> None:
 
 
 def retractions_leave_estimates(patch: pytest.MonkeyPatch) -> None:
-    def forgetting(draft: Draft, void: Any) -> Iterator[Write]:
-        yield from ()
-
-    patch.setattr(writer, "_forgetting", forgetting)
+    patch.setattr(retracting, "forget_made", nothing)
 
 
 def logs_may_be_trimmed_meanwhile(patch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,10 @@ async def contents_of(redis: Redis, experiment: str) -> Contents:
         if part == "head":
             found = {name: text.decode() for name, text in _texts(await redis.hgetall(key)).items()}
             contents.head, contents.before = Head(int(found["seq"]), found["chain"]), found["before"]
+        elif part == "config":
+            contents.texts[part] = (await redis.get(key)).decode()
+        elif part == "labels":
+            contents.lists[part] = [label.decode() for label in await redis.lrange(key, 0, -1)]
         elif part == "history":
             contents.history = await redis.get(key)
         elif part.endswith(":order"):
@@ -59,7 +63,8 @@ def plain(contents: Contents) -> dict[str, Any]:
     """What two stores must have in common, with the texts of numbers."""
     logs = {part: {p: _plain(e) for p, e in entries.items()} for part, entries in contents.logs.items() if entries}
     hashes = {part: rows for part, rows in contents.hashes.items() if rows}
-    return {"hashes": hashes, "orders": contents.orders, "logs": logs, "history": contents.history}
+    beside = {"lists": contents.lists, "texts": contents.texts, "history": contents.history}
+    return {"hashes": hashes, "orders": contents.orders, "logs": logs, **beside}
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:

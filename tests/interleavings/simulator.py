@@ -125,7 +125,7 @@ class Simulation:
 
     def _create(self) -> None:
         names = [f"g{g}" for g in range(operations.GENERATORS)]
-        self._now(lambda draft: controls.create(draft, self.drawer.new_root(), names))
+        self._now(lambda draft: controls.create(draft, self.drawer.new_root(), "{}", names))
         self._heads.append(self.store.contents.head)
 
     def _now(self, command: Command) -> None:

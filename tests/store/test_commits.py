@@ -16,13 +16,25 @@ from redis.asyncio import Redis
 
 from optimist.dispatch.committing import carried_out
 from optimist.dispatch.writer import Command, Writer
-from optimist.experiments.transitions import batches, controls, picks
-from optimist.records import Batch, Contents, Settled, StoreError, Unavailable
+from optimist.experiments.transitions import batches, controls, picks, retracting
+from optimist.records import (
+    Artefact,
+    Batch,
+    ChainedExtent,
+    Contents,
+    LogEntry,
+    Settled,
+    StoreError,
+    Superseded,
+    Unavailable,
+)
 from optimist.records.commits import TAIL, Guard, Head, Request, Rule, Write
-from optimist.store import Store, connect
+from optimist.store import MIXTURE, Store, connect
+from optimist.store.keys import experiment_key
 from tests.interleavings.invariants import check_store, tables_of
 from tests.interleavings.operations import Alternating, Drawer
 from tests.interleavings.redis_contents import contents_of, plain
+from tests.support.exchanges import claimed
 from tests.support.memory_store import MemoryStore
 from tests.support.servers import Server, redis_6, redis_7
 
@@ -71,14 +83,14 @@ async def test_the_script_answers_as_the_store_in_memory(redis: Redis):
         assert list(map(shown, replies)) == list(map(shown, expected))
         return replies
 
-    await both([lambda draft: controls.create(draft, root, NAMES)], 0)
+    await both([lambda draft: controls.create(draft, root, "{}", NAMES)], 0)
     for _ in range(500):
         clock.now += r.choice([0.1, 0.1, 2.0])
         operations = [drawer.draw(r.randrange(6)) for _ in range(r.choice([1, 1, 3]))]
         replies = await both([operation.command for operation in operations], r.randrange(2))
         drawer.picks += given(replies, mine)
         if tables_of(memory).root is None:
-            await both([lambda draft: controls.create(draft, root, NAMES)], 0)
+            await both([lambda draft: controls.create(draft, root, "{}", NAMES)], 0)
             drawer.picks.clear()
     assert plain(await contents_of(redis, "x")) == plain(memory.contents)
 
@@ -202,7 +214,7 @@ async def test_what_makes_room_goes_on_while_memory_is_full(redis: Redis):
     asked = picks.Ask("request", ("one", "two"), 60.0, picks.Room(9, 9, 9))
     batch = Batch(1, "one", Contents("digest", 5, b"body"))
     commands: list[Command] = [
-        lambda draft: controls.create(draft, drawer.new_root(), NAMES),
+        lambda draft: controls.create(draft, drawer.new_root(), "{}", NAMES),
         lambda draft: picks.ask(draft, asked, Alternating()),
     ]
     await carried_out(store, "x", writer, commands)
@@ -217,6 +229,101 @@ async def test_what_makes_room_goes_on_while_memory_is_full(redis: Redis):
     assert (settled.seq, settled.duplicate, [*writer.tables.picks]) == (1, False, [])
 
 
+class OnTables:
+    """The two methods of `Store` that `scored` needs, by commits."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._writer = store, Writer("w", time.monotonic)
+
+    async def run(self, command: Command) -> Any:
+        [reply] = await carried_out(self._store, "x", self._writer, [command])
+        return reply
+
+    async def append(self, _: str, g: int, key: str, contents: Contents) -> Any:
+        return await self.run(lambda draft: batches.append(draft, g, key, contents))
+
+    async def retract(self, _: str, *, fits_kernels: bool = False, until: int | None = None, **named: Any) -> Any:
+        by, name = retracting.By(), retracting.Named(**named)
+        return await self.run(lambda draft: retracting.retract(draft, name, by, until=until, fits_kernels=fits_kernels))
+
+
+RETRACTED: list[dict[str, Any]] = [
+    {"generator": 0, "position": 3},
+    {"generator": 0, "position": 6},
+    {"generator": 0},
+    {"generator": 0, "until": 3},
+    {"generator": 0, "position": 1, "fits_kernels": True},
+    {"generator": 0, "fits_kernels": True},
+]
+
+
+@pytest.mark.parametrize("named", RETRACTED)
+async def test_what_scorers_made_goes_as_today(named: dict[str, Any], store: Store, redis: Redis):
+    """The scripts of scorers work beside commits, and what they made is the same after a retraction."""
+    await store.create_experiment("x", "{}", NAMES, 0.3, labels=["m"], keep_log=True, instance="one")
+    expected = await scored(store, redis, store, named)
+    await redis.flushall()
+    tables, root = OnTables(store), Drawer(random.Random(0), dict, lambda: None).new_root()
+    await tables.run(lambda draft: controls.create(draft, root._replace(keep_log=True), "{}", NAMES))
+    assert await scored(store, redis, tables, named) == expected
+
+
+async def scored(store: Store, redis: Redis, experiment: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """What is left of what scorers made of eight batches, after this retraction."""
+    for g in range(2):
+        for number in range(8):
+            contents = Contents(f"digest {number}", 5, b"body")
+            await experiment.append("x", g, f"{number}", contents)
+    place = Artefact("mixture", "m")
+    mixed = await claimed(store, "x", MIXTURE, label="m")
+    tokens = [await claimed(store, "x", g, label="m") for g in range(2)]
+    await store.put_fitted("x", 0, b"kernels", tokens[0], await read_logs(store), label="m")
+    for g, token in enumerate(tokens):
+        for seq in (2, 5, 7):
+            assert await store.put_estimate("x", g, seq, f"estimate {seq}", token, label="m", point=f"point {seq}")
+        assert await store.put_snapshot("x", g, 4, b"statistic", token, label="m")
+        await store.quarantine("x", g, 3, "unreadable", token, label="m")
+    for seq in (2, 7):
+        parts = [ChainedExtent(g, seq, 5 * seq, "") for g in range(2)]
+        assert await store.put_artefact("x", place, "mixture", mixed, parts, point=f"point {seq}")
+    await experiment.retract("x", **named)
+    with pytest.raises(Superseded):
+        await store.put_estimate("x", 0, 8, "old claim", tokens[0], label="m")
+    fresh = await claimed(store, "x", 0, "another", label="m")
+    with pytest.raises(Superseded):
+        await store.put_estimate("x", 0, 8, "void", fresh, label="m")
+    await store.put_estimate("x", 0, 9, "new", fresh, label="m", point="point 9")
+    return await made(store, redis)
+
+
+async def read_logs(store: Store) -> dict[int, LogEntry]:
+    """The second entry of each log."""
+    return {g: (await store.read_log("x", g, 0))[1] for g in range(2)}
+
+
+async def made(store: Store, redis: Redis) -> dict[str, Any]:
+    prefix = experiment_key("x", "")
+    units = {
+        name: text for name, text in (await redis.hgetall(f"{prefix}units")).items() if not name.endswith(b":made")
+    }
+    for name in [name for name in units if name.endswith((b":snapshot", b":upload"))]:
+        units[name] = b"random"
+    artefacts = {n: t for n, t in (await redis.hgetall(f"{prefix}artefacts")).items() if not n.endswith(b":made")}
+    counts = await redis.hmget(f"{prefix}counts", "0:quarantined", "1:quarantined", "0:voids", "0:seq", "told")
+    parts = [key.decode().removeprefix(prefix) for key in await redis.keys(f"{prefix}*")]
+    return {
+        "units": units,
+        "artefacts": artefacts,
+        "counts": counts,
+        "quarantined": await redis.hgetall(f"{prefix}quarantined"),
+        "estimates": await redis.hgetall(f"{prefix}estimates"),
+        "claimed": sorted(await redis.hkeys(f"{prefix}claims")),
+        "snapshots": sum(part.startswith("snapshot:") for part in parts),
+        "fitted": await store.fitted("x", "m"),
+        **{part: await redis.lrange(f"{prefix}{part}", 0, -1) for part in parts if part.startswith("curve:")},
+    }
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("found", [redis_6, redis_7])
 async def test_processes_agree_while_the_server_is_killed_and_set_back(found: Callable[[], str | None], tmp_path: Path):
@@ -228,7 +335,7 @@ async def test_processes_agree_while_the_server_is_killed_and_set_back(found: Ca
     try:
         async with connect(killed.server.url) as redis:
             root = Drawer(random.Random(0), dict, lambda: None).new_root()._replace(keep_log=True)
-            await repeated(Store(redis), Writer("w", time.monotonic), [lambda d: controls.create(d, root, NAMES)])
+            await repeated(Store(redis), Writer("w", time.monotonic), [lambda d: controls.create(d, root, "{}", NAMES)])
         playing += (asyncio.create_task(played(killed.server.url, seed, acknowledged)) for seed in (1, 2, 3))
         copies: list[Path] = []
         for _ in range(3):

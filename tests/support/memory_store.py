@@ -29,6 +29,8 @@ class Contents:
     """The fields of entries by position."""
     untrimmed: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
     """The same with those that were removed since."""
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     history: bytes = b""
 
 
@@ -106,6 +108,8 @@ class MemoryStore:
                 return str(min(entries)) if entries else None
             entry = entries.get(int(guard.field))
             return entry and {name: str(value) for name, value in entry.items() if name not in ("body", "context")}
+        if guard.part.startswith("curve:"):
+            return list(self.contents.lists.get(guard.part, ())) or None
         rows = self.contents.hashes.get(guard.part, {})
         return (dict(rows) or None) if guard.field == WHOLE else rows.get(guard.field)
 
@@ -121,7 +125,16 @@ class MemoryStore:
         stored, arguments = self.contents, write.arguments
         match write.command:
             case "HSET":
-                stored.hashes.setdefault(write.part, {}).update(_pairs(arguments))
+                rows = stored.hashes.setdefault(write.part, {})
+                rows.update({k: v if isinstance(v, bytes) else str(v) for k, v in _pairs(arguments).items()})
+            case "SET":
+                stored.texts[write.part] = str(arguments[0])
+            case "RPUSH":
+                stored.lists.setdefault(write.part, []).extend(map(str, arguments))
+            case "LTRIM":
+                del stored.lists.get(write.part, [])[int(arguments[1]) + 1 :]
+            case "ZREM":
+                pass  # the time of a claim, which is not simulated
             case "HDEL":
                 for name in arguments:
                     stored.hashes.get(write.part, {}).pop(str(name), None)
@@ -147,7 +160,7 @@ class MemoryStore:
 
     def _unlink(self, part: str) -> None:
         stored = self.contents
-        for parts in (stored.hashes, stored.orders, stored.logs, stored.untrimmed):
+        for parts in (stored.hashes, stored.orders, stored.logs, stored.untrimmed, stored.lists, stored.texts):
             parts.pop(part, None)
         match part:
             case "head":

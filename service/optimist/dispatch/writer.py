@@ -15,18 +15,20 @@ from itertools import chain
 from struct import Struct
 from typing import Any
 
-from optimist.experiments.drafts import Address, Draft, Forgotten, Missing
+from optimist.experiments.drafts import Address, Draft, Missing
 from optimist.experiments.tables import Tables
-from optimist.experiments.transitions.controls import root_of
 from optimist.records import StoreError, Unavailable
 from optimist.records.commits import Answer, Guard, Head, Load, Loaded, Request, Write
 from optimist.records.tables import (
     CONTEXTS,
+    GENERATORS,
     LEVELS,
     PICKS,
     PREVIEWS,
     RECORDS,
     REMEMBERED,
+    ROOT,
+    SCORED,
     TABLES,
     WHOLE,
     Change,
@@ -219,7 +221,7 @@ def _decided(draft: Draft, commands: Sequence[Command]) -> tuple[list[Any], list
 
 def _missing(draft: Draft, command: Command) -> Sequence[Address]:
     try:
-        command(draft.beside())
+        command(draft.empty())
     except Missing as found:
         return found.addresses
     except StoreError:
@@ -258,8 +260,8 @@ def _writes(draft: Draft, changes: Sequence[Change], texts: Sequence[str | None]
     if draft.history:
         packed = (_HISTORY.pack(one.generator, one.late + 2 * (not one.has_pick), one.rows) for one in draft.history)
         yield Write("APPEND", "history", (b"".join(packed),))
-    for one in draft.forgotten:
-        yield from _forgetting(draft, one)
+    yield from _counts(changes)
+    yield from draft.beside
     for due in draft.due:
         yield Write("DUE", "", due)
 
@@ -269,27 +271,28 @@ def _split(command: Any, part: str, arguments: Sequence[Any]) -> Iterator[Write]
         yield Write(command, part, tuple(arguments[start : start + ARGUMENTS]))
 
 
-def _forgetting(draft: Draft, void: Forgotten) -> Iterator[Write]:
-    """What scorers made that is void, by the names that they give it."""
-    root, g = root_of(draft), void.generator
-    for label in root.labels:
-        units = [f"{h}:{label}" for h in (draft.tables.generators if label in void.refits else [g])]
-        yield Write("HDEL", "units", tuple(f"{unit}:{fact}" for unit in units for fact in ("seq", "made", "error")))
-        for part in ("estimates", "claims"):
-            yield Write("HDEL", part, tuple(units))
-        if label in void.refits:
-            yield Write("HDEL", "units", (f"{label}:fitted", f"{label}:fitted_from"))
-    if not void.is_one and not root.keep_log:
-        yield Write("XTRIM", f"log:{g}", ("MINID", "=", f"{void.last}-0"))
+def _counts(changes: Sequence[Change]) -> Iterator[Write]:
+    """What the scripts of scorers read of these rows."""
+    facts: dict[str, str | int] = {}
+    for table, key, row in changes:
+        if table is ROOT and row is not None:
+            facts |= {"instance": row.instance, "keep_log": int(row.keep_log), "told": row.told}
+            if row.mixture_growth is not None:
+                facts["mixture_growth"] = repr(row.mixture_growth)
+        elif table is GENERATORS:
+            facts |= {f"{key}:seq": row.seq, f"chain_{key}": f"{row.seq} {row.chain}", f"{key}:voids": row.voids}
+    if facts:
+        yield Write("HSET", "counts", tuple(chain.from_iterable(facts.items())))
 
 
 def _deletion(draft: Draft) -> Iterator[Write]:
     """The removal of every part of an experiment."""
-    divided = [table.name for table in TABLES.values() if table.divided]
+    yield from draft.beside
+    divided = ["log", *(table.name for table in TABLES.values() if table.divided)]
     for g in draft.tables.generators:
-        for part in (f"log:{g}", *(f"{name}:{g}" for name in divided), f"previews:{g}:bodies"):
+        for part in (*(f"{name}:{g}" for name in divided), f"previews:{g}:bodies"):
             yield Write("UNLINK", part, ())
     whole = [table.name for table in TABLES.values() if not table.divided]
     orders = [f"{table.name}:order" for table in TABLES.values() if table.is_ring]
-    for part in (*whole, *orders, "history", "units", "estimates", "claims", "head", "tail"):
+    for part in (*whole, *orders, *SCORED, "config", "history", "head", "tail"):
         yield Write("UNLINK", part, ())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from optimist.experiments.tables import Tables
-from optimist.records.commits import Guard, Rule
+from optimist.records.commits import Command, Guard, Rule, Write
 from optimist.records.tables import LOG, WHOLE, K, R, Table
 
 Address = tuple[Table[Any, Any], Any]
@@ -29,18 +29,6 @@ class Counted(NamedTuple):
     late: bool
     has_pick: bool
     rows: int
-
-
-class Forgotten(NamedTuple):
-    """Batches of a generator, at these positions, which count no longer: what scorers made of them is void."""
-
-    generator: int
-    first: int
-    last: int
-    is_one: bool
-    """Whether a single batch was retracted; else everything up to `last`."""
-    refits: tuple[str, ...] = ()
-    """The metrics whose kernels are fixed anew: everything that was made with them is void, of every generator."""
 
 
 class Missing(Exception):
@@ -68,7 +56,8 @@ class Draft:
         self.due: list[tuple[int, int]] = []
         """Generators whose estimates are due, and the position."""
         self.guards: dict[Address, Guard] = {}
-        self.forgotten: list[Forgotten] = []
+        self.beside: list[Write] = []
+        """What is written beside tables and logs."""
         self.previews: dict[tuple[int, int, int], bytes] = {}
         """The bytes of previews that are put, by their keys."""
         self.frees = self.grows = False
@@ -83,7 +72,7 @@ class Draft:
         """How much was changed so far."""
         return len(self.tables.undo) + len(self.puts) + len(self.logs) + self.deletes
 
-    def beside(self) -> Draft:
+    def empty(self) -> Draft:
         """An empty draft of the same moment, for what is to be found out only."""
         return Draft(self.tables, self.now, self._known)
 
@@ -125,11 +114,14 @@ class Draft:
     def read_and_hold(self, table: Table[K, R], key: K) -> R | None:
         """A row that others than commits may change, as it is also when this is committed. Raises Missing."""
         found = self.read(table, key)
-        self.guards[table, key] = _guard((table, key), found)
+        if (table, key) not in self.puts:
+            self.guards[table, key] = _guard((table, key), found)
         return found
 
     def expects(self, table: Table[K, str], key: K, value: str | None) -> bool:
         """Assume this value, None for none. False where it is known to be another one."""
+        if (table, key) in self.puts:
+            return self.puts[table, key] == value
         found = self._known.get((table, key), value)
         self.guards[table, key] = _guard((table, key), found)
         return found == value
@@ -138,6 +130,10 @@ class Draft:
         """Append an entry to a generator's log."""
         self.logs.append(LogAppend(generator, seq, fields))
         self._logged[LOG, (generator, seq)] = {name: str(value) for name, value in fields.items() if name != "body"}
+
+    def write(self, command: Command, part: str, *arguments: str | int) -> None:
+        """Have a part of the experiment changed beside the tables."""
+        self.beside.append(Write(command, part, arguments))
 
     def put(self, table: Table[K, R], key: K, row: R | None) -> None:
         """Store a row; None removes it."""

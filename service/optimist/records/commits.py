@@ -48,11 +48,14 @@ class Guard(NamedTuple):
     value: str = ""
 
 
+Command = Literal["SET", "HSET", "HDEL", "RPUSH", "LTRIM", "ZREM", "UNLINK", "APPEND", "XADD", "XTRIM", "RING", "DUE"]
+
+
 class Write(NamedTuple):
     """A command of Redis on a part of an experiment; or RING, which sets a field of a hash that has only the newest; or
     DUE, which announces that an estimate is due."""
 
-    command: Literal["HSET", "HDEL", "UNLINK", "APPEND", "XADD", "XTRIM", "RING", "DUE"]
+    command: Command
     part: str
     arguments: tuple[str | int | float | bytes, ...]
 

@@ -25,7 +25,7 @@ K = TypeVar("K", bound=Key)
 R = TypeVar("R")
 _PLAIN = (int, str, float)
 WHOLE = "*"
-"""In place of the last number of a key: all rows of a generator, in a table that is divided."""
+"""In place of a key: all rows. In place of the last number of a key of a table that is divided: all of a generator."""
 REMEMBERED = 65_536
 """How many rows a ring has: the newest."""
 
@@ -270,8 +270,10 @@ class Table(Generic[K, R]):
     def value_in(self, key: Any, stored: Any) -> Any:
         """The row of what is stored at a key, all rows of a generator by key where the key ends in `WHOLE`, or the
         fields of an entry of a log; None for None."""
-        if stored is None or self.row is dict:
+        if stored is None or self.row in (dict, list):
             return stored
+        if key == WHOLE:
+            return {self.key_in(text): self.row_in(stored[text]) for text in sorted(stored)}
         if type(key) is tuple and key[-1] == WHOLE:
             return {self.key_in(text, key[0]): self.row_in(stored[text]) for text in sorted(stored)}
         return self.row_in(stored)
@@ -346,6 +348,17 @@ UNITS = Table("units", str, str)
 """What scorers note of a unit: "<generator>:<label>:<fact>"; commits only remove rows."""
 ARTEFACTS = Table("artefacts", str, str)
 """What scorers make of several logs: "<artefact>:<fact>"; commits only remove rows."""
+ESTIMATES = Table("estimates", str, str)
+CLAIMS = Table("claims", str, str)
+"""By unit."""
+CURVES = Table[str, list[str]]("curve", str, list, divided=True)
+"""The points of charts, lists of "<told> <size> <point>" by unit or artefact; commits only remove points."""
+QUARANTINED = Table[Any, Any]("quarantined", tuple, str)
+"""Why an entry of a log cannot be read, by generator and position."""
+COUNTS = Table("counts", str, str)
+"""What the scripts of scorers read of an experiment, and count: commits write it beside the tables."""
+SCORED = "counts", "labels", "units", "estimates", "artefacts", "claims", "claimed_until", "quarantined"
+"""The parts of an experiment that scorers' scripts work on, beside logs, curves, snapshots and kernels."""
 
 
 class Change(NamedTuple):

@@ -63,13 +63,15 @@ class Commits:
             is_done=word == b"done",
             head=Head(int(seq), chain.decode()),
             time=float(time),
-            values=[_value(found) for found in values],
+            values=[_value(guard, found) for guard, found in zip(request.guards, values, strict=True)],
             missed=None if missed is None else [(fields[1].decode(), fields[3].decode()) for _, fields in missed],
             waits=word == b"wait",
         )
 
 
 def _kind(guard: Guard) -> str:
+    if guard.part.startswith("curve:"):
+        return "list"
     if guard.part.startswith("log:"):
         return "entry" if guard.field else "first"
     return "whole" if guard.field == WHOLE else "field"
@@ -82,9 +84,9 @@ def _packed(write: Write, place: Any) -> list[Argument]:
     return [len(arguments), write.command, place(write.part or "head"), *arguments]
 
 
-def _value(found: Any) -> Any:
+def _value(guard: Guard, found: Any) -> Any:
     if isinstance(found, list):
-        return _texts(found)
+        return [one.decode() for one in found] if _kind(guard) == "list" else _texts(found)
     return None if found is None else found.decode()
 
 

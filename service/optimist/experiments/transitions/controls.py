@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence, Set
 
 from optimist.experiments.drafts import Draft
 from optimist.records import COST, Conflict, Full, NotFound, State
-from optimist.records.tables import CONTROLS, GENERATORS, RETURNED, ROOT, GeneratorRow, RootRow, Table
+from optimist.records.tables import (
+    CONTROLS,
+    COUNTS,
+    GENERATORS,
+    RETURNED,
+    ROOT,
+    UNITS,
+    WHOLE,
+    GeneratorRow,
+    RootRow,
+    Table,
+)
 
 STOPPED = "stopped"
 """The control with which no picks are opened."""
 
 
-def create(draft: Draft, root: RootRow, names: Sequence[str], seedless: Set[str] = frozenset()) -> bool:
-    """Whether the experiment is new; False if it exists with the same config. Raises Conflict if it has another one."""
+def create(draft: Draft, root: RootRow, config: str, names: Sequence[str], seedless: Set[str] = frozenset()) -> bool:
+    """Whether the experiment is new; False if it exists with the same config. Raises Conflict if it has another one.
+
+    config: as JSON; `RootRow.config` is made of it.
+    """
+    root = root._replace(config=hashlib.sha1(config.encode()).hexdigest())
     if (standing := draft.tables.root) is not None:
         if standing.config == root.config:
             return False
         raise Conflict("an experiment of this name exists with another configuration")
     draft.grows = True
     draft.put(ROOT, "", root)
+    draft.write("SET", "config", config)
+    draft.write("RPUSH", "labels", *root.labels)
     for g, name in enumerate(names):
-        draft.put(GENERATORS, g, GeneratorRow(name, name in seedless))
+        _enrol(draft, g, GeneratorRow(name, name in seedless))
     return True
+
+
+def _enrol(draft: Draft, g: int, generator: GeneratorRow) -> None:
+    draft.put(GENERATORS, g, generator)
+    for count in ("quarantined", "quarantined_seq"):  # scorers count on
+        draft.put(COUNTS, f"{g}:{count}", "0")
 
 
 def delete(draft: Draft) -> bool:
     """Whether there was an experiment; it is gone afterwards."""
-    if draft.tables.root is None:
+    if (root := draft.tables.root) is None:
         return False
+    units = draft.read(UNITS, WHOLE) or {}
     draft.deletes = draft.frees = True
+    for name, unique in units.items():
+        unit, _, fact = name.rpartition(":")
+        for number in range(int(units[f"{unit}:{fact}_chunks"]) if fact in ("snapshot", "upload") else 0):
+            draft.write("UNLINK", f"snapshot:{unit}:{unique}:{number}")
+    for label in root.labels:
+        draft.write("UNLINK", f"fitted:{label}")
+        for made in (*draft.tables.generators, "mixture", "model", "routes"):
+            draft.write("UNLINK", f"curve:{made}:{label}")
     return True
 
 
@@ -90,7 +123,7 @@ def add_generator(draft: Draft, name: str, most: int, cost: float | None = None,
     if (g := len(generators)) >= most:
         raise Full(f"expected at most {most} generators")
     draft.grows = True
-    draft.put(GENERATORS, g, GeneratorRow(name, is_seedless))
+    _enrol(draft, g, GeneratorRow(name, is_seedless))
     if cost is not None:
         draft.put(CONTROLS, f"{COST}{name}", repr(cost))
     return g
@@ -109,8 +142,7 @@ def latch(
     if root.decision is not None:
         return root.decision == payload
     stands = [draft.expects(table, key, value) for (table, key), value in basis.items()]
-    # What an earlier command of the same step retracts still stands while guards are checked.
-    if draft.forgotten or not all(stands):
+    if not all(stands):
         return False
     draft.grows = True
     draft.put(ROOT, "", root._replace(decision=payload, decided=tuple(decided)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from optimist.experiments.drafts import Draft, Forgotten
+from optimist.experiments.drafts import Draft
 from optimist.experiments.tables import Tables
 from optimist.experiments.transitions.checking import forget_levels, is_retracted, measure_anew
 from optimist.experiments.transitions.controls import generator_of, root_of
+from optimist.experiments.transitions.forgetting import forget_made
 from optimist.experiments.transitions.indices import forget_told, keep_returned, pairs, unmark_told
 from optimist.experiments.transitions.previews import forget_previews
 from optimist.records import Acceptance, Conflict, NotFound, NotRetractable, Retracted, Retraction, StoreError, chained
@@ -84,7 +85,12 @@ def retract(
     refits = _refits(draft, g, at, first) if fits_kernels and until is None else ()
     row = _record(draft, g, at, until, lost, by, reopened)
     _uncount(draft, g, row)
-    draft.forgotten.append(Forgotten(g, first, last, is_one=at > 0, refits=refits))
+    forget_made(draft, g, at, first, last, refits)
+    if fits_kernels and until is None:
+        draft.write("UNLINK", "claims")
+        draft.write("UNLINK", "claimed_until")
+    if not at and not root.keep_log:
+        draft.write("XTRIM", f"log:{g}", "MINID", "=", f"{last}-0")
     forget_previews(draft, g, first, last)
     forget_levels(draft, g, at)
     measure_anew(draft, g)

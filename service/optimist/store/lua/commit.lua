@@ -11,7 +11,7 @@
 --
 -- new, entry: of the step; '' where nothing is to be written. frees: 1 where it makes room. who: who asks to be next, after it
 -- has lost against others; nobody else then commits for so many seconds at most. reads: values that the step assumes (`rule`
--- equal or absent), or needs (any). A kind is a field of a hash, the whole hash, an entry of a stream without its bodies, or
+-- equal or absent), or needs (any). A kind is a field of a hash, the whole hash, a list, an entry of a stream without its bodies, or
 -- the position of the first one. writes: of each the number of its arguments, a command, a place and the arguments.
 --
 -- Answers 'done' where the step was written, now or before; 'wait' where it is only somebody else's turn; else 'moved'. Then
@@ -27,6 +27,9 @@ local function value_of(read)
     return redis.call('HGET', key, read.field)
   elseif read.kind == 'whole' then
     local found = redis.call('HGETALL', key)
+    return #found > 0 and found
+  elseif read.kind == 'list' then
+    local found = redis.call('LRANGE', key, 0, -1)
     return #found > 0 and found
   elseif read.kind == 'first' then
     local first = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
