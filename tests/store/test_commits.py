@@ -23,6 +23,7 @@ from optimist.records import (
     ChainedExtent,
     Contents,
     LogEntry,
+    NotFound,
     Settled,
     StoreError,
     Superseded,
@@ -266,6 +267,17 @@ async def test_what_scorers_made_goes_as_today(named: dict[str, Any], store: Sto
     tables, root = OnTables(store), Drawer(random.Random(0), dict, lambda: None).new_root()
     await tables.run(lambda draft: controls.create(draft, root._replace(keep_log=True), "{}", NAMES))
     assert await scored(store, redis, tables, named) == expected
+
+
+async def test_a_deleted_experiment_leaves_nothing(store: Store, redis: Redis):
+    tables, root = OnTables(store), Drawer(random.Random(0), dict, lambda: None).new_root()
+    await tables.run(lambda draft: controls.create(draft, root, "{}", NAMES))
+    await scored(store, redis, tables, {"generator": 0, "position": 8})
+    assert await redis.keys("optimist:{x}:*")
+    assert await tables.run(controls.delete)
+    assert not await redis.keys("optimist:{x}:*")
+    with pytest.raises(NotFound):
+        await store.claim("x", 0, "scorer", 10.0, "m")
 
 
 async def scored(store: Store, redis: Redis, experiment: Any, named: dict[str, Any]) -> dict[str, Any]:
