@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence, Set
 
 from optimist.experiments.drafts import Draft
-from optimist.records import COST, Conflict, Full, NotFound, State
+from optimist.records import COST, Conflict, Full, NotFound, State, Unavailable
 from optimist.records.tables import (
     CONTROLS,
     COUNTS,
@@ -30,6 +30,8 @@ def create(draft: Draft, root: RootRow, config: str, names: Sequence[str], seedl
     config: as JSON; `RootRow.config` is made of it.
     """
     root = root._replace(config=hashlib.sha1(config.encode()).hexdigest())
+    if draft.deletes:
+        raise Unavailable("the experiment of this name is being deleted: try again")
     if (standing := draft.tables.root) is not None:
         if standing.config == root.config:
             return False
@@ -51,7 +53,7 @@ def _enrol(draft: Draft, g: int, generator: GeneratorRow) -> None:
 
 def delete(draft: Draft) -> bool:
     """Whether there was an experiment; it is gone afterwards."""
-    if (root := draft.tables.root) is None:
+    if (root := draft.tables.root) is None or draft.deletes:
         return False
     units = draft.read(UNITS, WHOLE) or {}
     draft.deletes = draft.frees = True
@@ -69,7 +71,7 @@ def delete(draft: Draft) -> bool:
 def root_of(draft: Draft, instance: str = "") -> RootRow:
     """What the experiment has once; instance: the one that the caller means, "" for any. Raises NotFound."""
     root = draft.tables.root
-    if root is None:
+    if root is None or draft.deletes:
         raise NotFound("there is no such experiment")
     if instance not in ("", root.instance):
         raise NotFound("the experiment was deleted and made again since")

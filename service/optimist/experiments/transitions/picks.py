@@ -117,7 +117,8 @@ def ask(draft: Draft, asked: Ask, chooser: Chooser) -> Asked:
     if root.decision is not None or STOPPED in tables[CONTROLS] or chooser.is_spent(draft):
         return Asked((), has_ended=True)
     numbers = owned(tables, asked)
-    renew(draft, numbers, asked.lease)
+    if numbers:  # whoever asks again is alive
+        renew(draft, numbers, asked.lease)
     if any(tables.picks[number].request == asked.request for number in numbers):
         return Asked(tuple(numbers))
     for place in range(len(numbers), len(asked.nonces)):
