@@ -12,23 +12,24 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
 from rich.console import Console
 
+from optimist.dispatch.tables_state import Beside, state_from
 from optimist.dispatch.writer import Command, Writer
 from optimist.experiments.drafts import Draft
 from optimist.experiments.opening import open_pick
 from optimist.experiments.tables import Tables
 from optimist.experiments.transitions import batches, blending, controls, picks, previews, retracting
-from optimist.experiments.transitions.indices import pairs, returned_by
 from optimist.records import (
     AskGroup,
     Batch,
     Contents,
+    Copy,
     ExperimentState,
     KeptLevel,
     Measures,
@@ -43,15 +44,10 @@ from optimist.records import (
     StoreError,
 )
 from optimist.records.tables import (
-    ACCEPTANCES,
     CONTROLS,
-    COPIES,
     LEVELS,
     PICKS,
     PREVIEWS,
-    RETRACTIONS,
-    SAME,
-    TOLD,
     UNITS,
     WHOLE,
     PickRow,
@@ -65,9 +61,6 @@ GENERATORS, SEEDLESS, SIZE, LABEL, LEASE, MOST = 3, "g2", 5, "m", 1e6, 8
 ROOM = picks.Room(10**6, 10**6, 10**6)
 LIMIT = 60
 """Ends of picks and keys that are remembered."""
-COUNTS = "samples", "batches", "seq", "due_samples", "due_seq", "handed", "retracted", "restart"
-FACTS = (*COUNTS, "state", "name", "is_seedless")
-"""Of a generator, by the same names in both stores."""
 
 
 @dataclass(frozen=True)
@@ -439,28 +432,38 @@ class Both:
 
     async def compare(self) -> None:
         """Everything that both stores say of the experiment."""
-        state, tables = await self.store.state(self.name, told=True), tables_of(self.memory)
-        assert tables.root is not None
-        self.same((state.rounds, state.told, state.decision), (*tables.root[8:10], tables.root.decision))
-        self.same(state.controls, tables[CONTROLS])
-        self.same([(p.number, p.generator, p.nonce, p.key) for p in state.open_picks], _open(tables))
-        levels = await self.store.levels(self.name, [generator.ordinal for generator in state.generators])
-        for generator, kept in zip(state.generators, levels, strict=True):
-            g, row = generator.ordinal, tables.generators[generator.ordinal]
-            self.same([getattr(generator, name) for name in FACTS], [getattr(row, name) for name in FACTS])
-            if g not in self.loose:
-                self.same(generator.copies, row.copies)
-            self.same(generator.told, sorted((a, b) for (h, a), b in tables[TOLD].items() if h == g))
-            self.same(list(map(tuple, generator.returned)), pairs(returned_by(tables, g)))
-            self.same(generator.duplicates, {h: n for (a, h), n in tables[SAME].items() if a == g})
-            self.same(*map(sorted, (map(_untimed, generator.retractions), _rows(tables[RETRACTIONS], g))))
-            accepted = [(key[1], row.until) for key, row in tables[ACCEPTANCES].items() if key[0] == g]
-            self.same(sorted((one.position, one.until) for one in generator.acceptances), sorted(accepted))
-            gone = {one.position for one in generator.retractions}
-            named = {c.seq: c.copy_of for c in generator.named_copies if c.seq > row.restart and c.seq not in gone}
-            self.same(named, {key[1]: copy.copy_of for key, copy in tables[COPIES].items() if key[0] == g})
+        state = await self.store.state(self.name, told=True, all_metrics=True)
+        ordinals = [generator.ordinal for generator in state.generators]
+        for g, kept in zip(ordinals, await self.store.levels(self.name, ordinals), strict=True):
             self.same(sorted(map(_level, kept)), sorted(map(_level, self._levels(g))))
+        for mine, other in zip(*map(self._comparable, (self._state(), state)), strict=True):
+            self.same(mine, other)
         await self._compare_beside()
+
+    def _state(self) -> ExperimentState:
+        hashes, tables = self.memory.contents.hashes, tables_of(self.memory)
+        units, quarantined, counts = (hashes.get(part, {}) for part in ("units", "quarantined", "counts"))
+        records = {int(number): record for number, record in hashes.get("records", {}).items()}
+        return state_from(tables, Beside(units, hashes.get("estimates", {}), {}, quarantined, counts, records))
+
+    def _comparable(self, state: ExperimentState) -> list[Any]:
+        """The state, then its generators, without what is not the same in both stores: times, digests of retractions,
+        the version, and copies that were retracted, which are still named today."""
+        picks_ = [replace(pick, deadline=0.0) for pick in state.open_picks]
+        whole = replace(state, generators=[], open_picks=picks_, version=0, state_token="", last="")
+        found: list[Any] = [whole]
+        for g in state.generators:
+            retractions = [replace(one, when=0.0, digest="") for one in g.retractions]
+            gone = {one.position for one in retractions}
+            copies = [
+                Copy(copy.seq, copy.origin._replace(told=0.0), copy.copy_of)
+                for copy in g.named_copies
+                if copy.seq > g.restart and copy.seq not in gone
+            ]
+            accepted = sorted((one.position, one.until, one.who, one.reason) for one in g.acceptances)
+            count = 0 if g.ordinal in self.loose else g.copies
+            found.append(replace(g, retractions=retractions, named_copies=copies, copies=count, acceptances=accepted))  # pyright: ignore
+        return found
 
     def _levels(self, g: int) -> list[KeptLevel]:
         rows = LEVELS.value_in((g, WHOLE), self.memory.contents.hashes.get(f"levels:{g}") or {})
@@ -499,15 +502,6 @@ def _untimed(record: Any) -> Any:
 
 def _fields(record: Any) -> list[tuple[str, Any]]:
     return list(zip(record.__dataclass_fields__, astuple(record), strict=True))
-
-
-def _rows(retractions: Any, g: int) -> list[list[Any]]:
-    rows = [(g, *row) for (h, _), row in retractions.items() if h == g]
-    return [[value for place, value in enumerate(row) if place not in (8, 12)] for row in rows]
-
-
-def _open(tables: Tables) -> list[tuple[Any, ...]]:
-    return [(number, pick.generator, pick.nonce, pick.key) for number, pick in sorted(tables.picks.items())]
 
 
 def _level(level: KeptLevel) -> tuple[Any, ...]:
