@@ -7,8 +7,9 @@ from itertools import chain
 
 from optimist.dispatch.writer import Writer
 from optimist.experiments.tables import Tables
-from optimist.experiments.transitions.checking import KEPT_LEVELS, is_retracted
+from optimist.experiments.transitions.checking import is_retracted
 from optimist.experiments.transitions.indices import pairs, returned_by
+from optimist.experiments.transitions.levels import KEPT, Levels
 from optimist.records import chained
 from optimist.records.tables import (
     BLENDED,
@@ -62,9 +63,12 @@ def check_writer(store: MemoryStore, tables: Tables, writer: Writer) -> None:
     deadlines = [pick.deadline for pick in tables.picks.values()]
     assert all(mine.earliest <= deadline <= mine.latest for deadline in deadlines), "leases are bounded"
     for (table, key), value in writer._kept.items():
-        rows = store.contents.hashes.get(table.part(key), {})
-        stored = rows if table is LEVELS else rows.get(table.text_of(key))
+        stored = store.contents.hashes.get(table.part(key), {}).get(table.text_of(key))
         assert table.value_in(key, stored) == value, "what is kept is what is stored"
+    for (table, key), value in writer._derived.items():
+        rows = table.value_in(key, store.contents.hashes.get(table.part(key), {}))
+        kept = {array: ranked for array, ranked in value.ranked.items() if ranked}
+        assert Levels.from_rows(rows).ranked == kept, "levels that are kept are those that are stored"
 
 
 def _check_generator(store: MemoryStore, tables: Tables, g: int) -> None:
@@ -131,7 +135,7 @@ def _check_beside(store: MemoryStore, tables: Tables) -> None:
         assert len(generators) == len(set(generators)), "contents are noted once for each generator"
     for g in tables.generators:
         levels = LEVELS.value_in((g, WHOLE), hashes.get(f"{LEVELS.name}:{g}") or {})
-        assert len(levels) <= KEPT_LEVELS
+        assert len(levels) <= KEPT
         assert not [key for key in levels if (g, key[2]) in tables[RETRACTIONS]], "levels of batches that count"
         previews = PREVIEWS.value_in((g, WHOLE), hashes.get(f"{PREVIEWS.name}:{g}") or {})
         assert len(previews) <= MOST_PREVIEWS

@@ -17,7 +17,7 @@ from optimist.experiments.transitions import batches, picks, retracting
 from optimist.experiments.transitions.indices import hand_back
 from optimist.records import StoreError
 from optimist.records.commits import Answer, Request
-from optimist.records.tables import BLENDS, LEVELS, RECORDS, ROOT, SETTLED, TOLD, Table
+from optimist.records.tables import BLENDS, RECORDS, ROOT, SETTLED, TOLD, Table
 from tests.support.memory_store import MemoryStore
 
 
@@ -157,9 +157,9 @@ def levels_are_kept_when_others_commit(patch: pytest.MonkeyPatch) -> None:
     catch_up = Writer._catch_up
 
     def keeping(self: Writer, answer: Answer) -> None:
-        levels = {address: rows for address, rows in self._kept.items() if address[0] is LEVELS}
+        levels = dict(self._derived)
         catch_up(self, answer)
-        self._kept |= levels
+        self._derived |= levels
 
     patch.setattr(Writer, "_catch_up", keeping)
 

@@ -22,7 +22,6 @@ from optimist.records.commits import Answer, Guard, Head, Load, Loaded, Request,
 from optimist.records.tables import (
     CONTEXTS,
     GENERATORS,
-    LEVELS,
     PICKS,
     PREVIEWS,
     RECORDS,
@@ -30,7 +29,6 @@ from optimist.records.tables import (
     ROOT,
     SCORED,
     TABLES,
-    WHOLE,
     Change,
     entry_of,
     text_of_row,
@@ -44,6 +42,8 @@ ATTEMPTS = 64
 PATIENCE = 3.0
 """Seconds for which others may have their turns before a command fails; each of them has it for a quarter of a second.
 """
+DERIVED = 64
+"""How many generators' levels a process keeps: they are read again when they are needed."""
 ARGUMENTS = 4000
 """Arguments of one write: Lua's stack ends at twice as many."""
 _HISTORY = Struct("<HBI")
@@ -86,7 +86,9 @@ class Writer:
     """Redis's time less that of the local clock."""
     _commits: int = 0
     _kept: dict[Address, Any] = field(default_factory=dict)
-    """Rows that are not resident, of picks under lease that this process opened, and levels that it has written."""
+    """Rows that are not resident, of picks under lease that this process opened."""
+    _derived: dict[Address, Any] = field(default_factory=dict)
+    """What `Draft.derived` had, the newest last; as of `head`."""
 
     @property
     def now(self) -> float:
@@ -107,7 +109,7 @@ class Writer:
                     yield from self._load()
                     known = {}
                 assert self.head is not None
-                head, draft = self.head, Draft(self.tables, self.now, ChainMap(known, self._kept))
+                head, draft = self.head, Draft(self.tables, self.now, ChainMap(known, self._kept, self._derived))
                 replies, missing = _decided(draft, commands)
                 request = self._request(draft, missing, who)
                 answer = yield from self._answered(request)
@@ -149,6 +151,7 @@ class Writer:
         self.counts.loads += 1
         self.tables, self.head, self._offset = Tables(loaded.changes), loaded.head, loaded.time - self.clock()
         self._kept.clear()
+        self._derived.clear()
 
     def _answered(self, request: Request) -> Generator[Request, Any, Answer]:
         sent = self.clock()
@@ -179,8 +182,11 @@ class Writer:
         for (table, key), row in draft.puts.items():
             if table.is_kept and not table.divided and row is not None:
                 self._kept[table, key] = row
-        for g in {key[0] for table, key in draft.puts if table is LEVELS}:
-            self._kept[LEVELS, (g, WHOLE)] = draft.read_all(LEVELS, g)
+        for address, value in draft.derived.items():
+            self._derived.pop(address, None)
+            self._derived[address] = value
+        while len(self._derived) > DERIVED:
+            del self._derived[next(iter(self._derived))]
 
     def _catch_up(self, answer: Answer) -> None:
         """Take over the steps that were missed."""
@@ -189,8 +195,7 @@ class Writer:
             self.tables.apply(changes)
             self._forget(changes)
         self.head = answer.head
-        for address in [address for address in self._kept if address[0] is LEVELS]:
-            del self._kept[address]
+        self._derived.clear()
 
     def _forget(self, changes: Iterable[Change]) -> None:
         """Keep nothing of picks that these changes have ended."""

@@ -58,6 +58,8 @@ class Draft:
         self.guards: dict[Address, Guard] = {}
         self.beside: list[Write] = []
         """What is written beside tables and logs."""
+        self.derived: dict[Address, Any] = {}
+        """What was made of whole parts, and is kept up to date by this step, by their addresses."""
         self.previews: dict[tuple[int, int, int], bytes] = {}
         """The bytes of previews that are put, by their keys."""
         self.frees = self.grows = False
@@ -101,11 +103,14 @@ class Draft:
             self.guards[address] = _guard(address, None)
         return found
 
+    def known(self, address: Address) -> Any:
+        """A value as it was before this step. Raises Missing."""
+        self.need(address)
+        return self._known[address]
+
     def read_all(self, table: Table[K, R], generator: int) -> dict[K, R]:
         """All rows of a generator in a table that is divided, by key. Raises Missing."""
-        address = table, (generator, WHOLE)
-        self.need(address)
-        rows = dict(self._known[address] or {})
+        rows = dict(self.known((table, (generator, WHOLE))) or {})
         for (other, key), row in self.puts.items():
             if other is table and key[0] == generator:
                 rows[key] = row

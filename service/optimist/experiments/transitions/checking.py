@@ -1,4 +1,4 @@
-"""Checks of batches for values of absurd size and for copies of earlier batches; and the levels of batches."""
+"""Checks of batches for values of absurd size and for copies of earlier batches."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import NamedTuple
 
 from optimist.experiments.drafts import Draft
 from optimist.experiments.tables import Tables
+from optimist.experiments.transitions.levels import keep_level
 from optimist.records import NAMED_COPIES, Copy, Measures, Origin, Refused, Size
 from optimist.records.tables import (
     CONTENTS,
     COPIES,
     GENERATORS,
-    LEVELS,
     REMEMBERED,
     RETRACTIONS,
     SAME,
     SCALES,
     USUAL,
     CopyRow,
-    LevelRow,
     PickRow,
     ScaleRow,
     ToldRow,
@@ -30,12 +29,6 @@ USUAL_ROWS = 20
 """Rows that a generator must have for its size to be known, as in plausibility.py."""
 LARGE = 1000.0
 """Times the usual size from which a batch does not change it, as in plausibility.py."""
-KEPT_LEVELS = 256
-"""Levels that are kept of each array of a generator, as in anomalies.py."""
-EXTREMES = 64
-"""The lowest, and the highest, levels that always stay, as in anomalies.py."""
-NOTABLE = math.log(3)
-"""The least difference between levels that can be anomalous, as in anomalies.py."""
 
 
 class Checked(NamedTuple):
@@ -108,7 +101,7 @@ def note(draft: Draft, g: int, checked: Checked, number: int, rows: int, seq: in
     origin = Origin(number, rows, round(draft.now, 3), worker)
     # Every level is kept, whether or not one before it was notable.
     doubts = [
-        _keep_level(draft, g, seq, place, size.level, origin)
+        keep_level(draft, g, seq, place, size.level, origin)
         for place, size in enumerate(checked.sizes)
         if size.level is not None
     ]
@@ -128,13 +121,6 @@ def measure_anew(draft: Draft, g: int) -> None:
     """
     for key, row in list(draft.tables[SCALES].items()):
         draft.put(SCALES, key, None if key in (g, USUAL) else row._replace(measured_at=0))
-
-
-def forget_levels(draft: Draft, g: int, position: int) -> None:
-    """Forget the levels of a batch, or with position 0 all of a generator."""
-    for key in draft.read_all(LEVELS, g):
-        if position in (0, key[2]):
-            draft.put(LEVELS, key, None)
 
 
 def _at(sizes: Sequence[float | None], place: int) -> float | None:
@@ -209,16 +195,3 @@ def _is_lawful(made: str, before: str) -> bool:
     if picked and picked_before:
         return picked == picked_before
     return bool(embedded) and embedded == embedded_before
-
-
-def _keep_level(draft: Draft, g: int, seq: int, place: int, level: float, origin: Origin) -> bool:
-    """Keep the level of a batch in one array. Returns whether it might be anomalous: the caller then finds out."""
-    draft.put(LEVELS, (g, place, seq), LevelRow(round(level, 4), *origin))
-    rows = draft.read_all(LEVELS, g)
-    # Equal levels are in the order of the texts of their positions.
-    ranked = sorted((row.value, str(key[2])) for key, row in rows.items() if key[1] == place)
-    if len(ranked) > KEPT_LEVELS:
-        rank = EXTREMES + seq % 65536 * 40503 % 65536 % (len(ranked) - 2 * EXTREMES)
-        draft.put(LEVELS, (g, place, int(ranked.pop(rank)[1])), None)
-    typical = ranked[len(ranked) // 2][0]
-    return len(ranked) <= 2 or abs(level - typical) > NOTABLE

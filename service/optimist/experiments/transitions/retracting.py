@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from optimist.experiments.drafts import Draft
 from optimist.experiments.tables import Tables
-from optimist.experiments.transitions.checking import forget_levels, is_retracted, measure_anew
+from optimist.experiments.transitions.checking import is_retracted, measure_anew
 from optimist.experiments.transitions.controls import generator_of, root_of
 from optimist.experiments.transitions.forgetting import forget_made
 from optimist.experiments.transitions.indices import forget_told, keep_returned, pairs, unmark_told
+from optimist.experiments.transitions.levels import forget_levels
 from optimist.experiments.transitions.previews import forget_previews
 from optimist.records import Acceptance, Conflict, NotFound, NotRetractable, Retracted, Retraction, StoreError, chained
 from optimist.records.tables import (
