@@ -67,8 +67,8 @@ def check_writer(store: MemoryStore, tables: Tables, writer: Writer) -> None:
         assert table.value_in(key, stored) == value, "what is kept is what is stored"
     for (table, key), value in writer._derived.items():
         rows = table.value_in(key, store.contents.hashes.get(table.part(key), {}))
-        kept = {array: ranked for array, ranked in value.ranked.items() if ranked}
-        assert Levels.from_rows(rows).ranked == kept, "levels that are kept are those that are stored"
+        kept = {place: ranked for place, ranked in value.items() if ranked.values}
+        assert Levels.from_rows(rows) == kept, "levels that are kept are those that are stored"
 
 
 def _check_generator(store: MemoryStore, tables: Tables, g: int) -> None:

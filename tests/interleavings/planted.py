@@ -15,6 +15,7 @@ from optimist.experiments.drafts import Draft
 from optimist.experiments.tables import Tables
 from optimist.experiments.transitions import batches, picks, retracting
 from optimist.experiments.transitions.indices import hand_back
+from optimist.experiments.transitions.levels import Levels
 from optimist.records import StoreError
 from optimist.records.commits import Answer, Request
 from optimist.records.tables import BLENDS, RECORDS, ROOT, SETTLED, TOLD, Table
@@ -153,15 +154,8 @@ def logs_may_be_trimmed_meanwhile(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Draft, "read_and_hold", Draft.read)
 
 
-def levels_are_kept_when_others_commit(patch: pytest.MonkeyPatch) -> None:
-    catch_up = Writer._catch_up
-
-    def keeping(self: Writer, answer: Answer) -> None:
-        levels = dict(self._derived)
-        catch_up(self, answer)
-        self._derived |= levels
-
-    patch.setattr(Writer, "_catch_up", keeping)
+def levels_do_not_follow_others(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Levels, "follow", nothing)
 
 
 def records_of_ended_picks_stay(patch: pytest.MonkeyPatch) -> None:
@@ -226,7 +220,7 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     steps_have_no_names,
     retractions_leave_estimates,
     logs_may_be_trimmed_meanwhile,
-    levels_are_kept_when_others_commit,
+    levels_do_not_follow_others,
     records_of_ended_picks_stay,
     batches_are_refused_too_late,
     deletion_leaves_logs,

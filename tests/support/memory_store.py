@@ -67,8 +67,9 @@ class MemoryStore:
         return Answer(False, stored.head, self.clock(), values, self._missed(request.head), is_same and fits)
 
     def folded(self) -> list[Change]:
-        """The changes of all steps."""
-        return [change for _, entry in self.contents.journal for change in unpacked(entry)]
+        """The changes of the resident tables of all steps."""
+        changes = (change for _, entry in self.contents.journal for change in unpacked(entry))
+        return [change for change in changes if change.table.is_resident]
 
     def remembered(self) -> Contents:
         return copy.deepcopy(self.contents)

@@ -22,6 +22,7 @@ from optimist.records.commits import Answer, Guard, Head, Load, Loaded, Request,
 from optimist.records.tables import (
     CONTEXTS,
     GENERATORS,
+    LEVELS,
     PICKS,
     PREVIEWS,
     RECORDS,
@@ -29,6 +30,7 @@ from optimist.records.tables import (
     ROOT,
     SCORED,
     TABLES,
+    WHOLE,
     Change,
     entry_of,
     text_of_row,
@@ -42,7 +44,7 @@ ATTEMPTS = 64
 PATIENCE = 3.0
 """Seconds for which others may have their turns before a command fails; each of them has it for a quarter of a second.
 """
-DERIVED = 64
+DERIVED = 1024
 """How many generators' levels a process keeps: they are read again when they are needed."""
 ARGUMENTS = 4000
 """Arguments of one write: Lua's stack ends at twice as many."""
@@ -167,8 +169,10 @@ class Writer:
         if not (changes or draft.puts or draft.deletes):
             return Request(self.head, guards)
         self._commits += 1
+        changes += (Change(*address, row) for address, row in draft.puts.items())
         texts = [None if change.row is None else text_of_row(change.row) for change in changes]
-        entry = entry_of(changes, texts)
+        shown = [place for place, change in enumerate(changes) if change.table.is_resident or change.table.is_followed]
+        entry = entry_of([changes[place] for place in shown], [texts[place] for place in shown])
         # Of the commit's name, too, so that the same step of two processes is two steps, and the second one a repeat.
         digest = hashlib.sha1(f"{self.head.chain} {self.name} {self._commits} {entry}".encode()).hexdigest()
         frees = draft.frees and not draft.grows
@@ -192,10 +196,12 @@ class Writer:
         """Take over the steps that were missed."""
         for _, entry in answer.missed or ():
             changes = unpacked(entry)
-            self.tables.apply(changes)
+            self.tables.apply(change for change in changes if change.table.is_resident)
             self._forget(changes)
+            for table, key, row in changes:
+                if table is LEVELS and (levels := self._derived.get((table, (key[0], WHOLE)))) is not None:
+                    levels.follow(key[1], key[2], row)
         self.head = answer.head
-        self._derived.clear()
 
     def _forget(self, changes: Iterable[Change]) -> None:
         """Keep nothing of picks that these changes have ended."""
@@ -235,7 +241,7 @@ def _missing(draft: Draft, command: Command) -> Sequence[Address]:
 
 
 def _writes(draft: Draft, changes: Sequence[Change], texts: Sequence[str | None]) -> Iterator[Write]:
-    """What is written of a step. changes, texts: of the resident tables."""
+    """What is written of a step. changes, texts: of all tables."""
     if draft.deletes:
         yield from _deletion(draft)
         return
@@ -244,9 +250,7 @@ def _writes(draft: Draft, changes: Sequence[Change], texts: Sequence[str | None]
         yield Write("XADD", f"log:{one.generator}", (f"{one.seq}-0", *fields))
     put: dict[str, list[str | bytes]] = {}
     gone: dict[str, list[str]] = {}
-    beside = (Change(table, key, row) for (table, key), row in draft.puts.items())
-    stored = ((change, None if change.row is None else text_of_row(change.row)) for change in beside)
-    for (table, key, _), text in chain(zip(changes, texts, strict=True), stored):
+    for (table, key, _), text in zip(changes, texts, strict=True):
         part, name = table.part(key), table.text_of(key)
         if text is None:
             gone.setdefault(part, []).append(name)
@@ -284,7 +288,7 @@ def _counts(changes: Sequence[Change]) -> Iterator[Write]:
             facts |= {"instance": row.instance, "keep_log": int(row.keep_log), "told": row.told}
             if row.mixture_growth is not None:
                 facts["mixture_growth"] = repr(row.mixture_growth)
-        elif table is GENERATORS:
+        elif table is GENERATORS and row is not None:
             facts |= {f"{key}:seq": row.seq, f"chain_{key}": f"{row.seq} {row.chain}", f"{key}:voids": row.voids}
     if facts:
         yield Write("HSET", "counts", tuple(chain.from_iterable(facts.items())))

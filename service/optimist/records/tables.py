@@ -241,6 +241,8 @@ class Table(Generic[K, R]):
     is_kept: bool = False
     """Whether a process may keep rows that it has written or read, as only commits change them."""
     divided: bool = False
+    is_followed: bool = False
+    """Whether a process that keeps rows of it takes over the changes of others; else it reads them again."""
     beside: tuple[str, ...] = ()
     """Tables whose rows are removed with those of the same key that fall out of this ring."""
 
@@ -253,6 +255,10 @@ class Table(Generic[K, R]):
         if isinstance(key, tuple):
             return ":".join(map(str, key[1:] if self.divided else key))
         return "" if self.divided else str(key)
+
+    def whole_text_of(self, key: K) -> str:
+        """The text of a key with the number that is in the name of its hash."""
+        return ":".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
     def key_in(self, text: str, first: int | None = None) -> K:
         """The key of a field; first: its first number, where the table is divided."""
@@ -322,7 +328,7 @@ APPENDED = Table("appended", str, EndRow, is_ring=True)
 """By generator and key, with a tab between."""
 CONTENTS = Table("contents", str, ToldRow, is_ring=True)
 """By the digest of samples."""
-LEVELS = Table[tuple[int, int, int], LevelRow]("levels", tuple, LevelRow, is_kept=True, divided=True)
+LEVELS = Table[tuple[int, int, int], LevelRow]("levels", tuple, LevelRow, divided=True, is_followed=True)
 """By generator, array and position."""
 BLENDED = Table("blended", int, float)
 """Samples that the mixture owes to each generator."""
@@ -370,11 +376,11 @@ class Change(NamedTuple):
 
 
 def entry_of(changes: Sequence[Change], texts: Sequence[str | None]) -> str:
-    """Changes of resident tables as one text, with which others catch up. texts: of the rows, None for None."""
+    """Changes as one text, with which others catch up. texts: of the rows, None for None."""
     parts: list[str] = []
     for (table, key, _), text in zip(changes, texts, strict=True):
         row = "null" if text is None else to_json(text).decode() if table.row is str else text
-        name = table.text_of(key)
+        name = table.whole_text_of(key)
         quoted = to_json(name).decode() if table.key is str else f'"{name}"'
         parts.append(f'["{table.name}",{quoted},{row}]')
     return f"[{','.join(parts)}]"

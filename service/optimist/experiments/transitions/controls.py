@@ -55,7 +55,7 @@ def delete(draft: Draft) -> bool:
     """Whether there was an experiment; it is gone afterwards."""
     if (root := draft.tables.root) is None or draft.deletes:
         return False
-    units = draft.read(UNITS, WHOLE) or {}
+    units = draft.known((UNITS, WHOLE)) or {}
     draft.deletes = draft.frees = True
     for name, unique in units.items():
         unit, _, fact = name.rpartition(":")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from bisect import insort
-from collections import defaultdict
+from array import array
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from optimist.experiments.drafts import Draft
 from optimist.records import Origin
@@ -20,44 +20,72 @@ NOTABLE = math.log(3)
 """The least difference between levels that can be anomalous, as in anomalies.py."""
 
 
-@dataclass
-class Levels:
-    """The levels of one generator: of each array level and position, in order. Equal levels are in the order of the
+class Ranked(NamedTuple):
+    """The levels of one array, ascending, and the positions of their batches. Equal levels are in the order of the
     texts of their positions."""
 
-    ranked: defaultdict[int, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
+    values: array[float]
+    positions: array[int]
+
+    def add(self, value: float, position: int) -> None:
+        """Add a level."""
+        place = bisect_left(self.values, value)
+        while place < len(self.values) and (self.values[place], str(self.positions[place])) < (value, str(position)):
+            place += 1
+        self.values.insert(place, value)
+        self.positions.insert(place, position)
+
+    def pop(self, place: int) -> int:
+        """Remove a level by its place, and return its position."""
+        self.values.pop(place)
+        return self.positions.pop(place)
+
+
+class Levels(dict[int, Ranked]):
+    """The levels of one generator, by array."""
 
     @classmethod
     def from_rows(cls, rows: Mapping[tuple[int, int, int], LevelRow]) -> Levels:
         """Of the rows of `LEVELS`."""
         levels = cls()
-        for (_, array, position), row in rows.items():
-            insort(levels.ranked[array], (row.value, str(position)))
+        for (_, place, position), row in rows.items():
+            levels.of(place).add(row.value, position)
         return levels
+
+    def of(self, place: int) -> Ranked:
+        """Those of an array."""
+        return self.setdefault(place, Ranked(array("d"), array("q")))
 
     def copy(self) -> Levels:
         """One that may be changed alone."""
-        return Levels(defaultdict(list, {array: list(ranked) for array, ranked in self.ranked.items()}))
+        return Levels({place: Ranked(one.values[:], one.positions[:]) for place, one in self.items()})
+
+    def follow(self, place: int, position: int, row: LevelRow | None) -> None:
+        """Take over a change of another process."""
+        ranked = self.of(place)
+        if row is not None:
+            ranked.add(row.value, position)
+        elif position in ranked.positions:
+            ranked.pop(ranked.positions.index(position))
 
 
-def keep_level(draft: Draft, g: int, seq: int, array: int, level: float, origin: Origin) -> bool:
+def keep_level(draft: Draft, g: int, seq: int, place: int, level: float, origin: Origin) -> bool:
     """Keep the level of a batch in one array. Returns whether it might be anomalous: the caller then finds out."""
-    ranked, value = _of(draft, g).ranked[array], round(level, 4)
-    insort(ranked, (value, str(seq)))
-    draft.put(LEVELS, (g, array, seq), LevelRow(value, *origin))
-    if len(ranked) > KEPT:
-        rank = EXTREMES + seq % 65536 * 40503 % 65536 % (len(ranked) - 2 * EXTREMES)
-        draft.put(LEVELS, (g, array, int(ranked.pop(rank)[1])), None)
-    return len(ranked) <= 2 or abs(level - ranked[len(ranked) // 2][0]) > NOTABLE
+    ranked, value = _of(draft, g).of(place), round(level, 4)
+    ranked.add(value, seq)
+    draft.put(LEVELS, (g, place, seq), LevelRow(value, *origin))
+    if (count := len(ranked.values)) > KEPT:
+        rank = EXTREMES + seq % 65536 * 40503 % 65536 % (count - 2 * EXTREMES)
+        draft.put(LEVELS, (g, place, ranked.pop(rank)), None)
+    return len(ranked.values) <= 2 or abs(level - ranked.values[len(ranked.values) // 2]) > NOTABLE
 
 
 def forget_levels(draft: Draft, g: int, position: int) -> None:
     """Forget the levels of a batch, or with position 0 all of a generator."""
-    for array, ranked in _of(draft, g).ranked.items():
-        gone = [one for one in ranked if position in (0, int(one[1]))]
-        for one in gone:
-            ranked.remove(one)
-            draft.put(LEVELS, (g, array, int(one[1])), None)
+    for place, ranked in _of(draft, g).items():
+        for gone in [one for one in ranked.positions if position in (0, one)]:
+            ranked.pop(ranked.positions.index(gone))
+            draft.put(LEVELS, (g, place, gone), None)
 
 
 def _of(draft: Draft, g: int) -> Levels:
