@@ -74,7 +74,7 @@ def record(number: int, generators: int) -> str:
 def contents() -> Contents:
     """A batch of a worker."""
     digest = uuid.uuid4().hex
-    sizes = (Size("features", 3.0, 1, 1.0, 1.0, 0.5),)
+    sizes = (Size("features", 3.0, 1, 1.0, 1.0, random.gauss(0.5, 0.01)),)
     return Contents(digest, ROWS, random.randbytes(4 * ROWS * COLUMNS), Measures(digest[:16], sizes=sizes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -29,9 +29,8 @@ class Ranked(NamedTuple):
 
     def add(self, value: float, position: int) -> None:
         """Add a level."""
-        place = bisect_left(self.values, value)
-        while place < len(self.values) and (self.values[place], str(self.positions[place])) < (value, str(position)):
-            place += 1
+        low, high = bisect_left(self.values, value), bisect_right(self.values, value)
+        place = bisect_left(self.positions, str(position), low, high, key=str)
         self.values.insert(place, value)
         self.positions.insert(place, position)
 
