@@ -516,7 +516,7 @@ def _entry(entry: Any) -> dict[str, str]:
     }
     if "retracts" in texts:
         del texts["digest"]
-    return {name: value for name, value in texts.items() if name not in ("told", "chain")}
+    return {name: value for name, value in texts.items() if name not in ("told", "chain", "seconds")}
 
 
 async def run(redis: Redis, seed: int, commands: int, *, crowded: bool = False) -> Counter[str]:

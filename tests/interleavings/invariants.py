@@ -80,6 +80,7 @@ def _check_generator(store: MemoryStore, tables: Tables, g: int) -> None:
         size += len(entry.get("body", b"")) + len(entry.get("context", b""))
         assert (entry["chain"], entry["told"], entry["bytes"]) == (digest, told_before, size), "an entry adds up"
     assert (generator.chain, generator.told, generator.bytes) == (digest, told_before, size)
+    assert generator.answered == max((seq for seq, entry in entries.items() if entry.get("pick")), default=0)
     live = {seq: e for seq, e in entries.items() if "retracts" not in e and not is_retracted(tables, g, seq)}
     assert generator.batches == len(live), "each batch that counts is counted once"
     assert generator.samples == sum(entry["rows"] for entry in live.values()), "samples"

@@ -49,7 +49,9 @@ def state_from(tables: Tables, beside: Beside) -> ExperimentState:
         told=root.told,
         generators=[_generator(tables, g, root.labels, beside) for g in sorted(tables.generators)],
         open_picks=[
-            OpenPick(n, pick.generator, pick.request, beside.records[n], pick.deadline, pick.nonce, pick.key)
+            OpenPick(
+                n, pick.generator, pick.request, beside.records[n], pick.deadline, pick.nonce, pick.key, pick.opened
+            )
             for n, pick in sorted(tables.picks.items())
         ],
         decision=root.decision,
@@ -96,6 +98,8 @@ def _generator(tables: Tables, g: int, labels: tuple[str, ...], beside: Beside) 
         is_seedless=row.is_seedless,
         told=[(start, tables[TOLD][g, start]) for start in tables.starts.get(g, ())],
         acceptances=sorted(accepted, key=lambda one: one.when),
+        answered=row.answered,
+        unanswered=row.unanswered,
     )
 
 

@@ -94,6 +94,10 @@ class GeneratorRow(NamedTuple):
     """The position of the newest retraction: nothing that was made of the log before it may be published."""
     accepted: int = 0
     """The position up to which all batches were accepted, whatever their scale."""
+    answered: int = 0
+    """The position of the newest batch that was told for a pick; 0: none was."""
+    unanswered: int = 0
+    """Picks that were given up, or whose lease ran out, and for which no batch came later."""
 
     @property
     def told(self) -> int:
@@ -102,7 +106,7 @@ class GeneratorRow(NamedTuple):
 
 
 class PickRow(NamedTuple):
-    """A pick that may be told: under lease, or expired since. How long it took is known when it ends, from `opened`."""
+    """A pick that may be told: under lease, or expired since."""
 
     generator: int
     nonce: str

@@ -132,11 +132,14 @@ def _count(
         "counted": " ".join(map(str, part.counted)),
         "prompts": "" if pick is None else pick.prompts,
         "context": context,
+        "seconds": "" if pick is None else f"{max(0.0, draft.now - pick.opened):.6f}",
     }
     draft.grows = True
     draft.log(g, seq, fields | {name: value for name, value in beside.items() if value})
     draft.history.append(Counted(g, is_late, pick is not None, part.rows))
     generator = generator._replace(samples=samples, batches=generator.batches + 1, seq=seq, bytes=size, chain=chain)
+    if pick is not None:
+        generator = generator._replace(answered=seq)
     if is_due(samples, generator.due_samples, root.growth):
         generator = generator._replace(due_samples=samples, due_seq=seq)
         draft.due.append((g, seq))

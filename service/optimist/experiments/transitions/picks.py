@@ -106,6 +106,7 @@ def expire(draft: Draft) -> None:
             draft.frees = True
             draft.put(PICKS, number, None)
             draft.put(EXPIRED, number, pick)
+            _count_unanswered(draft, pick, 1)
             hand_back(draft, pick)
     tables.bound_leases()
 
@@ -226,7 +227,15 @@ def end_pick(draft: Draft, number: int, pick: PickRow, rows: int, end: EndRow) -
         draft.put(CONTEXTS, number, None)
     if is_leased:
         hand_back(draft, pick, rows)
+    if is_leased != bool(rows):
+        _count_unanswered(draft, pick, 1 if is_leased else -1)
     draft.put(SETTLED, number, end)
+
+
+def _count_unanswered(draft: Draft, pick: PickRow, by: int) -> None:
+    """Count a pick that ended without a batch, or with -1 one that was told all the same."""
+    generator = draft.tables.generators[pick.generator]
+    draft.put(GENERATORS, pick.generator, generator._replace(unanswered=generator.unanswered + by))
 
 
 def lost(number: int, how: str = " with this nonce") -> Gone:
