@@ -35,6 +35,8 @@ WATCHED: list[Metric] = [
     Mean(reads="score", higher_is_better=True),
 ]
 LABELS = [metric.shown_label for metric in WATCHED]
+TOLD = 24
+"""Batches that are told before the service ends once."""
 ROWS = 60
 
 
@@ -115,7 +117,7 @@ async def test_each_equals_an_experiment_by_it_alone_to_the_last_bit(make, secon
 async def test_snapshots_of_all_sizes_and_a_log_trimmed_to_the_oldest_of_them(
     make, second, server: EmbeddedRedis, redis: Redis
 ):
-    """A metric's snapshot is due when the log behind it is as large as its own statistic: 10 kB here, or 200 kB."""
+    """A metric's snapshot is due when the log behind it is as large as its own statistic: 20 kB here, or 200 kB."""
     together, alone = await watching(make, 0.3), await by_itself(make, 0.3, ["is", "fid-second", "rke-second"])
 
     async def snapshots() -> list[int]:
@@ -126,20 +128,20 @@ async def test_snapshots_of_all_sizes_and_a_log_trimmed_to_the_oldest_of_them(
         return wanted(await snapshots())
 
     async def is_trimmed() -> bool:
-        return await redis.xlen("optimist:{all}:log:0") == 24 - min(await snapshots())
+        return await redis.xlen("optimist:{all}:log:0") == 2 * TOLD - min(await snapshots())
 
     for turn, warm_bytes in enumerate((None, 0)):
         async with scoring_at(server, warm_bytes):
             for made in (together, *alone.values()):
-                await tell(made, [*range(12 * turn, 12 * turn + 12)])
+                await tell(made, [*range(TOLD * turn, TOLD * (turn + 1))])
             for made in (together, *alone.values()):
                 await scored(made)
             if turn == 0:
                 await until(lambda: are_made(lambda found: found[0] > 0 and found[1] > 0))
                 assert min(await snapshots()) == 0
-                assert await redis.xlen("optimist:{all}:log:0") == 12, "one of them needs it"
+                assert await redis.xlen("optimist:{all}:log:0") == TOLD, "one of them needs it"
             else:
-                await until(lambda: are_made(lambda found: min(found) > 12))
+                await until(lambda: are_made(lambda found: min(found) > TOLD))
                 await until(is_trimmed)
     for label, made in alone.items():
         assert await estimates(together, label) == await estimates(made), label

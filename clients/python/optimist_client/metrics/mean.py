@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from optimist_client.errors import FixError
 from optimist_client.metrics.base import Metric, declare
 from optimist_client.validation import brief, is_collection
-from optimist_client.wire import flag
+from optimist_client.wire import flag, optional
 
 Limit = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
 Range = tuple[Limit, Limit]
@@ -63,11 +63,11 @@ class Mean(OfValues):
     """The least and the largest value that a sample can have: of a latency the time-out, of a cost what a call may cost
     at most. A batch with a value outside of it is refused. The bounds `empirical-bernstein` and `betting` need it: they
     hold whatever values have not come yet, which no bound does without a range."""
-    timed: bool = False
+    timed: bool = flag()
     """Whether values go with the time that an answer takes, as latency, tokens, cost and failures do. What is on its
     way is then slower than what has been told: once the stopping rule is satisfied no picks are opened, those that are
     open are waited for, and the rule looks again. Means whose batches show it are treated so without this setting."""
-    censored_at: Limit | None = None
+    censored_at: Limit | None = optional()
     """The value as which a call that was cut off is told, such as the seconds of its time-out: values from this on mean
     "at least this". They count as they are told. The report says how many there are, that the mean is at least what is
     shown, and where that might change the decision."""
