@@ -126,7 +126,7 @@ def play(bed: Bed, counted: bool, seed: int) -> tuple[bool, float]:
         )
     rows, prompts = bed.draw(seed)
     rows = rows if bed.metric == "mean" else [(0.3 + 1.1 * each) * SPREAD for each in rows]
-    bound = question.bound_for(dict.fromkeys(question.arrays, rows[0].shape[1]))
+    bound = question.bound_for(dict.fromkeys(question.arrays, int(rows[0].shape[1])))
     clusters = bed.counts if counted else None
     made = [looks(StreamingEstimator(bound, 0.04, True, clusters=clusters), each, prompts, bed.size) for each in rows]
     named, stopping = False, Stopping(DELTA)
