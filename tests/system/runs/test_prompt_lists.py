@@ -151,7 +151,7 @@ def test_other_orders_keep_the_interval_and_the_order_of_a_sample(client: Optimi
 
 def test_an_evaluation_refuses_what_means_nothing():
     kernel = {"metric": "rke", "kernel": KERNEL}
-    with pytest.raises(ValueError, match="found no prompts"):
+    with pytest.raises(ValueError, match="found none"):
         Evaluation(["a"], prompts_are="list", **kernel)
     with pytest.raises(ValueError, match="'sample' or 'list'"):
         Evaluation(["a"], prompts_are="lists", prompts=PROMPTS, **kernel)

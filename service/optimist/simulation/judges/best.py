@@ -201,10 +201,13 @@ def true_score(name: str, source: Source, question: Question, seed: int) -> True
     exact = source.exact(question)
     if exact is not None:
         return TrueScore(natural(exact, question.metric.scale, question.metric.floor), "closed form")
+    metric = question.metric
+    if metric.is_repeatable:  # all samples have their mean, whatever they are answers to
+        metric = metric.model_copy(update={"repeatable": False})
     with one_thread():
         rows, count = all_samples(name, source, seed)
         try:
-            estimate = score(rows, question.metric)
+            estimate = score(rows, metric)
         except (ValueError, ArithmeticError) as error:
             raise FixError(f"{source.origin}: {error}") from None
     return TrueScore(estimate.score, f"de-biased, {'' if source.samples is None else 'all '}{count:,} samples")
