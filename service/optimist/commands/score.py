@@ -87,18 +87,10 @@ def score(
         primary, *further = metrics_of(
             [usual_metric(metric, files, reference), *(watch or [])], real_data(reference, reference_samples)
         )
-        how: dict[str, Any] = {"delta": delta, "device": settings.device}
+        how: dict[str, Any] = {"delta": delta, "device": settings.device, "prompts_are": prompts_are}
         fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
         rows = score_files(
-            files,
-            primary,
-            watch=further,
-            bound=bound,
-            beside=reference,
-            begun=begun,
-            fields=fields,
-            prompts_are=prompts_are,
-            **how,
+            files, primary, watch=further, bound=bound, beside=reference, begun=begun, fields=fields, **how
         )
         best = None
         if mixture:
