@@ -164,8 +164,7 @@ class Question:
         none. Raises FixError where a list has no prompts, or the metric no score on one.
         """
         self.metric.check_repeatable(are_list=self.are_list)
-        if self.are_list and not count:
-            check_prompts_are("list", has_prompts=False, bound=self.bound)
+        check_prompts_are("list" if self.are_list else "sample", count > 0, self.bound)
         if self.are_list and not self.metric.scores_lists:
             raise FixError(f"prompts_are: metric {self.metric.name!r} has no score on a list; expected 'sample'")
         return replace(self, prompts=count or None)
