@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.base import Analysis
+from optimist.metrics.cluster_sums import UNKNOWN
 from optimist.metrics.state import LastRows, Stateful
-from optimist.metrics.vendi.listed import UNKNOWN
 from optimist.numerics.clusters import FEW, Alike, alike, alike_warning
 
 By = Literal["prompt", "batch"]

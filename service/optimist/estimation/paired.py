@@ -16,8 +16,8 @@ from torch import Tensor
 from optimist.estimation.clustered import Clusters
 from optimist.metrics.base import Statistic
 from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.cluster_sums import UNKNOWN
 from optimist.metrics.state import Stateful, below
-from optimist.metrics.vendi.listed import UNKNOWN
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
     COMMON,

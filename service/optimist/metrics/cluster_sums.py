@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -12,6 +13,21 @@ from optimist_client.errors import FixError
 Array = NDArray[np.float64]
 UNKNOWN = -1
 """The number of a prompt that is not known."""
+
+
+def prompts_of_batch(prompts: Tensor | None, rows: int, length: int) -> Tensor:
+    """The prompts (rows,) of a batch as int64, of a list of this length; None stands for unknown ones.
+
+    Raises FixError for others.
+    """
+    if prompts is None:
+        return torch.full((rows,), UNKNOWN)
+    if prompts.shape != (rows,) or prompts.dtype.is_floating_point or len(prompts) == 0:
+        raise FixError(f"prompt_indices: expected {rows} whole numbers, got {tuple(prompts.shape)}")
+    low, high = (int(end) for end in torch.aminmax(prompts))
+    if not UNKNOWN <= low <= high < length:
+        raise FixError(f"prompt_indices: expected 0 to {length - 1}, got {low if low < 0 else high}")
+    return prompts.to(torch.int64)
 
 
 class PromptSums(Stateful):
@@ -43,15 +59,8 @@ class PromptSums(Stateful):
         return np.where(listed == UNKNOWN, np.nan, values.numpy() - self.means[listed])
 
     def check(self, prompts: Tensor | None, rows: int) -> NDArray[np.int64]:
-        """The prompts (rows,) of a batch, all unknown for None. Raises FixError where they are no prompts."""
-        if prompts is None:
-            return np.full(rows, UNKNOWN)
-        found = prompts.numpy()
-        if found.shape != (rows,) or found.dtype.kind not in "iu":
-            raise FixError(f"prompt_indices: expected {rows} whole numbers, got {found.shape}")
-        if not UNKNOWN <= found.min() <= found.max() < len(self.counts):
-            raise FixError(f"prompt_indices: expected 0 to {len(self.counts) - 1}, got {found.min()} to {found.max()}")
-        return found.astype(np.int64)
+        """The prompts (rows,) of a batch, as of `prompts_of_batch`."""
+        return prompts_of_batch(prompts, rows, len(self.counts)).numpy()
 
     def add(self, values: Array, prompts: NDArray[np.int64]) -> None:
         """Add values (b,) with their prompts (b,), which have passed `check`. Source: Chan et al. (1979)."""

@@ -13,15 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.metrics.cluster_sums import UNKNOWN, prompts_of_batch
 from optimist.metrics.state import LastRows, Stateful
+from optimist.numerics.clusters import FEWEST_WITHIN
 from optimist_client.errors import FixError
 
-UNKNOWN = -1
-"""The index of a prompt that is not known."""
 TRACKED = 256
 """Prompts, a random choice, whose pairs are still counted when a statistic no longer holds all φ."""
-FEWEST = 10
-"""Degrees of freedom below which nothing is known of the variance within prompts."""
 
 
 def reweighted_mean(total: float, pairs: float, of_one: float, same: float, length: int) -> float:
@@ -43,7 +41,7 @@ def mean_variance(influence: Tensor, prompts: Tensor, n: int, unevenness: float)
     total = float(influence.var())
     known = prompts != UNKNOWN
     freedom = _freedom(prompts)
-    if freedom < FEWEST:
+    if freedom < FEWEST_WITHIN:
         return total / n
     values = influence[known]
     within = min(total, float((values - _prompt_means(values, prompts[known])).square().sum()) / freedom)
@@ -123,15 +121,8 @@ class ListedPrompts(Stateful):
         return (uneven + self.unknown) / (known + self.unknown)
 
     def check(self, prompts: Tensor | None, rows: int) -> Tensor:
-        """The prompts (rows,) of a batch as int64; None stands for unknown ones. Raises FixError for others."""
-        if prompts is None:
-            return torch.full((rows,), UNKNOWN)
-        if prompts.shape != (rows,) or prompts.dtype.is_floating_point or len(prompts) == 0:
-            raise FixError(f"prompt_indices: expected {rows} whole numbers, got {tuple(prompts.shape)}")
-        low, high = (int(end) for end in torch.aminmax(prompts))
-        if not UNKNOWN <= low <= high < self.length:
-            raise FixError(f"prompt_indices: expected 0 to {self.length - 1}, got {low if low < 0 else high}")
-        return prompts.to(torch.int64)
+        """The prompts (rows,) of a batch, as of `prompts_of_batch`."""
+        return prompts_of_batch(prompts, rows, self.length)
 
     def add(self, prompts: Tensor, features: Tensor) -> None:
         """Take the prompts (b) of φ (b, width) that follow the samples so far."""
@@ -184,9 +175,9 @@ class ListedPrompts(Stateful):
         As it is while nothing is known of the variance within prompts of the `last` samples, as in `variance`. Zero
         where that is known, but not for these rows: then nothing is known of how they vary together.
         """
-        if _freedom(self._of_last(last)) < FEWEST:
+        if _freedom(self._of_last(last)) < FEWEST_WITHIN:
             return influence
-        if prompts is None or _freedom(prompts) < FEWEST:
+        if prompts is None or _freedom(prompts) < FEWEST_WITHIN:
             return torch.zeros_like(influence)
         return list_influence(influence, prompts.to(influence.device), self.unevenness)
 
