@@ -56,10 +56,10 @@ def check_writer(store: MemoryStore, tables: Tables, writer: Writer) -> None:
     """A process at the head of the store has exactly its tables, and their indices."""
     mine = writer.tables
     assert mine == tables, "a process has what the store has"
-    for name in ("of_request", "of_worker", "of_key", "open_samples", "open_batches", "starts"):
+    for name in ("of_request", "of_worker", "of_key", "open_samples", "open_batches", "starts", "sizes"):
         one, other = getattr(mine, name), getattr(tables, name)
         assert {k: v for k, v in one.items() if v} == {k: v for k, v in other.items() if v}, name
-    assert mine.samples == tables.samples
+    assert (mine.samples, mine.scales) == (tables.samples, tables.scales)
     deadlines = [pick.deadline for pick in tables.picks.values()]
     assert all(mine.earliest <= deadline <= mine.latest for deadline in deadlines), "leases are bounded"
     for (table, key), value in writer._kept.items():

@@ -29,7 +29,7 @@ from optimist.records import (
     Superseded,
     Unavailable,
 )
-from optimist.records.commits import TAIL, Guard, Head, Request, Rule, Write
+from optimist.records.commits import TAIL, TURN, Guard, Head, Request, Rule, Write
 from optimist.store import MIXTURE, Store, connect
 from optimist.store.keys import experiment_key
 from tests.interleavings.invariants import check_store, tables_of
@@ -152,14 +152,26 @@ async def test_whoever_is_far_behind_reads_all(store: Store, request_of_one: Any
     assert unknown.missed is None, "the same number of steps is not the same history"
 
 
-async def test_whoever_has_lost_is_next(store: Store, request_of_one: Any):
+async def test_turns_are_taken_one_after_the_other(store: Store, request_of_one: Any):
+    def claim(head: Head, who: str) -> Request:
+        return Request(head, (), who=who, claims=True)
+
     await store.commit("x", request_of_one(Head(), "one"))
-    lost = await store.commit("x", request_of_one(Head(), "two", who="slow"))
-    assert not lost.is_done
-    waits = await store.commit("x", request_of_one(lost.head, "three"))
-    assert (waits.is_done, waits.waits) == (False, True)
-    assert (await store.commit("x", request_of_one(lost.head, "four", who="slow"))).is_done
-    assert (await store.commit("x", request_of_one(Head(2, "four"), "five"))).is_done
+    mine = await store.commit("x", claim(Head(), "first"))
+    assert (mine.is_done, mine.waits) == (False, False)
+    assert mine.missed, "a claim catches up"
+    for waiting in (claim(mine.head, "second"), claim(mine.head, "third"), request_of_one(mine.head, "two")):
+        waits = await store.commit("x", waiting)
+        assert (waits.is_done, waits.waits) == (False, True)
+    read = await store.commit("x", Request(mine.head, [Guard("controls", "one")]))
+    assert (read.is_done, read.values) == (True, ["1"]), "only steps wait"
+    done = await store.commit("x", request_of_one(mine.head, "two", who="first"))
+    assert (await store.commit("x", claim(done.head, "third"))).waits, "the second one is next"
+    assert (await store.commit("x", claim(done.head, "second"))).is_done
+    assert (await store.commit("x", Request(done.head, (), who="second"))).is_done, "a turn is given back unused"
+    assert (await store.commit("x", claim(done.head, "third"))).is_done
+    await asyncio.sleep(TURN + 0.01)
+    assert (await store.commit("x", request_of_one(done.head, "three"))).is_done, "no turn lasts longer"
 
 
 async def played(url: str, seed: int, acknowledged: list[Settled]) -> None:

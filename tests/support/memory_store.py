@@ -43,7 +43,7 @@ class MemoryStore:
         self.due: list[tuple[Any, ...]] = []
         """What was announced."""
         self.is_full = False
-        self._turn = "", 0.0
+        self._turn, self._next = ("", 0.0), ""
         self._ring_limits = ring_limits or {}
 
     def answer(self, request: Request | Load) -> Answer | Loaded:
@@ -55,16 +55,26 @@ class MemoryStore:
         is_same, is_repeat = self._is_same(request), self._is_repeat(request)
         left = self._turn[1] - self.clock()
         is_others = self._turn[0] not in ("", request.who) and 0 < left < TURN
-        if is_repeat or (is_same and fits and not (request.chain and is_others)):
+        if request.claims and stored.head.seq:
+            if not is_others:
+                self._give_turn(request.who, "" if self._next == request.who else self._next)
+            elif not self._next:
+                self._next = request.who
+        elif is_repeat or (is_same and fits and not (request.chain and is_others)):
             if request.chain and not is_repeat:
                 if self.is_full and not request.frees:
                     raise Unavailable("OOM command not allowed when used memory > 'maxmemory'")
                 self._write(request)
-                return Answer(True, Head(request.head.seq + 1, request.chain), self.clock(), values)
-            return Answer(True, stored.head, self.clock(), values)
-        if request.who and not is_others and not is_same:
-            self._turn = request.who, self.clock() + TURN
-        return Answer(False, stored.head, self.clock(), values, self._missed(request.head), is_same and fits)
+            if self._turn[0] and not is_others and not is_repeat and (request.chain or request.who):
+                self._give_turn(self._next)
+            head = Head(request.head.seq + 1, request.chain) if request.chain and not is_repeat else stored.head
+            return Answer(True, head, self.clock(), values)
+        missed = () if is_same else self._missed(request.head)
+        waits = is_others and (request.claims or (is_same and fits))
+        return Answer(is_same and fits and not waits, stored.head, self.clock(), values, missed, waits)
+
+    def _give_turn(self, who: str, after: str = "") -> None:
+        self._turn, self._next = (who, self.clock() + TURN), after
 
     def folded(self) -> list[Change]:
         """The changes of the resident tables of all steps."""
@@ -115,7 +125,6 @@ class MemoryStore:
         return (dict(rows) or None) if guard.field == WHOLE else rows.get(guard.field)
 
     def _write(self, request: Request) -> None:
-        self._turn = "", 0.0
         stored = self.contents
         stored.before, stored.head = stored.head.chain, Head(stored.head.seq + 1, request.chain)
         stored.journal.append((request.chain, request.entry))

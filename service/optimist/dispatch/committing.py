@@ -10,7 +10,7 @@ from optimist.dispatch.writer import Command, Pause, Writer
 from optimist.records.commits import Load
 from optimist.store import Store
 
-PAUSE = 0.003
+PAUSE = 0.002
 """Seconds after which to try again while it is somebody else's turn."""
 
 

@@ -44,6 +44,9 @@ ATTEMPTS = 64
 PATIENCE = 3.0
 """Seconds for which others may have their turns before a command fails; each of them has it for a quarter of a second.
 """
+CONTESTED = 1.0
+"""Seconds for which a writer asks for the turn before it decides, after others were faster: then nothing is decided in
+vain."""
 DERIVED = 1024
 """How many generators' levels a process keeps: they are read again when they are needed."""
 ARGUMENTS = 4000
@@ -61,12 +64,13 @@ class Counts:
 
     rounds: int = 0
     conflicts: int = 0
-    """Others were faster."""
+    """Others were faster, or had the turn."""
     surprises: int = 0
     """A guard did not hold."""
     reads: int = 0
     loads: int = 0
-    waits: int = 0
+    claims: int = 0
+    """The turn was asked for."""
 
 
 Steps = Generator[Request | Load | Pause, Answer | Loaded | None, list[Any]]
@@ -86,6 +90,7 @@ class Writer:
     counts: Counts = field(default_factory=Counts)
     _offset: float = 0.0
     """Redis's time less that of the local clock."""
+    _contested_until: float = -math.inf
     _commits: int = 0
     _kept: dict[Address, Any] = field(default_factory=dict)
     """Rows that are not resident, of picks under lease that this process opened."""
@@ -103,7 +108,7 @@ class Writer:
         Raises Unavailable where others were faster `ATTEMPTS` times, or had their turns for `PATIENCE`.
         """
         known: dict[Address, Any] = {}
-        who, left, until = "", ATTEMPTS, math.inf
+        left, until, has_turn = ATTEMPTS, math.inf, False
         self.counts.rounds += 1
         try:
             while left and self.clock() < until:
@@ -111,9 +116,16 @@ class Writer:
                     yield from self._load()
                     known = {}
                 assert self.head is not None
+                if not has_turn and self.clock() < self._contested_until:
+                    before, has_turn = self.head, (yield from self._claim())
+                    known = known if self.head == before else {}
+                    if not has_turn:
+                        until = min(until, self.clock() + PATIENCE)
+                        yield Pause()
+                        continue
                 head, draft = self.head, Draft(self.tables, self.now, ChainMap(known, self._kept, self._derived))
                 replies, missing = _decided(draft, commands)
-                request = self._request(draft, missing, who)
+                request = self._request(draft, missing, self.name if has_turn and not missing else "")
                 answer = yield from self._answered(request)
                 if answer.is_done and not missing:
                     if request.chain:
@@ -126,27 +138,31 @@ class Writer:
                 known = known | read if answer.head == head else read
                 if answer.is_done:
                     self.counts.reads += 1
-                elif answer.waits:
-                    self.counts.waits += 1
-                    until = min(until, self.clock() + PATIENCE)
-                    yield Pause()
-                    continue
-                elif answer.missed is None:
-                    self.head = None
-                elif not answer.missed:
-                    self.counts.surprises += 1
-                elif request.chain and answer.missed[0][0] == request.chain:
-                    self._catch_up(answer)  # it was done, the answer was lost, and others came after it
-                    return replies
-                else:
+                elif answer.waits or answer.missed is None or answer.missed:
+                    was_done = bool(answer.missed) and bool(request.chain) and answer.missed[0][0] == request.chain
                     self.counts.conflicts += 1
+                    self._contested_until = self.clock() + CONTESTED
                     self._catch_up(answer)
-                    who = self.name
+                    if was_done:  # the answer was lost, and others came after it
+                        return replies
+                    has_turn = False
+                else:
+                    self.counts.surprises += 1
                 left, until = left - 1, math.inf
             raise Unavailable("others were faster too often: try again")
         except BaseException:
             self.tables.roll_back()
             raise
+
+    def _claim(self) -> Generator[Request, Any, bool]:
+        """Ask for the turn, and catch up. Returns whether nobody else may commit now."""
+        assert self.head is not None
+        self.counts.claims += 1
+        answer = yield from self._answered(Request(self.head, (), who=self.name, claims=True))
+        if answer.waits or answer.missed:
+            self._contested_until = self.clock() + CONTESTED
+        self._catch_up(answer)
+        return not answer.waits and self.head is not None
 
     def _load(self) -> Generator[Load, Any, None]:
         loaded: Loaded = yield Load()
@@ -167,7 +183,7 @@ class Writer:
             return Request(self.head, [Guard(table.part(key), table.text_of(key)) for table, key in missing])
         guards, changes = list(draft.guards.values()), draft.tables.changed()
         if not (changes or draft.puts or draft.deletes):
-            return Request(self.head, guards)
+            return Request(self.head, guards, who=who)
         self._commits += 1
         changes += (Change(*address, row) for address, row in draft.puts.items())
         texts = [None if change.row is None else text_of_row(change.row) for change in changes]
@@ -193,8 +209,11 @@ class Writer:
             del self._derived[next(iter(self._derived))]
 
     def _catch_up(self, answer: Answer) -> None:
-        """Take over the steps that were missed."""
-        for _, entry in answer.missed or ():
+        """Take over the steps that were missed; where the store does not know them any more, all is read anew."""
+        if answer.missed is None:
+            self.head = None
+            return
+        for _, entry in answer.missed:
             changes = unpacked(entry)
             self.tables.apply(change for change in changes if change.table.is_resident)
             self._forget(changes)

@@ -13,7 +13,10 @@ from optimist.records.tables import (
     PICKS,
     RESIDENT,
     ROOT,
+    SCALES,
     TOLD,
+    USUAL,
+    USUAL_ROWS,
     Change,
     GeneratorRow,
     K,
@@ -21,6 +24,7 @@ from optimist.records.tables import (
     Place,
     R,
     RootRow,
+    ScaleRow,
     Table,
 )
 
@@ -44,6 +48,10 @@ class Tables:
         """Number of open picks, by ordinal of the generator."""
         self.starts: defaultdict[int, list[int]] = defaultdict(list)
         """The starts of told intervals by generator, ascending."""
+        self.scales = 0
+        """How many generators have enough rows for the size of their values to be known."""
+        self.sizes: defaultdict[int, list[float]] = defaultdict(list)
+        """The known sizes above 0, by array, ascending."""
         self.samples = 0
         """Samples told in all, those retracted since included."""
         self.earliest, self.latest = math.inf, -math.inf
@@ -142,6 +150,19 @@ def _derive_told(tables: Tables, key: Place, _: int, sign: int) -> None:
         del starts[bisect_left(starts, key[1])]
 
 
+def _derive_scale(tables: Tables, g: int, scale: ScaleRow, sign: int) -> None:
+    if g == USUAL or scale.rows < USUAL_ROWS:
+        return
+    tables.scales += sign
+    for array, square in enumerate(scale.sizes):
+        if square:
+            sizes, size = tables.sizes[array], math.sqrt(square)
+            if sign > 0:
+                insort(sizes, size)
+            else:
+                del sizes[bisect_left(sizes, size)]
+
+
 def _derive_generator(tables: Tables, _: int, generator: GeneratorRow, sign: int) -> None:
     tables.samples += sign * generator.told
 
@@ -150,5 +171,6 @@ _DERIVED: Mapping[Table[Any, Any], Any] = {
     PICKS: _derive_pick,
     TOLD: _derive_told,
     GENERATORS: _derive_generator,
+    SCALES: _derive_scale,
 }
 """What keeps the derived indices, by table: it is given a key, its row, and 1 where the row comes, -1 where it goes."""

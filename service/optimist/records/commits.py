@@ -16,7 +16,7 @@ from optimist.records.tables import Change
 TAIL = 64
 """How many entries the store keeps: a process that is further behind reads all resident tables."""
 TURN = 0.25
-"""Seconds for which nobody else commits after somebody has lost against others."""
+"""Seconds for which nobody else commits while it is somebody's turn."""
 
 
 class Head(NamedTuple):
@@ -77,7 +77,9 @@ class Request:
     frees: bool = False
     """Whether the step makes room, so that it is done while memory is full."""
     who: str = ""
-    """Whoever has lost against others, and asks to be next; "" for nobody."""
+    """Whoever asks for the turn, or has asked for it and gives it back with this step; "" for nobody."""
+    claims: bool = False
+    """Whether the turn is asked for, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Answer:
     missed: Sequence[tuple[str, str]] | None = ()
     """Chains and entries after the expected head; None where the store does not know that head, or no longer."""
     waits: bool = False
-    """Whether it is only somebody else's turn."""
+    """Whether it is somebody else's turn."""
 
 
 class Load:

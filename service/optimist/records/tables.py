@@ -150,6 +150,8 @@ class ScaleRow(NamedTuple):
 
 
 USUAL = -1
+USUAL_ROWS = 20
+"""Rows that a generator must have for its size to be known, as in plausibility.py."""
 
 
 class RetractionRow(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -150,18 +151,26 @@ def _scaled(tables: Tables, g: int, rows: int, sizes: Sequence[Size]) -> tuple[S
     means = [mean + (size.mean_square - mean) * rows / total for mean, size in zip(squares, sizes, strict=True)]
     if total < USUAL_ROWS or total < 1.25 * before.measured_at:
         return before._replace(rows=total, sizes=tuple(means)), None
-    own = ScaleRow(total, total, tuple(means))
-    known = [row for h, row in ({**tables[SCALES], g: own}).items() if h != USUAL and row.rows >= USUAL_ROWS]
-    return own, ScaleRow(len(known), 0, tuple(_median(known, place, size) for place, size in enumerate(sizes)))
-
-
-def _median(known: Sequence[ScaleRow], place: int, size: Size) -> float | None:
-    """The lower median of the known sizes above 0, the reference's among them."""
-    squares = [_at(row.sizes, place) for row in known]
-    found = sorted(
-        ([reference] if (reference := _reference(size)) else []) + [math.sqrt(one) for one in squares if one]
+    own, is_known = ScaleRow(total, total, tuple(means)), before.rows >= USUAL_ROWS
+    usual = (
+        _median(tables.sizes[place], size, mean, _at(before.sizes, place) if is_known else None)
+        for place, (size, mean) in enumerate(zip(sizes, means, strict=True))
     )
-    return found[(len(found) - 1) // 2] if found else None
+    return own, ScaleRow(tables.scales + (not is_known), 0, tuple(usual))
+
+
+def _median(known: Sequence[float], size: Size, square: float, before: float | None) -> float | None:
+    """The lower median of the known sizes above 0, the reference's among them.
+
+    square, before: the mean square of the generator of the batch, now and as it is part of the known sizes.
+    """
+    sizes = list(known)
+    if before:
+        del sizes[bisect_left(sizes, math.sqrt(before))]
+    for one in (math.sqrt(square), _reference(size)):
+        if one:
+            insort(sizes, one)
+    return sizes[(len(sizes) - 1) // 2] if sizes else None
 
 
 def _compared(draft: Draft, g: int, measures: Measures, pick: PickRow | None) -> Checked:

@@ -1,23 +1,25 @@
 -- other keys: head tail ...
--- args: expected_seq expected_chain new entry kept frees who seconds channel experiment
+-- args: expected_seq expected_chain new entry kept frees who claims seconds channel experiment
 -- args: reads*(place kind field rule value) writes*
 
 -- Commits a step of an experiment whose tables Python changes, if the experiment is as the step was decided from. It knows
 -- no table. The keys are those that the step reads and writes; a place is the number of one of them.
 --
 -- head is a hash: `seq` and `chain`, how many steps there were and a digest of all, and `before`, the chain before the last
--- one; `turn` and `till`, who is next, and until when. tail is a stream of the newest steps, `kept` of them, each with its
--- chain and entry.
+-- one; `turn` and `till`, whose turn it is, and until when, and `next`, whose comes then. tail is a stream of the newest
+-- steps, `kept` of them, each with its chain and entry.
 --
--- new, entry: of the step; '' where nothing is to be written. frees: 1 where it makes room. who: who asks to be next, after it
--- has lost against others; nobody else then commits for so many seconds at most. reads: values that the step assumes (`rule`
--- equal or absent), or needs (any). A kind is a field of a hash, the whole hash, a list, an entry of a stream without its bodies, or
--- the position of the first one. writes: of each the number of its arguments, a command, a place and the arguments.
+-- new, entry: of the step; '' where nothing is to be written. frees: 1 where it makes room. who: whoever had asked for the
+-- turn, and gives it back with this step; '' for nobody. claims: 1 where the turn is asked for; nobody else then commits for
+-- so many seconds at most. reads: values that the step assumes (`rule` equal or absent), or needs (any). A kind is a field
+-- of a hash, the whole hash, a list, an entry of a stream without its bodies, or the position of the first one. writes: of
+-- each the number of its arguments, a command, a place and the arguments.
 --
 -- Answers 'done' where the step was written, now or before; 'wait' where it is only somebody else's turn; else 'moved'. Then
 -- head, time, the entries after the expected head (nil where it is not known), and the values.
-local seq, chain, before, turn, till = unpack(redis.call('HMGET', head, 'seq', 'chain', 'before', 'turn', 'till'))
-seq, chain = seq or '0', chain or ''
+local names = {'seq', 'chain', 'before', 'turn', 'till', 'next'}
+local seq, chain, before, turn, till, next_one = unpack(redis.call('HMGET', head, unpack(names)))
+seq, chain, turn, next_one = seq or '0', chain or '', turn or '', next_one or ''
 local time = redis.call('TIME')
 time = time[1] + time[2] / 1e6
 
@@ -89,37 +91,51 @@ end
 local is_same = seq == expected_seq and chain == expected_chain
 local is_repeat = new ~= '' and chain == new and before == expected_chain
 local left = tonumber(till or 0) - time
-local is_others = turn and turn ~= '' and turn ~= who and left > 0 and left < tonumber(seconds)
+local is_others = turn ~= '' and turn ~= who and left > 0 and left < tonumber(seconds)
 local now = string.format('%.6f', time)
-if is_repeat then
+
+local function give_turn(to, after)
+  redis.call('HSET', head, 'turn', to, 'till', string.format('%.6f', time + seconds), 'next', after)
+end
+
+if claims == '1' and seq ~= '0' then
+  redis.call('PERSIST', head) -- while memory is full Redis accepts writes after one that takes no room
+  if not is_others then
+    give_turn(who, next_one ~= who and next_one or '')
+  elseif next_one == '' then
+    redis.call('HSET', head, 'next', who)
+  end
+elseif is_repeat then
   return {'ok', 'done', seq, chain, now, {}, values}
 elseif is_same and fits and not (new ~= '' and is_others) then
   if new ~= '' then
     seq, chain = string.format('%.0f', seq + 1), new
     if frees == '1' then
-      redis.call('PERSIST', head) -- while memory is full Redis accepts writes after one that takes no room
+      redis.call('PERSIST', head)
     end
     redis.call('XADD', tail, 'MAXLEN', kept, seq .. '-0', 'chain', new, 'entry', entry)
-    redis.call('HSET', head, 'seq', seq, 'chain', new, 'before', expected_chain, 'turn', '', 'till', 0)
-    while at < #writes do
-      write()
-    end
+    redis.call('HSET', head, 'seq', seq, 'chain', new, 'before', expected_chain)
+  end
+  if turn ~= '' and not is_others and (new ~= '' or who ~= '') then
+    give_turn(next_one, '')
+  end
+  while at < #writes do
+    write()
   end
   return {'ok', 'done', seq, chain, now, {}, values}
 end
 
 -- What the caller has missed, if what it knows is a part of this history.
-local missed, from = false, tonumber(expected_seq)
-local found = from <= tonumber(seq) and redis.call('XRANGE', tail, math.max(from, 1) .. '-0', '+') or {}
-if found[1] and from == 0 and found[1][1] == '1-0' then
-  missed = found
-elseif found[1] and from > 0 and found[1][1] == from .. '-0' and found[1][2][2] == expected_chain then
-  table.remove(found, 1)
-  missed = found
+local missed, from = {}, tonumber(expected_seq)
+if not is_same then
+  missed = false
+  local found = from <= tonumber(seq) and redis.call('XRANGE', tail, math.max(from, 1) .. '-0', '+') or {}
+  if found[1] and from == 0 and found[1][1] == '1-0' then
+    missed = found
+  elseif found[1] and from > 0 and found[1][1] == from .. '-0' and found[1][2][2] == expected_chain then
+    table.remove(found, 1)
+    missed = found
+  end
 end
-if is_same then
-  missed = {}
-elseif who ~= '' and not is_others then
-  redis.call('HSET', head, 'turn', who, 'till', string.format('%.6f', time + seconds))
-end
-return {'ok', is_same and fits and 'wait' or 'moved', seq, chain, now, missed, values}
+local waits = is_others and (claims == '1' or is_same and fits)
+return {'ok', waits and 'wait' or is_same and fits and 'done' or 'moved', seq, chain, now, missed, values}
