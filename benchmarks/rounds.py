@@ -1,7 +1,7 @@
 """Rounds per second through HTTP: tell a batch and ask for the next pick.
 
     python benchmarks/rounds.py [--quick] [--seconds 1] [--repeats 5] [--dimensions 64 768 2048] [--workers 1 16]
-        [--variants combined] [--against PATH] [--processes 1 2]
+        [--generators 5 100 1000] [--variants combined] [--against PATH] [--processes 1 2]
 
 The service runs on an embedded Redis with `appendfsync always`; a raw client drives it over keep-alive connections. The
 output has medians over periods in which the variants take turns, with `--against` also the service of another checkout.
@@ -13,8 +13,8 @@ What users wait for is measured by `waiting.py`. The variants are:
   scorer's. In the other variants estimates are due when the samples have doubled (`rescore_growth` 1), and asks do not
   wait for them (`max_wait` 0).
 
-Every experiment has 320 rounds before the measurement: in the first rounds an estimate is due after nearly every batch,
-which is not the steady state of a run.
+Every experiment has 320 rounds, or one for each generator, before the measurement: in the first rounds an estimate is due
+after nearly every batch, which is not the steady state of a run.
 
 "CPU" is processor time per round of the process that answers, "scorer" that of the service's scorer, "Redis" that of
 redis-server: these numbers are disturbed least by other jobs on the machine. With several numbers of `--processes`
@@ -32,10 +32,12 @@ import statistics
 import struct
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,6 @@ import numpy as np
 from optimist_client import Optimist, tensors
 from raw import (
     BATCH,
-    GENERATORS,
     HEADERS,
     JSON,
     RawClient,
@@ -64,9 +65,11 @@ from raw import (
 
 Action = Callable[[], object]
 """One round of one worker."""
+Bodies = Mapping[str, bytes]
+"""A batch of each generator, by its name."""
 PATH = {"max_wait": 0.0, "rescore_growth": 1.0, "grow": False}
 WARM_UP = 320
-"""Number of rounds of an experiment before it is measured."""
+"""Number of rounds of an experiment before it is measured, at least."""
 
 
 @dataclass
@@ -77,6 +80,8 @@ class Variant:
     actions: list[Action]
     pids: list[list[int]]
     """Of the processes that answer, of the scorer, of redis-server."""
+    rounds: int
+    """Before the measurement, of each experiment."""
     experiments: int = 1
     settle: Callable[[], None] = lambda: None
     """Waits until every estimate that is due has been made."""
@@ -89,7 +94,7 @@ class Variant:
 
     def warm_up(self) -> None:
         """Run rounds until every experiment is in its steady state, and let the scorer finish."""
-        rounds = -(-WARM_UP * self.experiments // len(self.actions))
+        rounds = -(-self.rounds * self.experiments // len(self.actions))
 
         def work(action: Action) -> None:
             for _ in range(rounds):
@@ -143,16 +148,18 @@ class Service:
         self._rng = np.random.default_rng(0)
         self._experiments: list[str] = []
 
-    def bodies(self, d: int) -> list[bytes]:
-        """An encoded batch of each generator."""
-        batches = [self._rng.standard_normal((BATCH, d)) + 0.1 * g for g in range(len(GENERATORS))]
-        return [tensors.encode({"features": batch.astype(np.float32)}) for batch in batches]
+    def bodies(self, d: int, generators: int) -> Bodies:
+        """An encoded batch of each generator, by name: they get worse and worse."""
+        names = [f"g{g}" for g in range(generators)]
+        batches = [self._rng.standard_normal((BATCH, d)) + 0.5 * g / generators for g in range(generators)]
+        encoded = [tensors.encode({"features": batch.astype(np.float32)}) for batch in batches]
+        return dict(zip(names, encoded, strict=True))
 
-    def experiment(self, name: str, d: int, **config: Any) -> str:
+    def experiment(self, name: str, d: int, generators: Sequence[str], **config: Any) -> str:
         """Create an experiment; return the path of its picks."""
         reference = f"normal-{d}"
         self._optimist.create_reference(reference, mean=np.zeros(d), covariance=np.eye(d))
-        self._optimist.create_experiment(name, GENERATORS, reference=reference, stop=False, **config)
+        self._optimist.create_experiment(name, list(generators), reference=reference, stop=False, **config)
         self._experiments.append(name)
         return f"/v1/experiments/{name}/picks"
 
@@ -162,25 +169,25 @@ class Service:
             while not self._optimist.experiment(name).report().scored:
                 time.sleep(0.1)
 
-    def combined(self, path: str, worker: str, bodies: list[bytes]) -> Action:
+    def combined(self, path: str, worker: str, bodies: Bodies) -> Action:
         """A worker that tells its pick and takes the next one from the answer."""
         client = RawClient(self.port)
         pick = client.post(path, b'{"worker": "%s"}' % worker.encode(), JSON)["picks"][0]
 
         def action() -> None:
             nonlocal pick
-            body = fresh(bodies[GENERATORS.index(pick["generator"])])
+            body = fresh(bodies[pick["generator"]])
             pick = client.post(f"{batch_path(path, pick)}&next=1&worker={worker}", body, HEADERS)["next"]["picks"][0]
 
         return action
 
-    def two_requests(self, path: str, worker: str, bodies: list[bytes]) -> Action:
+    def two_requests(self, path: str, worker: str, bodies: Bodies) -> Action:
         """A worker that asks, then tells."""
         client, ask = RawClient(self.port), b'{"worker": "%s"}' % worker.encode()
 
         def action() -> None:
             pick = client.post(path, ask, JSON)["picks"][0]
-            client.post(batch_path(path, pick), fresh(bodies[GENERATORS.index(pick["generator"])]), HEADERS)
+            client.post(batch_path(path, pick), fresh(bodies[pick["generator"]]), HEADERS)
 
         return action
 
@@ -195,29 +202,31 @@ def fresh(body: bytes) -> bytes:
     return body[:-4] + struct.pack("<f", random.random())
 
 
-def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dict[str, Callable[[], Variant]]:
+def variants(service: Service, bodies: Bodies, d: int, workers: int) -> dict[str, Callable[[], Variant]]:
     """What makes each variant of the service, by its short name, for one dimension and number of workers."""
-    tag, names = f"{d}-{workers}", [f"w{i}" for i in range(workers)]
+    tag, names = f"{d}-{len(bodies)}-{workers}", [f"w{i}" for i in range(workers)]
+    made = {"pids": service.pids, "rounds": max(WARM_UP, len(bodies)), "settle": service.settle}
+    experiment = partial(service.experiment, d=d, generators=[*bodies])
 
     def combined() -> Variant:
-        shared = service.experiment(f"one-{tag}", d, **PATH)
+        shared = experiment(f"one-{tag}", **PATH)
         actions = [service.combined(shared, name, bodies) for name in names]
-        return Variant("combined", actions, service.pids, settle=service.settle)
+        return Variant("combined", actions, **made)
 
     def own() -> Variant:
-        paths = [service.experiment(f"own-{tag}-{name}", d, **PATH) for name in names]
+        paths = [experiment(f"own-{tag}-{name}", **PATH) for name in names]
         actions = [service.combined(path, name, bodies) for path, name in zip(paths, names, strict=True)]
-        return Variant("combined, an experiment each", actions, service.pids, len(paths), service.settle)
+        return Variant("combined, an experiment each", actions, experiments=len(paths), **made)
 
     def two() -> Variant:
-        shared = service.experiment(f"two-{tag}", d, **PATH)
+        shared = experiment(f"two-{tag}", **PATH)
         actions = [service.two_requests(shared, name, bodies) for name in names]
-        return Variant("two requests", actions, service.pids, settle=service.settle)
+        return Variant("two requests", actions, **made)
 
     def default() -> Variant:
-        shared = service.experiment(f"default-{tag}", d, grow=False)
+        shared = experiment(f"default-{tag}", grow=False)
         actions = [service.combined(shared, name, bodies) for name in names]
-        return Variant("default", actions, service.pids, settle=service.settle)
+        return Variant("default", actions, **made)
 
     return {"combined": combined, "two": two, **({"default": default} if workers == 1 else {"own": own})}
 
@@ -244,6 +253,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="number of periods of each variant")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[64, 768, 2048])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--generators", type=int, nargs="+", default=[5])
     parser.add_argument("--variants", nargs="+", default=["combined", "own", "two", "default"])
     parser.add_argument("--against", type=Path, help="another checkout, whose service takes turns")
     parser.add_argument("--processes", type=int, nargs="+", default=[1], help="numbers of API processes, in turns")
@@ -251,25 +261,36 @@ def main() -> None:
     if options.quick:
         options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
     print(f"Batches of {BATCH}, float32; {os.cpu_count()} cores, {platform.machine()}\n")
-    columns = ["d", "workers", "", "API", "rounds/s", "p50, ms", "p99, ms", "CPU, µs", "scorer, µs", "Redis, µs"]
-    header(*columns, "client", *(["of the other"] if options.against else []))
+    columns = [
+        "d",
+        "generators",
+        "workers",
+        "",
+        "API",
+        "rounds/s",
+        "p50, ms",
+        "p99, ms",
+        "CPU, µs",
+        "scorer, µs",
+        "Redis, µs",
+    ]
+    header(*columns, "client", *(["rate, CPU, Redis to the other"] if options.against else []))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rounds-")))
         cases = [(path, count) for path in checkouts_of(options.against) for count in options.processes]
         services = [Service(path, directory / f"{i}", count, stack) for i, (path, count) in enumerate(cases)]
-        for d in options.dimensions:
-            for workers in options.workers:
-                bodies = services[0].bodies(d)
-                made = [variants(service, bodies, d, workers) for service in services]
-                groups: list[list[Variant]] = []
-                for name in (name for name in made[0] if name in options.variants):
-                    group = [each[name]() for each in made]
-                    for mine, theirs in zip(group, group[len(options.processes) :], strict=False):
-                        mine.other = theirs
-                    groups.append(group)
-                turns(groups, options.repeats, options.seconds)
-                for variant in (variant for group in groups for variant in group):
-                    line(f"{d}", f"{workers}", *cells(variant))
+        for d, generators, workers in product(options.dimensions, options.generators, options.workers):
+            bodies = services[0].bodies(d, generators)
+            made = [variants(service, bodies, d, workers) for service in services]
+            groups: list[list[Variant]] = []
+            for name in (name for name in made[0] if name in options.variants):
+                group = [each[name]() for each in made]
+                for mine, theirs in zip(group, group[len(options.processes) :], strict=False):
+                    mine.other = theirs
+                groups.append(group)
+            turns(groups, options.repeats, options.seconds)
+            for variant in (variant for group in groups for variant in group):
+                line(f"{d}", f"{generators}", f"{workers}", *cells(variant))
 
 
 def cells(variant: Variant) -> list[str]:
@@ -286,13 +307,14 @@ def cells(variant: Variant) -> list[str]:
         f"{scorer * 1e6:.0f}",
         f"{redis * 1e6:.0f}",
         f"{statistics.median(variant.client):.0%}",
-        *([] if variant.other is None else [f"{_ratio(_answering(variant), _answering(variant.other)):.3f}"]),
+        *([] if variant.other is None else [_compared(variant, variant.other)]),
     ]
 
 
-def _answering(variant: Variant) -> list[float]:
-    """Processor seconds of a round by turn, of the process that answers."""
-    return [cpu[0] for cpu in variant.cpu]
+def _compared(variant: Variant, other: Variant) -> str:
+    rates = _ratio(variant.rates, other.rates)
+    cpu, redis = (_ratio([one[i] for one in variant.cpu], [one[i] for one in other.cpu]) for i in (0, 2))
+    return f"{rates:.2f}, {cpu:.2f}, {redis:.2f}"
 
 
 def _ratio(these: list[float], those: list[float]) -> float:
