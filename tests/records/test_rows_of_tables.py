@@ -26,8 +26,8 @@ from optimist.records.tables import (
     RootRow,
     RunsRow,
     Table,
-    entry_of,
     rows_in,
+    shown_as,
     text_of_row,
     unpacked,
 )
@@ -51,8 +51,8 @@ def test_a_row_comes_back_from_its_text(table: Table[Any, Any], key: Any, row: A
 
 def test_changes_come_back_from_their_entry():
     changes = [Change(*row) for row in ROWS] + [Change(PICKS, 8, None)]
-    texts = [None if change.row is None else text_of_row(change.row) for change in changes]
-    assert unpacked(entry_of(changes, texts)) == changes
+    shown = [shown_as(table, key, None if row is None else text_of_row(row)) for table, key, row in changes]
+    assert unpacked(f"[{','.join(shown)}]") == changes
 
 
 def test_rows_gain_fields_with_defaults():

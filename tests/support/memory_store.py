@@ -149,9 +149,10 @@ class MemoryStore:
                 for name in arguments:
                     stored.hashes.get(write.part, {}).pop(str(name), None)
             case "RING":
-                limit, name, text, *beside = arguments
+                limit, count, *rest = arguments
                 limit = self._ring_limits.get(write.part, int(limit))
-                self._ring(write.part, limit, str(name), text, map(str, beside))
+                for name, text in _pairs(tuple(rest[int(count) :])).items():
+                    self._ring(write.part, limit, name, text, map(str, rest[: int(count)]))
             case "XADD":
                 entries, position = stored.logs.setdefault(write.part, {}), int(str(arguments[0]).removesuffix("-0"))
                 assert position == max(entries, default=position - 1) + 1, "the positions of a log are dense"

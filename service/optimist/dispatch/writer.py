@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import ChainMap
+from collections import ChainMap, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -32,7 +32,9 @@ from optimist.records.tables import (
     TABLES,
     WHOLE,
     Change,
-    entry_of,
+    RootRow,
+    Table,
+    shown_as,
     text_of_row,
     unpacked,
 )
@@ -186,13 +188,10 @@ class Writer:
             return Request(self.head, guards, who=who)
         self._commits += 1
         changes += (Change(*address, row) for address, row in draft.puts.items())
-        texts = [None if change.row is None else text_of_row(change.row) for change in changes]
-        shown = [place for place, change in enumerate(changes) if change.table.is_resident or change.table.is_followed]
-        entry = entry_of([changes[place] for place in shown], [texts[place] for place in shown])
+        entry, writes = _written(draft, changes)
         # Of the commit's name, too, so that the same step of two processes is two steps, and the second one a repeat.
         digest = hashlib.sha1(f"{self.head.chain} {self.name} {self._commits} {entry}".encode()).hexdigest()
-        frees = draft.frees and not draft.grows
-        return Request(self.head, guards, digest, entry, list(_writes(draft, changes, texts)), frees, who)
+        return Request(self.head, guards, digest, entry, writes, draft.frees and not draft.grows, who)
 
     def _commit(self, head: Head, draft: Draft) -> None:
         """Take over what was committed."""
@@ -259,39 +258,50 @@ def _missing(draft: Draft, command: Command) -> Sequence[Address]:
     return ()
 
 
-def _writes(draft: Draft, changes: Sequence[Change], texts: Sequence[str | None]) -> Iterator[Write]:
-    """What is written of a step. changes, texts: of all tables."""
-    if draft.deletes:
-        yield from _deletion(draft)
-        return
-    for one in draft.logs:
-        fields = [part for name, value in one.fields.items() for part in (name, value)]
-        yield Write("XADD", f"log:{one.generator}", (f"{one.seq}-0", *fields))
-    put: dict[str, list[str | bytes]] = {}
-    gone: dict[str, list[str]] = {}
-    for (table, key, _), text in zip(changes, texts, strict=True):
+def _written(draft: Draft, changes: Sequence[Change]) -> tuple[str, list[Write]]:
+    """The entry of a step, with which others catch up, and what is written of it. changes: of all tables."""
+    shown: list[str] = []
+    put: dict[str, list[Any]] = defaultdict(list)
+    newest: dict[Table[Any, Any], list[str]] = defaultdict(list)
+    gone: dict[str, list[str]] = defaultdict(list)
+    for table, key, row in changes:
+        text = None if row is None else text_of_row(row)
+        if table.is_resident or table.is_followed:
+            shown.append(shown_as(table, key, text))
         part, name = table.part(key), table.text_of(key)
         if text is None:
-            gone.setdefault(part, []).append(name)
+            gone[part].append(name)
         elif table.is_ring:
-            yield Write("RING", part, (REMEMBERED, name, text, *table.beside))
+            newest[table] += name, text
         else:
-            put.setdefault(part, []).extend((name, text))
-        if table is PREVIEWS and text is None:
-            gone.setdefault(f"{part}:bodies", []).append(name)
-        elif table is PREVIEWS:
-            put.setdefault(f"{part}:bodies", []).extend((name, draft.previews[key]))
+            put[part] += name, text
+        if table is PREVIEWS:
+            if text is None:
+                gone[f"{part}:bodies"].append(name)
+            else:
+                put[f"{part}:bodies"] += name, draft.previews[key]
+        elif table is ROOT and row is not None:
+            put["counts"] += _counts_of_root(row)
+        elif table is GENERATORS and row is not None:
+            chained = f"{row.seq} {row.chain}"
+            put["counts"] += f"{key}:seq", row.seq, f"chain_{key}", chained, f"{key}:voids", row.voids
+    entry = f"[{','.join(shown)}]"
+    if draft.deletes:
+        return entry, list(_deletion(draft))
+    writes = [
+        Write("XADD", f"log:{one.generator}", (f"{one.seq}-0", *chain.from_iterable(one.fields.items())))
+        for one in draft.logs
+    ]
     for part, names in gone.items():
-        yield from _split("HDEL", part, names)
+        writes += _split("HDEL", part, names)
     for part, items in put.items():
-        yield from _split("HSET", part, items)
+        writes += _split("HSET", part, items)
+    for table, items in newest.items():
+        writes.append(Write("RING", table.name, (REMEMBERED, len(table.beside), *table.beside, *items)))
     if draft.history:
         packed = (_HISTORY.pack(one.generator, one.late + 2 * (not one.has_pick), one.rows) for one in draft.history)
-        yield Write("APPEND", "history", (b"".join(packed),))
-    yield from _counts(changes)
-    yield from draft.beside
-    for due in draft.due:
-        yield Write("DUE", "", due)
+        writes.append(Write("APPEND", "history", (b"".join(packed),)))
+    return entry, [*writes, *draft.beside, *(Write("DUE", "", due) for due in draft.due)]
 
 
 def _split(command: Any, part: str, arguments: Sequence[Any]) -> Iterator[Write]:
@@ -299,18 +309,11 @@ def _split(command: Any, part: str, arguments: Sequence[Any]) -> Iterator[Write]
         yield Write(command, part, tuple(arguments[start : start + ARGUMENTS]))
 
 
-def _counts(changes: Sequence[Change]) -> Iterator[Write]:
-    """What the scripts of scorers read of these rows."""
-    facts: dict[str, str | int] = {}
-    for table, key, row in changes:
-        if table is ROOT and row is not None:
-            facts |= {"instance": row.instance, "keep_log": int(row.keep_log), "told": row.told}
-            if row.mixture_growth is not None:
-                facts["mixture_growth"] = repr(row.mixture_growth)
-        elif table is GENERATORS and row is not None:
-            facts |= {f"{key}:seq": row.seq, f"chain_{key}": f"{row.seq} {row.chain}", f"{key}:voids": row.voids}
-    if facts:
-        yield Write("HSET", "counts", tuple(chain.from_iterable(facts.items())))
+def _counts_of_root(root: RootRow) -> Iterator[str | int]:
+    """What the scripts of scorers read of it."""
+    yield from ("instance", root.instance, "keep_log", int(root.keep_log), "told", root.told)
+    if root.mixture_growth is not None:
+        yield from ("mixture_growth", repr(root.mixture_growth))
 
 
 def _deletion(draft: Draft) -> Iterator[Write]:

@@ -34,7 +34,7 @@ class Tables:
 
     def __init__(self, changes: Iterable[Change] = ()) -> None:
         self._rows: dict[Table[Any, Any], dict[Any, Any]] = {table: {} for table in RESIDENT}
-        self.undo: list[Change] = []
+        self.undo: list[tuple[Table[Any, Any], Any, Any]] = []
         """What `put` replaced since the last `apply`, in order."""
         self.of_request: defaultdict[str, list[int]] = defaultdict(list)
         """The numbers of open picks by the request that opened them, ascending."""
@@ -87,7 +87,7 @@ class Tables:
             rows[key] = row
         elif old is not None:
             del rows[key]
-        self.undo.append(Change(table, key, old))
+        self.undo.append((table, key, old))
         if (derive := _DERIVED.get(table)) is not None:
             if old is not None:
                 derive(self, key, old, -1)

@@ -52,8 +52,8 @@ Command = Literal["SET", "HSET", "HDEL", "RPUSH", "LTRIM", "ZREM", "UNLINK", "AP
 
 
 class Write(NamedTuple):
-    """A command of Redis on a part of an experiment; or RING, which sets a field of a hash that has only the newest; or
-    DUE, which announces that an estimate is due."""
+    """A command of Redis on a part of an experiment; or RING, which sets fields of a hash that has only the newest so
+    many, and removes the oldest in so many other parts, too; or DUE, which announces that an estimate is due."""
 
     command: Command
     part: str

@@ -10,7 +10,7 @@ fields in order. Later versions add fields at the end, with a default, so that t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -381,19 +381,16 @@ class Change(NamedTuple):
     row: Any
 
 
-def entry_of(changes: Sequence[Change], texts: Sequence[str | None]) -> str:
-    """Changes as one text, with which others catch up. texts: of the rows, None for None."""
-    parts: list[str] = []
-    for (table, key, _), text in zip(changes, texts, strict=True):
-        row = "null" if text is None else to_json(text).decode() if table.row is str else text
-        name = table.whole_text_of(key)
-        quoted = to_json(name).decode() if table.key is str else f'"{name}"'
-        parts.append(f'["{table.name}",{quoted},{row}]')
-    return f"[{','.join(parts)}]"
+def shown_as(table: Table[Any, Any], key: Any, text: str | None) -> str:
+    """A change as others catch up with it, an item of a list that `unpacked` takes. text: of the row, None for None."""
+    row = "null" if text is None else to_json(text).decode() if table.row is str else text
+    name = table.whole_text_of(key)
+    quoted = to_json(name).decode() if table.key is str else f'"{name}"'
+    return f'["{table.name}",{quoted},{row}]'
 
 
 def unpacked(text: str) -> list[Change]:
-    """The inverse of `entry_of`."""
+    """The changes of a list of what `shown_as` makes."""
     found: list[Change] = []
     for name, key, value in from_json(text):
         table = TABLES[name]

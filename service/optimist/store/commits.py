@@ -81,7 +81,8 @@ def _kind(guard: Guard) -> str:
 def _packed(write: Write, place: Any) -> list[Argument]:
     arguments = write.arguments
     if write.command == "RING":
-        arguments = (*arguments[:3], *(place(part) for part in arguments[3:]))
+        limit, count, *rest = arguments
+        arguments = (limit, count, *map(place, rest[: int(count)]), *rest[int(count) :])
     return [len(arguments), write.command, place(write.part or "head"), *arguments]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from typing import NamedTuple
 
 from optimist.experiments.drafts import Counted, Draft
@@ -106,7 +105,7 @@ def _accept(
     noted = note(draft, g, checked, number, part.rows, seq, "" if pick is None else pick.worker)
     generator, uncounted = draft.tables.generators[g], contents.rows - part.rows
     answer = number, g, part.rows, generator.samples, generator.batches, seq, int(is_late), uncounted, *part.counted
-    return replace(settled_of(answer), copy=noted.copy, doubtful=noted.doubtful), answer
+    return settled_of(answer, copy=noted.copy, doubtful=noted.doubtful), answer
 
 
 def _count(
@@ -137,12 +136,13 @@ def _count(
     draft.grows = True
     draft.log(g, seq, fields | {name: value for name, value in beside.items() if value})
     draft.history.append(Counted(g, is_late, pick is not None, part.rows))
-    generator = generator._replace(samples=samples, batches=generator.batches + 1, seq=seq, bytes=size, chain=chain)
-    if pick is not None:
-        generator = generator._replace(answered=seq)
+    due = generator.due_samples, generator.due_seq
     if is_due(samples, generator.due_samples, root.growth):
-        generator = generator._replace(due_samples=samples, due_seq=seq)
+        due = samples, seq
         draft.due.append((g, seq))
+    answered = generator.answered if pick is None else seq
+    counted = {"samples": samples, "batches": generator.batches + 1, "seq": seq, "bytes": size, "chain": chain}
+    generator = generator._replace(**counted, due_samples=due[0], due_seq=due[1], answered=answered)
     draft.put(GENERATORS, g, generator)
     draft.put(ROOT, "", root._replace(told=root.told + 1))
     for run in pairs(part.indices):

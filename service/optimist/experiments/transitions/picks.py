@@ -9,7 +9,7 @@ from optimist.experiments.tables import Tables
 from optimist.experiments.transitions.checking import is_retracted
 from optimist.experiments.transitions.controls import STOPPED, root_of
 from optimist.experiments.transitions.indices import add_run, hand_back, joined, put_returned, returned_by
-from optimist.records import Conflict, Gone, NotFound, Retracted, Settled
+from optimist.records import Conflict, Copy, Gone, NotFound, Retracted, Settled
 from optimist.records.tables import (
     CONTEXTS,
     CONTROLS,
@@ -171,8 +171,10 @@ def open_pick(draft: Draft, number: int, asked: Ask, nonce: str, chosen: Chosen,
         *(g, nonce, asked.request, asked.worker, asked.key, start, size, chosen.least, chosen.most, draft.now, deadline)
     )
     said = chooser.describe(draft, number, pick)
+    if said.asked or said.prompts or said.context:
+        pick = pick._replace(asked=said.asked, prompts=said.prompts, has_context=bool(said.context))
     draft.grows = True
-    draft.put(PICKS, number, pick._replace(asked=said.asked, prompts=said.prompts, has_context=bool(said.context)))
+    draft.put(PICKS, number, pick)
     draft.put(RECORDS, number, said.record)
     if said.context:
         draft.put(CONTEXTS, number, said.context)
@@ -277,7 +279,10 @@ def recall(draft: Draft, number: int, digest: str, nonce: str) -> Settled | None
     return None
 
 
-def settled_of(answer: tuple[int, ...], *, is_duplicate: bool = False) -> Settled:
+def settled_of(
+    answer: tuple[int, ...], *, is_duplicate: bool = False, copy: Copy | None = None, doubtful: bool = False
+) -> Settled:
     """The answer of these numbers, as `EndRow` has them."""
     pick, generator, rows, samples, batches, seq, late, uncounted = answer[:8]
-    return Settled(pick, generator, rows, samples, batches, seq, bool(late), is_duplicate, uncounted)
+    counts = pick, generator, rows, samples, batches, seq
+    return Settled(*counts, bool(late), is_duplicate, uncounted, copy=copy, doubtful=doubtful)

@@ -62,15 +62,20 @@ local function take()
   return writes[at]
 end
 
--- Sets a field of a hash that holds the newest fields, whose order is a list beside it. Those of the same name in other
--- hashes go with the oldest.
+-- Sets fields of a hash that holds the newest fields, whose order is a list beside it. Those of the same name in other hashes
+-- go with the oldest.
 local function put_newest(key, last)
-  local limit, field, value = tonumber(take()), take(), take()
-  if redis.call('HSET', key, field, value) == 1 and redis.call('RPUSH', key .. ':order', field) > limit then
-    local oldest = redis.call('LPOP', key .. ':order')
-    redis.call('HDEL', key, oldest)
-    while at < last do
-      redis.call('HDEL', KEYS[tonumber(take())], oldest)
+  local limit, beside = tonumber(take()), {}
+  for i = 1, tonumber(take()) do
+    beside[i] = KEYS[tonumber(take())]
+  end
+  while at < last do
+    local field, value = take(), take()
+    if redis.call('HSET', key, field, value) == 1 and redis.call('RPUSH', key .. ':order', field) > limit then
+      local oldest = redis.call('LPOP', key .. ':order')
+      for _, hash in ipairs({key, unpack(beside)}) do
+        redis.call('HDEL', hash, oldest)
+      end
     end
   end
 end
