@@ -13,8 +13,8 @@ What users wait for is measured by `waiting.py`. The variants are:
   scorer's. In the other variants estimates are due when the samples have doubled (`rescore_growth` 1), and asks do not
   wait for them (`max_wait` 0).
 
-Every experiment has 320 rounds, or one for each generator, before the measurement: in the first rounds an estimate is due
-after nearly every batch, which is not the steady state of a run.
+Every experiment has 320 rounds, or one for each generator, before the measurement: in the first rounds an estimate is
+due after nearly every batch, which is not the steady state of a run.
 
 "CPU" is processor time per round of the process that answers, "scorer" that of the service's scorer, "Redis" that of
 redis-server: these numbers are disturbed least by other jobs on the machine. With several numbers of `--processes`

@@ -304,9 +304,9 @@ def _written(draft: Draft, changes: Sequence[Change]) -> tuple[str, list[Write]]
     return entry, [*writes, *draft.beside, *(Write("DUE", "", due) for due in draft.due)]
 
 
-def _split(command: Any, part: str, arguments: Sequence[Any]) -> Iterator[Write]:
-    for start in range(0, len(arguments), ARGUMENTS):
-        yield Write(command, part, tuple(arguments[start : start + ARGUMENTS]))
+def _split(command: Any, part: str, arguments: Sequence[Any]) -> list[Write]:
+    starts = range(0, len(arguments), ARGUMENTS)
+    return [Write(command, part, tuple(arguments[start : start + ARGUMENTS])) for start in starts]
 
 
 def _counts_of_root(root: RootRow) -> Iterator[str | int]:
