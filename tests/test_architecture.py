@@ -159,13 +159,6 @@ def test_an_evaluation_has_the_settings_of_an_experiment():
     assert not SETTINGS & OF_SERVICES
 
 
-def test_the_readme_in_memory_example_runs(capsys: pytest.CaptureFixture[str]):
-    examples = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    in_memory = next(example for example in examples if "Evaluation" in example)
-    exec(compile(in_memory, "README.md", "exec"), {})
-    assert "Best: good with" in capsys.readouterr().out
-
-
 def test_every_room_is_on_the_architecture_page():
     page = (ROOT / "docs" / "architecture.md").read_text()
     folder = ROOT / "service" / "optimist"

@@ -44,7 +44,7 @@ def program(service: Service, key: str) -> subprocess.CompletedProcess[str]:
     (code,) = (
         token.content
         for token in MarkdownIt().parse(README.read_text())
-        if token.type == "fence" and token.content.startswith("import numpy") and ".run(" in token.content
+        if token.type == "fence" and token.content.startswith("import numpy") and "Optimist(" in token.content
     )
     code = code.replace("http://127.0.0.1:8000", service.url)
     environment = {**os.environ, "OPTIMIST_API_KEY": key}
