@@ -1,8 +1,10 @@
 """Answers to prompts: which model gives the most diverse answers to the same prompts, by Conditional-Vendi?
 
 Three models answer questions about Python from the reference manual in Python's standard library
-(`pydoc_data.topics`); replace them by calls to language models. Needs
-`pip install 'optimist[server,scoring,embed-offline]'`.
+(`pydoc_data.topics`); replace them by calls to language models. In a clone of the repository:
+
+    pip install -c constraints.txt '.[server,scoring,embed-offline]'
+    python examples/answers.py
 """
 
 from __future__ import annotations

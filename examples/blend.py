@@ -1,7 +1,10 @@
 """A mixture of models: each makes only some kinds of digits; which shares of them together are the most diverse?
 
-Four models redraw scikit-learn's handwritten digits with noise, and none of them makes all ten. Needs
-`pip install 'optimist[demo]'`.
+Four models redraw scikit-learn's handwritten digits with noise, and none of them makes all ten.
+In a clone of the repository:
+
+    pip install -c constraints.txt '.[demo]'
+    python examples/blend.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """Images from three checkpoints: which epoch of a training run generates the best handwritten digits, by FID?
 
-A small variational autoencoder is trained on scikit-learn's 1,797 real digits and saved three times. Needs
-`pip install 'optimist[demo]'`.
+A small variational autoencoder is trained on scikit-learn's 1,797 real digits and saved three times.
+In a clone of the repository:
+
+    pip install -c constraints.txt '.[demo]'
+    python examples/checkpoints.py
 """
 
 from __future__ import annotations

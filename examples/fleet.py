@@ -1,7 +1,10 @@
 """An asyncio fleet: twenty workers that wait for images share one experiment.
 
 The models redraw scikit-learn's real digits with more or less noise, after a delay like that of a remote server;
-replace them by calls to your server. Needs `pip install 'optimist[demo]'`.
+replace them by calls to your server. In a clone of the repository:
+
+    pip install -c constraints.txt '.[demo]'
+    python examples/fleet.py
 """
 
 from __future__ import annotations

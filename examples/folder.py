@@ -1,10 +1,13 @@
 """Replay of a folder: which of the models that made these files is best, and how many files are needed to decide?
 
-    folder.py FOLDER --reference REAL --embedder inception
+In a clone of the repository:
+
+    pip install -c constraints.txt '.[demo]'
+    python examples/folder.py [FOLDER --reference REAL --embedder inception]
 
 FOLDER has one folder of images per model, REAL is a folder of real images: `.npy` arrays, (h, w) or (h, w, 3), or any
-format that Pillow opens. Without FOLDER, one is made from scikit-learn's digits. Needs `pip install 'optimist[demo]'`
-and the extra of the embedder.
+format that Pillow opens. Without FOLDER, one is made from scikit-learn's digits. With FOLDER, install the extra of the
+embedder, too (docs/embedders.md).
 """
 
 from __future__ import annotations

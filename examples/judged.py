@@ -3,7 +3,10 @@
 Four small language models continue sentences of the reference manual in Python's standard library
 (`pydoc_data.topics`) that they have not read; replace them by calls to large ones. The judge compares the words of an
 answer and of the baseline's with those of the manual; replace it by yours, such as a language model that is asked which
-answer is better. Needs `pip install 'optimist[server,scoring]'`.
+answer is better. In a clone of the repository:
+
+    pip install -c constraints.txt '.[server,scoring]'
+    python examples/judged.py
 """
 
 from __future__ import annotations

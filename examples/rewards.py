@@ -1,9 +1,13 @@
 """Real rewards and dollars of three language models that nobody here wrote: which is best, and what would routing gain?
 
 The wheel `paretobandit` (Apache-2.0) carries 3,609 prompts, and for each of them the reward and the cost of the answers
-of three models. A pick looks up the answers to its prompts; nothing is called and nothing is paid. Needs
-`pip install 'optimist[demo,notebook]'` and `pip install --no-deps paretobandit`. With the extra `embed-offline` the
-prompts are embedded, and the example says what it would gain to send each prompt to the model that is best for it.
+of three models. A pick looks up the answers to its prompts; nothing is called and nothing is paid. With the extra
+`embed-offline` the prompts are embedded, and the example says what it would gain to send each prompt to the model that
+is best for it. In a clone of the repository:
+
+    pip install -c constraints.txt '.[demo,notebook]'
+    pip install --no-deps paretobandit
+    python examples/rewards.py
 """
 
 from __future__ import annotations

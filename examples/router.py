@@ -3,7 +3,10 @@
 The two models are simulated: each succeeds by chance, as often as `SUCCESS` says for the kind of prompt. The service is
 told none of this. It sees the embedding of each prompt and whether the answer was right, and learns from that where to
 send the next one. Replace `simulated` by a call of your models and a check of their answers, such as tests of the code.
-Needs `pip install 'optimist[server,scoring,embed-offline]'`.
+In a clone of the repository:
+
+    pip install -c constraints.txt '.[server,scoring,embed-offline]'
+    python examples/router.py
 """
 
 from __future__ import annotations

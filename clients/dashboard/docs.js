@@ -3,5 +3,5 @@ if (window.SwaggerUIBundle) {
   window.SwaggerUIBundle({ url: "openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null });
 } else {
   document.getElementById("api").textContent =
-    "This page needs the package fastapi-offline: pip install 'optimist[server]'. The description is at /openapi.json.";
+    "This page needs the package fastapi-offline: pip install fastapi-offline. The description is at /openapi.json.";
 }

@@ -59,10 +59,10 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in ("optimist", "optimist_client"):
             raise
-        extra = "simulate" if name == "simulate" else "scoring"
-        raise ModuleNotFoundError(
-            f"optimist.{name} needs {error.name}: pip install 'optimist[{extra}]'", name=error.name
-        ) from None
+        from optimist_client.installed import install_hint
+
+        hint = install_hint("simulate" if name == "simulate" else "scoring")
+        raise ModuleNotFoundError(f"optimist.{name} needs {error.name}: {hint}", name=error.name) from None
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from optimist_client.errors import FixError
+from optimist_client.installed import install_hint
 
 
 def main() -> None:
@@ -23,7 +24,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "optimist":
             raise
-        sys.exit(f"the optimist command needs {error.name}: pip install 'optimist[server,scoring]'")
+        sys.exit(f"the optimist command needs {error.name}: {install_hint('server,scoring')}")
     app()
 
 

@@ -42,7 +42,7 @@ sys.modules["torch"] = None
 try:
     optimist.Evaluation
 except ModuleNotFoundError as error:
-    assert "optimist[scoring]" in str(error), error
+    assert "[scoring]" in str(error), error
 else:
     raise AssertionError("Evaluation without torch")
 """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.goals import UNLIKE
+from optimist_client.installed import install_hint
 from optimist_client.models.standings import row_warnings
 
 if TYPE_CHECKING:
@@ -240,6 +241,5 @@ def need(module: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(
-            f"this needs {missing.name}: pip install 'optimist[notebook]'", name=missing.name
-        ) from missing
+        message = f"this needs {missing.name}: {install_hint('notebook')}"
+        raise ModuleNotFoundError(message, name=missing.name) from missing

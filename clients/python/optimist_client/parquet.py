@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist_client.errors import FixError
+from optimist_client.installed import install_hint
 
 
 def columns_of(file: Path) -> dict[str, list[Any] | NDArray[Any]]:
@@ -20,7 +21,7 @@ def columns_of(file: Path) -> dict[str, list[Any] | NDArray[Any]]:
     try:
         arrow = import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise FixError("reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
+        raise FixError(f"reading Parquet files needs pyarrow: {install_hint('parquet')}") from None
     with file.open("rb") as stream:
         table: Any = arrow.read_table(stream)
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}

@@ -18,6 +18,7 @@ from optimist.settings import Settings, has_password
 from optimist_client import Optimist
 from optimist_client.config import PromptsAre
 from optimist_client.errors import FixError, OptimistError, UnreachableError
+from optimist_client.installed import install_hint
 from optimist_client.metrics import Metric, declared, find
 from optimist_client.metrics.texts import parsed
 from optimist_client.rows import TABLES, Missing
@@ -191,7 +192,7 @@ def extras(names: str) -> Generator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "optimist":
             raise
-        console.print(f"This needs {error.name}: pip install 'optimist\\[{names}]'")
+        console.print(f"This needs {error.name}: {install_hint(names)}", markup=False, soft_wrap=True)
         raise typer.Exit(2) from None
 
 

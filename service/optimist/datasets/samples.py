@@ -20,6 +20,7 @@ from typing import IO, Any, Literal
 
 from optimist_client import images
 from optimist_client.errors import FixError
+from optimist_client.installed import install_hint
 from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields, Rows
 
 Kind = Literal["images", "texts"]
@@ -446,7 +447,7 @@ def _image(origin: str, suffix: str, raw: bytes, notes: list[str]) -> Any:
     try:
         return _array(raw) if suffix.lower() == ".npy" else np.asarray(images.decoded(raw, notes))
     except ModuleNotFoundError:
-        raise FixError(f"{origin}: reading images needs Pillow: pip install 'optimist[embed-offline]'") from None
+        raise FixError(f"{origin}: reading images needs Pillow: {install_hint('embed-offline')}") from None
     except ValueError as error:
         raise FixError(f"{origin}: {error}") from None
 
@@ -503,7 +504,7 @@ def _column(file: Path, kind: Kind) -> list[Any]:
         import pyarrow as pa
         from pyarrow.parquet import ParquetFile
     except ModuleNotFoundError:
-        raise FixError(f"{file}: reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
+        raise FixError(f"{file}: reading Parquet files needs pyarrow: {install_hint('parquet')}") from None
 
     def holds(type_: Any) -> bool:
         if kind == "texts":

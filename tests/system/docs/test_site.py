@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -22,7 +24,7 @@ import signal, sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may ignore it
 from optimist.commands import app, docs
-docs.PLACES = (Path(sys.argv[1]),)
+docs.places = lambda: [Path(sys.argv[1])]
 app(["docs", *sys.argv[2:]])
 """
 
@@ -32,26 +34,54 @@ def command(site: Path, *options: str) -> list[str]:
     return [sys.executable, "-c", SERVE, str(site), *options]
 
 
+@contextmanager
+def served(folder: Path) -> Generator[str]:
+    """The URL at which `optimist docs` shows this folder."""
+    shown = command(folder, "--port=0", "--no-browser")
+    with subprocess.Popen(shown, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())
+        assert found
+        try:
+            yield found[0]
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
 @pytest.mark.long
 def test_the_pages_are_served_until_interrupted(tmp_path: Path):
     (tmp_path / "index.html").write_text("<h1>Optimist</h1>")
     (tmp_path / "index.md").write_text("# Größen")
-    with subprocess.Popen(command(tmp_path, "--port=0", "--no-browser"), stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())
-        assert found
-        assert httpx.get(found[0]).text == "<h1>Optimist</h1>"
-        page = httpx.get(f"{found[0]}index.md")
+    with served(tmp_path) as url:
+        assert httpx.get(url).text == "<h1>Optimist</h1>"
+        page = httpx.get(f"{url}index.md")
         assert (page.headers["content-type"], page.text) == ("text/markdown; charset=utf-8", "# Größen")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+
+
+def test_pages_that_are_not_built_are_rendered():
+    """Those of a fresh clone, with every picture, and every anchor that a link within them names."""
+    with served(ROOT / "docs") as url, httpx.Client(base_url=url) as client:
+        first = client.get("")
+        assert first.headers["content-type"] == "text/html; charset=utf-8"
+        assert "<h1" in first.text
+        targets = set(re.findall(r'(?:href|src)="([^":]+)"', first.text)) - {"/"}
+        assert "sdk.md#a-first-run" in targets
+        for target in sorted(targets):
+            path, _, anchor = target.partition("#")
+            reply = client.get(path)
+            assert reply.status_code == 200, target
+            assert not anchor or f'id="{anchor}"' in reply.text, target
+        missing = client.get("reference/sdk.md")
+        assert (missing.status_code, "make site" in missing.text) == (404, True)
+        assert client.get("..%2fREADME.md").status_code == 404
 
 
 @pytest.mark.long
 def test_an_install_without_the_pages_says_so(tmp_path: Path):
     done = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "make site" in done.stderr
+    assert "docs/ of the sources" in done.stderr
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimist_client.errors import FixError
+from optimist_client.installed import install_hint
 
 
 class Embedder(ABC):
@@ -62,5 +63,5 @@ def need(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
-        message = f"this embedder needs {missing.name}: pip install 'optimist[{extra}]'"
+        message = f"this embedder needs {missing.name}: {install_hint(extra)}"
         raise ModuleNotFoundError(message, name=missing.name) from missing

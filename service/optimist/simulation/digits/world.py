@@ -35,6 +35,7 @@ from optimist.simulation.digits.generators import (
     softmax,
     unpack,
 )
+from optimist_client.installed import install_hint
 from optimist_client.references import Moments, moments_of
 
 logger = logging.getLogger(__name__)
@@ -173,9 +174,8 @@ def _fit(recipe: Recipe, progress: bool) -> dict[str, np.ndarray]:
     try:
         from optimist.simulation.digits.fitting import fit, steps
     except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(
-            f"fitting the digits' generators needs {missing.name}: pip install 'optimist[demo]'", name=missing.name
-        ) from missing
+        message = f"fitting the digits' generators needs {missing.name}: {install_hint('demo')}"
+        raise ModuleNotFoundError(message, name=missing.name) from missing
     columns = TextColumn("fitting the {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task("digits", total=steps(recipe))

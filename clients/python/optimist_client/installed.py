@@ -1,0 +1,54 @@
+"""How this package was installed, and the command that adds an extra to it."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+_SOURCE = Path(__file__).parents[3]
+"""The checkout, where the package is used in its place (`pip install -e`)."""
+
+
+def checkout() -> Path | None:
+    """The folder with the sources of this install, which may have been copied from there; None if there is none."""
+    folder = _SOURCE if _is_checkout(_SOURCE) else _local(_origin())
+    return folder if folder is not None and _is_checkout(folder) else None
+
+
+def install_hint(extras: str) -> str:
+    """The command that adds these extras (`"server,scoring"`) to this install.
+
+    An install from an index is extended from the index, any other one from what it was made of.
+    """
+    origin = _origin()
+    folder = checkout()
+    if folder is not None:
+        place = "." if folder == Path.cwd() else folder
+        return f"pip install {'-e ' if folder == _SOURCE else ''}'{place}[{extras}]'"
+    if not origin:
+        return f"pip install 'optimist[{extras}]'"
+    if (archive := _local(origin)) is None:
+        return f"pip install 'optimist[{extras}] @ {origin}'"
+    return f"pip install '{archive}[{extras}]'" if archive.is_file() else f"pip install '.[{extras}]' in a checkout"
+
+
+def _is_checkout(folder: Path) -> bool:
+    return (folder / "pyproject.toml").is_file() and (folder / "clients" / "python" / "optimist_client").is_dir()
+
+
+def _origin() -> str:
+    """The URL that pip installed the package from (PEP 610); empty for an index, and where pip does not know."""
+    try:
+        recorded = distribution("optimist").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return ""
+    found = json.loads(recorded or "{}")
+    version_control = found.get("vcs_info", {}).get("vcs")
+    return f"{version_control}+{found['url']}" if version_control else found.get("url", "")
+
+
+def _local(url: str) -> Path | None:
+    return Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else None
