@@ -44,7 +44,7 @@ def named(documents: list[dict[str, Any]], kind: str, name: str) -> list[dict[st
 
 def test_every_file_is_listed_and_every_whole_manifest_is_valid():
     kustomizations = list(KUBERNETES.rglob("kustomization.yaml"))
-    assert len(kustomizations) == 10
+    assert len(kustomizations) == 12
     for path in kustomizations:
         kustomization = yaml.safe_load(path.read_text())
         resources = [name for name in kustomization.get("resources", []) if name.endswith(".yaml")]
@@ -159,3 +159,28 @@ def test_no_container_has_a_password_in_its_arguments():
                 for container in document["spec"]["template"]["spec"]["containers"]:
                     words = [*container.get("command", []), *container.get("args", [])]
                     assert not any("--requirepass" in word or "REDIS_URL" in word for word in words), path
+
+
+def test_backups_may_reach_redis_and_the_ingress_leads_to_the_api():
+    def whole(path: str) -> list[dict[str, Any]]:
+        return list(yaml.safe_load_all((KUBERNETES / path).read_text()))
+
+    (job,) = named(whole("components/backup/backup.yaml"), "CronJob", "optimist-backup")
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]
+    component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+    (out,) = named(whole("base/network.yaml"), "NetworkPolicy", "optimist-to-redis")
+    (into,) = named(whole("components/redis/redis.yaml"), "NetworkPolicy", "optimist-redis")
+    for selector in (out["spec"]["podSelector"], into["spec"]["ingress"][0]["from"][0]["podSelector"]):
+        assert component in selector["matchExpressions"][0]["values"]
+    (container,) = pod["spec"]["containers"]
+    (service,) = named(whole("base/api.yaml"), "Service", "optimist")
+    (api,) = named(whole("base/api.yaml"), "Deployment", "optimist-api")
+    assert container["image"] == api["spec"]["template"]["spec"]["containers"][0]["image"]
+    ports = {port["name"] for port in service["spec"]["ports"]}
+    for ingress in whole("components/ingress/ingress.yaml"):
+        (rule,) = ingress["spec"]["rules"]
+        assert rule["host"] in ingress["spec"]["tls"][0]["hosts"]
+        for path in rule["http"]["paths"]:
+            backend = path["backend"]["service"]
+            assert backend["name"] == "optimist"
+            assert backend["port"]["name"] in ports
