@@ -108,7 +108,7 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
 
 
 def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> dict[int, str]:
-    """The picks with these numbers as the experiment's policy makes them in sequence (decisions.md §3)."""
+    """The picks with these numbers as the experiment's policy makes them in sequence (rules/stopping.md)."""
     config = config_of(**question.config(**CONFIG))
     logs: dict[str, list[Acknowledged]] = {name: [] for name in GENERATORS}
     entries = (entry for entries in ledger.acknowledged.values() for entry in entries)

@@ -1,4 +1,4 @@
-"""The analysis past n = rank is the definition written out with dense matrices (decisions.md §2, FID)."""
+"""The analysis past n = rank is the definition written out with dense matrices (rules/estimates.md)."""
 
 from __future__ import annotations
 

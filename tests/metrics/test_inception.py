@@ -136,7 +136,7 @@ def test_the_influence_bound_gives_the_stored_numbers(name, stored):
 
 @pytest.mark.parametrize(("count", "classes"), [(2, 4), (7, 4), (15, 200), (300, 30), (700, 12)])
 def test_the_analysis_is_the_formula_taken_row_by_row(count, classes):
-    """decisions.md §2 written out in numpy: outer products, folds by index, buffers of 512 and 256."""
+    """rules/estimates.md written out in numpy: outer products, folds by index, buffers of 512 and 256."""
 
     def entropy(p: np.ndarray) -> float:
         return float(-sum(x * math.log(x) for x in p if x > 0.0))

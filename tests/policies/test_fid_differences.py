@@ -1,4 +1,4 @@
-"""Differences of FID by delete-a-group jackknives, beside numbers of independent code (decisions.md §3).
+"""Differences of FID by delete-a-group jackknives, beside numbers of independent code (rules/differences.md).
 
 `fid_pairs.npz`: four codecs of the same 120 photo patches, 64 features, a reference of rank 63. From 50 rows on two of
 them are the same. The independent code decided by rounding there, so that its numbers serve at the other counts only.

@@ -1,4 +1,4 @@
-"""The policies of decisions.md §3 on estimates written by hand."""
+"""The policies of rules/stopping.md on estimates written by hand."""
 
 from __future__ import annotations
 

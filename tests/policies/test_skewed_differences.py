@@ -1,4 +1,4 @@
-"""Rare rows that speak against a difference make its error larger (decisions.md §3)."""
+"""Rare rows that speak against a difference make its error larger (rules/calibration.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """To which cluster each sample of a generator belongs, its prompt or its batch, and errors that allow for it.
 
 Samples of a cluster may be alike. The variance of an estimate is then larger than that by as many independent samples,
-by the design effect. It is seen from the influences of the first indices and of the newest samples (decisions.md §2).
+by the design effect. The influences of the first indices and of the newest samples show it (rules/calibration.md).
 """
 
 from __future__ import annotations

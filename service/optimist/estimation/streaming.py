@@ -31,7 +31,7 @@ from optimist.numerics.routing.prompts import RoutedPrompt
 
 
 class StreamingEstimator(Stateful):
-    """One generator's log, with estimates at the due sample counts of decisions.md §2."""
+    """One generator's log, with estimates at the due sample counts of rules/estimates.md."""
 
     held = ("samples", "_last_due", "statistic", "reservoir", "_clusters", "_paired", "routed", "_timed")
 

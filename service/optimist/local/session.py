@@ -55,7 +55,7 @@ class Readings:
 
     @property
     def told(self) -> int:
-        """Batches recorded so far, the t of decisions.md §3."""
+        """Batches recorded so far, the t of rules/stopping.md."""
         return self.state.stored.told
 
     @property

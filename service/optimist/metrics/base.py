@@ -69,13 +69,13 @@ class Analysis:
     estimate: float
     """The de-biased value."""
     selection_error: float
-    """sd_select of decisions.md §2, by which policies rank."""
+    """sd_select of rules/estimates.md, by which policies rank."""
     stopping_error: float
-    """sd_stop of decisions.md §2, of which the interval is made."""
+    """sd_stop of rules/estimates.md, of which the interval is made."""
     bracket: tuple[float, float] | None = None
     """Two values between which the true one lies on average; None if the metric knows none."""
     first_order: float = 1.0
-    """Share of the sampling variance that is linear in the samples, V₁/(V₁ + V₂) (decisions.md §2), in [0, 1]."""
+    """Share of the sampling variance that is linear in the samples, V₁/(V₁ + V₂) (rules/estimates.md), in [0, 1]."""
     systematic_selection: float = 0.0
     """The part of `selection_error` that is not from sampling, a standard deviation; the errors add in squares."""
     systematic_stopping: float = 0.0
@@ -102,7 +102,7 @@ class Analysis:
     """How many of the samples' values are only known to be at least what was told."""
     value_skewness: float | None = None
     """Skewness of the samples' values, where the estimate is their mean; None where it is not. Comparisons take from it
-    what rare values may be missing (decisions.md §3)."""
+    what rare values may be missing (rules/calibration.md)."""
     farthest: tuple[float, float] | None = None
     """How far the farthest value lies below and above the mean, 0 or more. None where the estimate is no mean, and
     where the values' range, or their prompts, are known."""

@@ -64,7 +64,7 @@ class Bound(ABC):
 
 
 class InfluenceBound(Bound):
-    """The default bound of every metric: value ± z(1 − δ/2) · sd_stop around the de-biased value (decisions.md §2).
+    """The default bound of every metric: value ± z(1 − δ/2) · sd_stop around the de-biased value (rules/estimates.md).
 
     sd_select is the estimate's `standard_error`. Errors are floored. From one sample there is no analysis: the value is
     the plug-in, without errors, and the interval is infinite.

@@ -1,4 +1,4 @@
-"""What is kept of values that come in clusters: sums by prompt, and sums over batches (decisions.md §2)."""
+"""What is kept of values that come in clusters: sums by prompt, and sums over batches (rules/calibration.md)."""
 
 from __future__ import annotations
 

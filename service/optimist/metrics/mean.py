@@ -1,4 +1,4 @@
-"""Means of one number for each sample, with confidence sequences (decisions.md §2, mean).
+"""Means of one number for each sample, with confidence sequences (rules/estimates.md).
 
 Source: Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting (2024), theorems 2 and 3.
 """
@@ -301,7 +301,7 @@ class MeanScore(Score):
     def _of_prompts(
         self, statistic: MeanStatistic, sums: PromptSums, common: Common | None, found: Analysis
     ) -> Analysis:
-        """As of samples of prompts that come again (decisions.md §2)."""
+        """As of samples of prompts that come again (rules/calibration.md)."""
         mean = self._prompted(statistic, sums, common)
         variance = mean.parts.total
         if statistic.squares == 0.0:

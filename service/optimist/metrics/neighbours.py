@@ -1,4 +1,4 @@
-"""Precision, density and coverage: higher is better (equations.md §7; decisions.md §2, Coverage)."""
+"""Precision, density and coverage: higher is better (equations.md §7; rules/estimates.md)."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _places(device: torch.device) -> Tensor:
 
 
 LARGEST_OVERLAP = 3.0
-"""Largest y of decisions.md §2 that is believed."""
+"""Largest y of rules/estimates.md that is believed."""
 FEW = 5.0
 """1 + 5/n is the factor of a variance from few samples."""
 
@@ -350,7 +350,7 @@ class MeanOfHits(NeighbourScore):
             systematic_selection=step,
             systematic_stopping=step,
             influence=None if common is None else common.sum(1).clamp_max(self.most).double() / unit,
-            # Differences of paired generators know the common samples only (decisions.md §3).
+            # Differences of paired generators know the common samples only (rules/differences.md).
             recent=statistic.last.double() / unit if common is None else None,
         )
 

@@ -269,7 +269,7 @@ class ConditionedScore(Score):
 
     @property
     def needs_halves(self) -> bool:
-        """True if its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        """True if its de-biased estimate reads the two half-streams (rules/estimates.md)."""
         return self.entropies["joint"].needs_halves
 
     @property

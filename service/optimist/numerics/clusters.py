@@ -1,4 +1,4 @@
-"""The variance of a mean, and of a difference of means, where samples come in clusters (decisions.md §2). No torch.
+"""Variances of means, and of their differences, where samples come in clusters (rules/calibration.md). No torch.
 
 A cluster is a prompt that comes again, or a batch whose samples are alike. On prompts *like these* clusters are drawn
 at random. On a *list* there are no others, so that only how unevenly they came, and chance within them, is an error.

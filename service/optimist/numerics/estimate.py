@@ -55,9 +55,9 @@ class Estimate:
     optimistic: float
     """The end of the interval that a policy ranks by: the lower one for a distance, the upper one for a score."""
     standard_error: float | None = None
-    """sd_select of decisions.md §2, used for ranking; None if the bound has none."""
+    """sd_select of rules/estimates.md, used for ranking; None if the bound has none."""
     stopping_error: float | None = None
-    """sd_stop of decisions.md §2, used for stopping and for the interval; None if the bound has none."""
+    """sd_stop of rules/estimates.md, used for stopping and for the interval; None if the bound has none."""
     scale: Scale = "linear"
     lower_is_better: bool = True
     floor: float | None = 0.0
@@ -65,7 +65,7 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     bracket: tuple[float, float] | None = None
     """Two values between which the true one lies on average, whatever the samples' law: the plug-in and a cross
-    entropy (decisions.md §1). None if the bound has none: only scores of orders below 2 do."""
+    entropy (rules/estimates.md). None if the bound has none: only scores of orders below 2 do."""
     pairing: Pairing | None = None
     """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
     value_skewness: float | None = None
@@ -170,7 +170,7 @@ def natural(value: float, scale: Scale, floor: float | None = 0.0) -> float:
 
 
 def is_due(samples: int, last_due: int, growth: float) -> bool:
-    """True if an estimate is due after a batch that brought a generator to `samples` (decisions.md §2).
+    """True if an estimate is due after a batch that brought a generator to `samples` (rules/estimates.md).
 
     The first is due at 2 samples or more (`last_due` = 0), the next whenever the count has grown by `growth`;
     growth 0 makes every batch due. accept.lua applies the same rule in the same arithmetic.

@@ -1,4 +1,4 @@
-"""The mean of answers to prompts that come again, and what it takes to compare two of them (decisions.md §2, §3).
+"""The mean of answers to prompts that come again, and of the difference of two (rules/calibration.md).
 
 Of a *sample* of prompts the error is by clusters; on a *list* it is that of a finite population. No torch.
 """
@@ -145,7 +145,7 @@ class Differing(NamedTuple):
 
 
 def differing(one: PromptedMean, other: PromptedMean) -> Differing:
-    """The difference of two means of the same prompts (decisions.md §3)."""
+    """The difference of two means of the same prompts (rules/differences.md)."""
     (counts, means), (others, other_means) = one.by_prompt, other.by_prompt
     clusters = int(((counts > 0) | (others > 0)).sum()) + one.strays + other.strays
     n, m = float(one.samples), float(other.samples)

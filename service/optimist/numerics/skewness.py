@@ -1,4 +1,4 @@
-"""Rare rows that decide a score: the skewness of influences, and by how much it widens errors (decisions.md). No torch.
+"""Rare rows that decide a score: the skewness of influences widens errors (rules/calibration.md). No torch.
 
 The mean of skewed rows and its error go together: before the rare large rows come, both are too small. A variance from
 n rows of skewness γ is therefore taken as 1 + c γ²/n times what it seems, and that of a difference, whose sign is

@@ -200,7 +200,7 @@ class GeneratorState:
     seq: int
     """Position of the last entry in the log; 0 before the first."""
     due_samples: int
-    """Samples at `due_seq`; 0 while no estimate is due (decisions.md §2)."""
+    """Samples at `due_seq`; 0 while no estimate is due (rules/estimates.md)."""
     due_seq: int
     """The newest log position at which an estimate is due; 0 while none is."""
     units: dict[str, UnitState] = field(default_factory=dict)

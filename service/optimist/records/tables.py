@@ -38,7 +38,7 @@ class RootRow(NamedTuple):
     config: str
     """SHA-1 (hex) of its config."""
     growth: float
-    """Estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2)."""
+    """Estimates are due at (1 + growth) times the samples they were last due at (rules/estimates.md)."""
     labels: tuple[str, ...]
     """Of all metrics, that of the one that decides first."""
     batch_size: int | None = None

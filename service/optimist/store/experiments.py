@@ -62,7 +62,7 @@ class Experiments:
     ) -> bool:
         """Create an experiment with generators 0, 1, 2, …; False if it exists already with the same config.
 
-        growth: estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2).
+        growth: estimates are due at (1 + growth) times the samples they were last due at (rules/estimates.md).
         Raises Conflict if another config has the name.
         """
         batch_size, seedless = traits.get("batch_size"), traits.get("seedless", ())

@@ -77,7 +77,7 @@ class Metric(Wire):
     """What it can show besides the score: "modes", "prompt groups", "mixtures" (the best mixture of generators). Ask
     the declared object: settings can decide it."""
     warmup: ClassVar[int] = 2
-    """Batches per generator before the policy chooses, with the bound `influence` (decisions.md §3)."""
+    """Batches per generator before the policy chooses, with the bound `influence` (rules/stopping.md)."""
     decides: ClassVar[bool] = True
     """Whether it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
     repeats: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The terms of a Fréchet distance, its de-biased value and its errors (equations.md §1; decisions.md §2, FID)."""
+"""The terms of a Fréchet distance, its de-biased value and its errors (equations.md §1; rules/estimates.md)."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class _Geometry:
     eigenvalues: Tensor
     """The min(n − 1, rank) largest of M."""
     shares: Tensor
-    """U2 of decisions.md §1 (rows, k)."""
+    """U of rules/estimates.md (rows, k)."""
     centred: list[Tensor]
     """The last rows minus the mean (≤ 256, d), then the common rows minus the mean (m, d) if there are any."""
     quadratic: list[Tensor]

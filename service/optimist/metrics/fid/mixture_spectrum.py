@@ -192,7 +192,7 @@ class MixtureSpectrum:
         return float(self.weights[place]) / self.space.counts[place]
 
     def _shares(self, place: int, rows: Tensor) -> Tensor:
-        """U2 of decisions.md §1 (b, kept) of rows (b, k) of a part in the eigenbasis."""
+        """U of rules/estimates.md (b, kept) of rows (b, k) of a part in the eigenbasis."""
         kept = self.values[-self.kept :]
         floored = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12)
         return self.weight(place) * rows[:, -self.kept :].square() / floored

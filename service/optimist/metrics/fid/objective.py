@@ -5,7 +5,7 @@ At a vertex the value is that of `FrechetInfluence`. The influence of a row x, f
     α_i (‖x − μ_r‖² − yᵀTy),   T = A (A Σ A)^{-1/2} A of the population without the row
 
 by the same leave-one-out curve as the value. While there are few samples for the rank it is larger than the recipe's
-influence, and its variance includes about what the second order and the jackknife add there (decisions.md, mixtures).
+influence, and its variance includes about what the second order and the jackknife add there (rules/mixtures.md).
 
 With E‖x − μ_r‖² of each generator, which is linear in the weights and in the samples,
 
@@ -174,7 +174,7 @@ class FrechetObjective(Objective):
         published: the exact second-order model at these weights of the plug-in distance, with 1/n covariances. Else the
         de-biased model at the best mixture, which is the same for all `weights`: of the two halves of a log each model
         has its own. It is found from uniform weights by Newton's steps on the de-biased gradient, until no slack is
-        known to be above 0; directions that are not known to be better are left flat (docs/decisions.md).
+        known to be above 0; directions that are not known to be better are left flat (rules/mixtures.md).
         """
         if not published:
             return self._fit.model

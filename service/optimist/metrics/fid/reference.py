@@ -117,7 +117,7 @@ class Reference(RealReference):
 
     They are regarded as exact, except in differences of distances where `finite` is known.
 
-    The eigenvalues of Σ_r are in descending order: `rank` of them are above 1e-10 · λ_max (decisions.md §2),
+    The eigenvalues of Σ_r are in descending order: `rank` of them are above 1e-10 · λ_max (rules/estimates.md),
     `support` ≥ `rank` of them above rounding. Estimators divide by eigenvalues and use the first `rank`; the plug-in
     uses all of the support, so that a set's distance to itself is zero however ill-conditioned.
 

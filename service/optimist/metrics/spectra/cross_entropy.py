@@ -1,4 +1,4 @@
-"""Entropies of a population's spectrum, between the sample's own and a leave-one-out cross entropy (decisions.md §1).
+"""Entropies of a spectrum, between the sample's own and a leave-one-out cross entropy (rules/estimates.md).
 
 −tr C log C = ∫₀^∞ [D − 1/(1 + x)] dx,   tr C = 1
     tr C^α = (sin πα / π) ∫₀^∞ x^{α−1} D dx,   0 < α < 1

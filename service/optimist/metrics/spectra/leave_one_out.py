@@ -1,4 +1,4 @@
-"""tr √M of a population from the spectrum of a sample, by the leave-one-out map (decisions.md §1).
+"""tr √M of a population from the spectrum of a sample, by the leave-one-out map (rules/estimates.md).
 
 Rows of several generators that answer the same seed are alike. What is without a row must then be without all rows of
 its index: Z_t, the rows of index t with the square roots of their weights, is taken out of M̂ = Σ_t Z_tᵀZ_t by
@@ -186,7 +186,7 @@ def leave_one_out_curve(
     """The curve of M = S Σ S, from its unbiased estimate with `degrees` = n − 1 degrees of freedom.
 
     `eigenvalues` (…, k): the k = min(degrees, rank) largest sample eigenvalues, the largest of them > 0;
-    `shares` (…, rows, k): U2 of decisions.md §1; `reference` (rank): the eigenvalues of Σ_r, all > 0, whose shape
+    `shares` (…, rows, k): U of rules/estimates.md; `reference` (rank): the eigenvalues of Σ_r, all > 0, whose shape
     stands in below the grid while degrees < rank. Leading dimensions are batches. `weights`: for a mixture, whose rows
     differ in weight; without leading dimensions.
     """

@@ -1,4 +1,4 @@
-"""De-biased kernel scores and their errors, all in log (decisions.md §2, RKE and Vendi).
+"""De-biased kernel scores and their errors, all in log (rules/estimates.md).
 
 There is one recipe for each range of orders. C has eigenvalues g_1 … g_k with eigenvectors u_i, H is the log score.
 
@@ -12,7 +12,7 @@ There is one recipe for each range of orders. C has eigenvalues g_1 … g_k with
   the truncated spectrum, whose common shift is what subtracts the mean; for α = ∞, f is −1/λ_max at the largest alone.
   ½ |correction| is added to the error, for the bias that halving does not show.
 
-Estimates lie in 0 … log ceiling, as every score does; RKE's alone is as decisions.md has it, at most 6 log 10.
+Estimates lie in 0 … log ceiling, as every score does; RKE's alone is as rules/estimates.md has it, at most 6 log 10.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples whose prompts are a fixed list: the score on exactly these prompts, at order 2 (decisions.md §2).
+"""Samples whose prompts are a fixed list: the score on exactly these prompts, at order 2 (rules/calibration.md).
 
 Passes through a list of M prompts use each of them equally often; independent draws do not. So the mean of k² over all
 pairs of samples has too few pairs of one prompt, and how often each prompt came adds nothing to the error of a mean.

@@ -1,4 +1,4 @@
-"""The de-biased log score of one mixture and the influences of its rows, for all finite orders but 2 (decisions.md §1).
+"""The de-biased log score of one mixture and the influences of its rows, for finite orders but 2 (rules/mixtures.md).
 
 Rows of generator i have the share ω_i = α_i/n_i of C = Σ α_i C_i, and n is the effective number 1/Σ_i α_i²/n_i. For one
 generator it is the metric's own estimate. H changes along C_i by the mean of N over the rows of i:
@@ -10,8 +10,8 @@ is that of samples, which is nearly the same for all generators. It was tried to
 theory and by how N_i changes with half of the samples: weights became better in some problems and worse in others.
 
 Generators that share seeds or prompts have rows of one index, which are alike, and leave a mixture together
-(`SameIndex`; decisions.md §6). C₋ = Σ ω φφᵀ without all rows of an index, not one row alone, is independent of each of
-them. With the Gram matrix R(w) = Φᵀ(C + w)⁻¹Φ of these rows Φ, one of each generator with a weight, Ω their shares and
+(`SameIndex`; rules/mixtures.md). C₋ = Σ ω φφᵀ without all rows of an index, not one row alone, is independent of each
+of them. With the Gram matrix R(w) = Φᵀ(C + w)⁻¹Φ of these rows Φ, one of each generator with a weight, Ω their shares and
 L = √Ω R √Ω,
 
     Q_i = φ_iᵀ(C₋ + w)⁻¹φ_i = ([(1 − L)⁻¹]_ii − 1)/ω_i            generator i has a weight

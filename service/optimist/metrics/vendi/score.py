@@ -141,7 +141,7 @@ class VendiScore(Score):
 
     @property
     def needs_halves(self) -> bool:
-        """True if its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        """True if its de-biased estimate reads the two half-streams (rules/estimates.md)."""
         return self.truncation is not None or self.order > 2.0
 
     def statistic(self, halves: bool = True) -> KernelStatistic:

@@ -178,8 +178,8 @@ class Regressions:
 
     u, which all generators share, says how hard a prompt is; θ_g, what generator g is better or worse at. Both have
     normal priors whose variances are averaged over by likelihood. u is integrated out of the likelihood: were the
-    fitted u put in as if it were known, it would take up part of every θ_g, and θ would seem to vanish (decisions.md,
-    routing).
+    fitted u put in as if it were known, it would take up part of every θ_g, and θ would seem to vanish
+    (rules/routing.md).
     """
 
     means: Floats

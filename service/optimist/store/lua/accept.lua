@@ -44,7 +44,7 @@ local function accept(g, number, digest, part, body, late, channel, experiment, 
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))
   local fields = {g .. ':seq', seq, g .. ':bytes', bytes, g .. ':samples', samples, g .. ':batches', batches,
                   'chain_' .. g, seq .. ' ' .. chain, 'told', all_told + 1, 'version', version, 'state_token', new_token(version)}
-  -- decisions.md §2: estimates are due at fixed sample counts, independent of who computes them, and when.
+  -- rules/estimates.md: estimates are due at fixed sample counts, independent of who computes them, and when.
   due = tonumber(due)
   if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then
     fields[17], fields[18], fields[19], fields[20] = g .. ':due_samples', samples, g .. ':due_seq', seq
