@@ -23,6 +23,7 @@ from optimist.commands import (
     score,
     serve,
     simulate,
+    words,
 )
 
 _WRONG: Any = typer.BadParameter.__bases__[0].__bases__[0]
@@ -87,6 +88,7 @@ for command in (
 ):
     app.command()(command)
 for name, command in {
+    "help": words.help_,
     "list": browse.list_,
     "show": browse.show,
     "open": browse.open_,

@@ -40,7 +40,7 @@ def create(
     ] = None,
     note: Annotated[str, typer.Option(help="A note, such as the user or purpose of the key.")] = "",
     given: Annotated[
-        bool, typer.Option("--given", help="Store the key on standard input, made for another service, and no new one.")
+        bool, typer.Option("--given", help="Register an existing key, read from standard input, instead of a new one.")
     ] = False,
     data_dir: DataDir = None,
     redis_url: RedisUrl = None,

@@ -1,0 +1,85 @@
+"""`optimist help`: help of a command, and the words that reports, pages and errors use."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from typing import Annotated
+
+import typer
+
+WORDS = {
+    "generator": "A model, a checkpoint or a setting of one, of which samples can be made.",
+    "experiment": "One question: which of these generators is the best by this metric?",
+    "ask, pick": (
+        "A worker asks which generator to sample next. The answer is a pick: a generator, a number of "
+        "samples, and their seeds."
+    ),
+    "tell, batch": "A worker tells the service the rows of the samples that it made: a batch.",
+    "lease": (
+        "The time for which a pick is reserved for its worker. A batch that comes later still counts, unless "
+        "another worker has made the same samples."
+    ),
+    "open": "Said of a pick that has been given and not been told yet.",
+    "position": "The number of a batch in the log of its generator, from 0.",
+    "interval": (
+        "With the chance 1 − δ it contains the true score. 0.30 (0.25 to 0.35) is a score of 0.30 with its interval."
+    ),
+    "delta (δ)": "The accepted share of runs that name a wrong generator; 0.05 by default.",
+    "tolerance": "The difference of scores that does not matter.",
+    "evidence": (
+        "The difference from a rival in standard errors. A decision needs it for every rival; what is needed "
+        "grows slowly with the number of looks."
+    ),
+    "open question": (
+        "The rival with the least evidence, which the decision waits for. Reports also call it the hardest to rule out."
+    ),
+    "worse, as good": "Decided about a rival: it is worse, or within the tolerance. Otherwise it is too close to call.",
+    "paired": (
+        "Generators with the same seeds or prompts. Luck that they share cancels, so their difference is "
+        "known better than each score."
+    ),
+    "difference (contrast)": "A generator's score compared with another one's, with an interval of its own.",
+    "lockstep": "All generators in question get equally many samples, because their scores move together.",
+    "below noise": (
+        "The estimate is smaller than the smallest possible score, because chance makes it so where the true "
+        "score is small. Read it as the smallest score."
+    ),
+    "plug-in": "The published formula of a score, which depends on the number of samples.",
+    "influence": "The default bound: a score without that bias, with its own standard error.",
+    "bracket": "Two values between which the score lies on average, whatever the samples' law.",
+    "watched": "A metric that is reported and decides nothing.",
+    "reads": "What a metric takes of a batch, such as features or a column of scores.",
+    "warming up": "Every generator gets its first batches, before a policy chooses.",
+    "provisional": "The rule would stop, and answers on their way are waited for.",
+    "leader": "The generator with the best estimate now.",
+    "stale": "Made before the newest samples came.",
+    "regret": "What was lost by sampling worse generators: the sum over all batches of the gap to the best one.",
+    "mode": "A group of samples that are alike.",
+    "top-two, ucb, ogd, optimistic": (
+        "Policies: find the best generator; collect good samples; find the best mixture; send each prompt to "
+        "a generator."
+    ),
+    "ceiling, price": (
+        "A router's budget: the average cost of a prompt at most, or what a unit of cost is worth in the score."
+    ),
+}
+"""Every word with its meaning, in the order in which a reader meets them."""
+
+
+def help_(
+    context: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="The name of a command, or `words`.", show_default=False)] = None,
+) -> None:
+    """Explain a command, or the words that reports and pages use: `optimist help words`."""
+    parent = context.find_root()
+    if topic == "words":
+        width = min(shutil.get_terminal_size().columns, 100)
+        for word, meaning in WORDS.items():
+            typer.echo(textwrap.fill(f"{word}: {meaning}", width, subsequent_indent="    "))
+        return
+    commands = getattr(parent.command, "commands", {})
+    if topic is not None and topic not in commands:
+        raise typer.BadParameter(f"expected `words` or a command, got {topic!r}", param_hint="topic")
+    told = parent if topic is None else typer.Context(commands[topic], parent=parent, info_name=topic)
+    typer.echo(told.command.get_help(told))
