@@ -248,7 +248,7 @@ function common(config) {
 function aboutModes(previews) {
   const without = previews.filter(({ mode }) => mode == null).length;
   if (without === previews.length) return "These previews came without features, so they have no modes: a newer SDK sends them.";
-  const told = "Groups of the kept samples, by their features. Nearly identical ones are folded.";
+  const told = "Groups of the kept samples, by their features. Nearly identical ones are shown once, with their number.";
   return without ? `${told} ${count(without)} came without features and are left out.` : told;
 }
 

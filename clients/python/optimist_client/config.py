@@ -97,8 +97,7 @@ class ExperimentConfig(Wire):
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = optional(0.0)
     """What a unit of cost is worth in units of the score, with the goal "route"; every generator then needs a cost."""
     ceiling: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = optional()
-    """With the goal "route", the mean cost of a prompt that is not exceeded: picks are made by score less a price of
-    cost, found so that it is kept. Every generator then needs a cost."""
+    """With the goal "route": the average cost of a prompt, at most. Every generator then needs a cost."""
     at_least: Annotated[float, Field(gt=0, le=1)] | None = optional()
     """With the goal "route", instead of a ceiling: the part of the best single generator's mean score that is kept, at
     the least cost. Every generator then needs a cost."""

@@ -94,7 +94,9 @@ class FrechetDistance(Score):
             found.append(f"fewer samples than dimensions: {samples} samples, and the reference has rank {rank}")
         share = self.outside_share(statistic)
         if share > 0.01:
-            found.append(f"{share:.1%} of the variance lies outside the reference's span and counts in full")
+            found.append(
+                f"too few real samples: {share:.1%} of the variance lies outside the reference's span; add real ones"
+            )
         real = self.reference.finite
         if real is not None and not real.is_guessed:
             found += unsampled(real.rows, statistic.last_rows - self.reference.mean, samples)

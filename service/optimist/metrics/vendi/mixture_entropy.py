@@ -11,8 +11,8 @@ theory and by how N_i changes with half of the samples: weights became better in
 
 Generators that share seeds or prompts have rows of one index, which are alike, and leave a mixture together
 (`SameIndex`; rules/mixtures.md). C₋ = Σ ω φφᵀ without all rows of an index, not one row alone, is independent of each
-of them. With the Gram matrix R(w) = Φᵀ(C + w)⁻¹Φ of these rows Φ, one of each generator with a weight, Ω their shares and
-L = √Ω R √Ω,
+of them. With the Gram matrix R(w) = Φᵀ(C + w)⁻¹Φ of these rows Φ, one of each generator with a weight, Ω their shares
+and L = √Ω R √Ω,
 
     Q_i = φ_iᵀ(C₋ + w)⁻¹φ_i = ([(1 − L)⁻¹]_ii − 1)/ω_i            generator i has a weight
     Q_i = R_ii + r_iᵀ √Ω (1 − L)⁻¹ √Ω r_i                         it has none; r_i its column of R
