@@ -16,8 +16,8 @@ from optimist.policies import Arm, Stopping
 Array = NDArray[np.float64]
 
 
-def fid(rows: Array, mean: Array, covariance: Array) -> float:
-    """The first block of the page on estimates, line by line."""
+def fid(rows: Array, mean: Array, covariance: Array) -> tuple[float, float]:
+    """The first block of the page on estimates, line by line, and what it calls `extrapolated`."""
     n, m = len(rows), len(rows) - 1
     rho, vectors = np.linalg.eigh(covariance)
     kept = rho > 1e-10 * rho[-1]
@@ -45,7 +45,37 @@ def fid(rows: Array, mean: Array, covariance: Array) -> float:
         below = math.sqrt(x[0] / c) * (2 * rho * np.arctan(math.sqrt(c) / rho)).sum()
     root = (below + np.trapezoid(np.sqrt(x) * d, np.log(x)) + 2 * d[-1] * math.sqrt(x[-1])) / math.pi
     trace = (y**2).sum() / m
-    return float(((rows.mean(0) - mean) ** 2).sum() + trace * (1 - 1 / n) + np.trace(covariance) - 2 * root)
+    value = ((rows.mean(0) - mean) ** 2).sum() + trace * (1 - 1 / n) + np.trace(covariance) - 2 * root
+    return float(value), 2 * (below - 2 * d[0] * math.sqrt(x[0])) / math.pi
+
+
+def fid_errors(rows: Array, mean: Array, covariance: Array) -> tuple[float, float]:
+    """The block on the errors of FID: sd_select, and sd_stop without u, of up to 256 rows that differ."""
+    n, m = len(rows), len(rows) - 1
+    rho, vectors = np.linalg.eigh(covariance)
+    kept = rho > 1e-10 * rho[-1]
+    rho, vectors = rho[kept], vectors[:, kept]
+    y = rows - rows.mean(0)
+    z = y @ vectors * np.sqrt(rho)
+    moment = z.T @ z / m
+    c, a = np.trace(moment) / (rho**2).sum(), min(1.0, len(rho) / n)
+    squares, basis = np.linalg.eigh((1 - a) * moment + a * c * np.diag(rho**2))
+    kept = squares > 1e-9 * squares[-1]
+    s = np.sqrt(squares[kept])
+    influence = 2 * y @ (rows.mean(0) - mean) + (y**2).sum(1) - ((z @ basis[:, kept]) ** 2 / s).sum(1)
+    square, trace = ((y.T @ y / m) ** 2).sum(), (y**2).sum() / m
+    pairs = (np.outer(s, s) / np.add.outer(s, s)) ** 2
+    v2 = 2 * max(square - trace**2 / n, square / 20) + pairs.sum()
+    plain = (influence.var(ddof=1) / n + v2 / n**2) * (1 + 20 / n)
+    q = n if n <= 100 else max(size for size in (100, 120, 144, 173, 208, 250, 300) if size <= n)
+    groups = min(10, q)
+    left = [fid(rows[:q][np.arange(q) % groups != group], mean, covariance)[0] for group in range(groups)]
+    jackknife = (groups - 1) * np.var(left) * q / n
+    extrapolated = fid(rows, mean, covariance)[1]
+    centred = influence - influence.mean()
+    widened = 1 + 10 * ((centred**3).mean() / (centred**2).mean() ** 1.5) ** 2 / n
+    stopping = widened * (plain + jackknife) / 2 + (0.05 * extrapolated) ** 2
+    return math.sqrt(plain + (0.02 * extrapolated) ** 2), math.sqrt(stopping)
 
 
 def stops(
@@ -60,17 +90,35 @@ def stops(
     return bool(decided), min(1.0, max(0.0, 1 - level * (1 - NormalDist().cdf(z))))
 
 
-# With one row more than the rank, r_i is a difference of nearly equal numbers, and rounding is larger than 1e-9.
-@pytest.mark.parametrize("n", [2, 3, 20, 31, 32, 34, 100, 700])
-@pytest.mark.parametrize("rank", [32, 20])
-def test_fid_is_what_the_page_says(n: int, rank: int):
+def drawn(n: int, rank: int) -> tuple[Array, Array, Array]:
+    """Rows (n, 32) of unequal length, and a reference of this rank."""
     rng = np.random.default_rng(n)
     scales = np.arange(1, 33) ** -0.7 * (np.arange(32) < rank)
     real = rng.standard_normal((500, 32)) * scales
     rows = rng.standard_normal((n, 32)) * scales * rng.uniform(0.5, 1.5, (n, 1)) + 0.1
-    mean, covariance = real.mean(0), np.cov(real.T)
-    estimate = optimist.score(rows, "fid", reference=(mean, covariance))
-    assert estimate.value == pytest.approx(fid(rows, mean, covariance), rel=1e-9, abs=1e-9)
+    return rows, real.mean(0), np.cov(real.T)
+
+
+# With one row more than the rank, r_i is a difference of nearly equal numbers, and rounding is larger than 1e-9.
+@pytest.mark.parametrize("n", [2, 3, 20, 31, 32, 34, 100, 700])
+@pytest.mark.parametrize("rank", [32, 20])
+def test_fid_is_what_the_page_says(n: int, rank: int):
+    rows, *reference = drawn(n, rank)
+    estimate = optimist.score(rows, "fid", reference=(reference[0], reference[1]))
+    assert estimate.value == pytest.approx(fid(rows, *reference)[0], rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [20, 60, 200, 256])
+def test_the_errors_of_fid_are_what_the_page_says(n: int):
+    rows, *reference = drawn(n, 32)
+    estimate = optimist.score(rows, "fid", reference=(reference[0], reference[1]))
+    selection, stopping = fid_errors(rows, *reference)
+    assert estimate.standard_error == pytest.approx(selection, rel=1e-9)
+    if n > 32:  # u is 0
+        assert estimate.stopping_error == pytest.approx(stopping, rel=1e-9)
+    else:
+        assert estimate.stopping_error is not None
+        assert estimate.stopping_error > stopping
 
 
 def test_the_stopping_rule_is_what_the_page_says():
