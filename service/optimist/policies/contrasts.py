@@ -40,8 +40,8 @@ class Contrasts:
         self.selection_errors = [known_error(estimate.standard_error) for estimate in self.estimates]
         self.stopping_errors = [known_error(estimate.stopping_error) for estimate in self.estimates]
         self._sign = by
-        self._against: dict[int, Against] = {}
-        self._errors: dict[tuple[int, Errors], list[float]] = {}
+        self._against: dict[tuple[int, float], Against] = {}
+        self._errors: dict[tuple[int, Errors, float], list[float]] = {}
         self._separations: dict[tuple[float, Errors], list[float]] = {}
 
     @cached_property
@@ -67,11 +67,15 @@ class Contrasts:
         both = [sorted((self._sign * e.lower, self._sign * e.upper)) for e in self.estimates]
         return [worse for _, worse in both], [better for better, _ in both]
 
-    def against(self, base: int) -> Against:
-        """All estimates compared with the one at `base`."""
-        found = self._against.get(base)
+    def against(self, base: int, beyond: float = 0.0) -> Against:
+        """All estimates compared with the one at `base`.
+
+        beyond: the difference from which the claimed ones are told apart: rare values widen the errors of differences
+        that they would bring to its other side.
+        """
+        found = self._against.get((base, beyond))
         if found is None:
-            found = self._against[base] = self._compared(base)
+            found = self._against[base, beyond] = self._compared(base, beyond)
         return found
 
     def are_equal(self, base: int) -> list[bool]:
@@ -93,12 +97,12 @@ class Contrasts:
         systematic = min(systematic**2, total)
         return total - systematic, systematic
 
-    def errors(self, base: int, kind: Errors) -> list[float]:
-        """The standard error of each difference from the one at `base`, ∞ if unknown."""
-        found = self._errors.get((base, kind))
+    def errors(self, base: int, kind: Errors, beyond: float = 0.0) -> list[float]:
+        """The standard error of each difference from the one at `base`, ∞ if unknown. beyond: as of `against`."""
+        found = self._errors.get((base, kind, beyond))
         if found is None:
-            errors, reductions = self.errors_of(kind), self.against(base).reductions(kind)
-            found = self._errors[base, kind] = [
+            errors, reductions = self.errors_of(kind), self.against(base, beyond).reductions(kind)
+            found = self._errors[base, kind, beyond] = [
                 math.hypot(errors[base], error) * math.sqrt(reduction)
                 for error, reduction in zip(errors, reductions, strict=True)
             ]
@@ -134,14 +138,14 @@ class Contrasts:
                     lost[arm] = below[place] / min(estimates[best].samples, estimates[arm].samples)
         return [RARE * each for each in lost]
 
-    def _compared(self, base: int) -> Against:
+    def _compared(self, base: int, beyond: float) -> Against:
         plain = Against.independent(
-            [loss - self.losses[base] for loss in self.losses], self.stopping_errors, base, self._means
+            [loss - self.losses[base] for loss in self.losses], self.stopping_errors, base, self._means, beyond
         )
         if base not in self._places or len(self._places) < 2:
             return plain
         place = self._places[base]
-        return plain.where_paired(compared(self._columns, place, _influences(self)), self._places)
+        return plain.where_paired(compared(self._columns, place, _influences(self), beyond), self._places)
 
     @cached_property
     def _means(self) -> Means | None:

@@ -60,10 +60,12 @@ class Against:
     """Samples of the same index that both have, at least; 0 if one of the two is not paired."""
 
     @classmethod
-    def independent(cls, differences: list[float], errors: list[float], base: int, means: Means | None) -> Against:
+    def independent(
+        cls, differences: list[float], errors: list[float], base: int, means: Means | None, beyond: float = 0.0
+    ) -> Against:
         """These differences from `base`, of estimates of which nothing in common is known.
 
-        errors: sd_stop of each. means: the estimates, if they are means of values.
+        errors: sd_stop of each. means: the estimates, if they are means of values. beyond: as of `Contrasts.against`.
         """
         k = len(differences)
         ones, zeros = [1.0] * k, [0.0] * k
@@ -72,7 +74,7 @@ class Against:
         if means is not None:
             found = sampled(means.at(base), means)
             with np.errstate(invalid="ignore"):
-                grown = (found.own + found.each) * found.factors(np.array(differences)) / np.add(own, each)
+                grown = (found.own + found.each) * found.factors(np.array(differences) - beyond) / np.add(own, each)
             reductions = np.where(np.isfinite(grown), grown, 1.0).tolist()
             own, each = found.own.tolist(), found.each.tolist()
         return cls(differences, ones, reductions, own, each, ones, zeros, zeros, [0] * k)
@@ -190,13 +192,15 @@ class Moved(NamedTuple):
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
-def compared(columns: Columns, base: int, influences: Influences) -> Against:
+def compared(columns: Columns, base: int, influences: Influences, beyond: float = 0.0) -> Against:
     """The contrasts of k paired estimates, which have these influences, with the one at `base`.
+
+    beyond: as of `Contrasts.against`.
 
     At unequal counts and ρ_L > 0 the longer run's own earlier value is the control variate of the shorter one. Where
     one of the two lacks indices, unshared samples are taken out of both instead.
     """
-    between = _Differences.of(columns, base, influences)
+    between = _Differences.of(columns, base, influences, beyond)
     rho, parts, variances, shared = between.rho, between.parts, between.variances, between.shared
     if columns.prompted:
         between.use_prompts()
@@ -237,6 +241,8 @@ class _Differences:
     """ρ_e (k,)."""
     common: Array
     difference: Array
+    beyond: float
+    """As of `Contrasts.against`."""
     parts: Sequence[Sampled]
     """What each kind of errors, of selection and of stopping, has by sampling if they are independent."""
     variances: list[Array]
@@ -245,7 +251,7 @@ class _Differences:
     """What the systematic parts of errors have in common, by kind."""
 
     @classmethod
-    def of(cls, columns: Columns, base: int, influences: Influences) -> _Differences:
+    def of(cls, columns: Columns, base: int, influences: Influences, beyond: float) -> _Differences:
         """The differences as they are at equal counts."""
         n, own = columns.n, columns.n[base]
         rho = influences.correlations(base)
@@ -260,7 +266,7 @@ class _Differences:
         alike = np.maximum(rho, 0.0) * overlap
         shared = [kind.shared(base, alike) for kind in (columns.selection, columns.stopping)]
         difference = columns.loss - columns.loss[base]
-        return cls(columns, base, influences, rho, correlations, common, difference, parts, variances, shared)
+        return cls(columns, base, influences, rho, correlations, common, difference, beyond, parts, variances, shared)
 
     def use_prompts(self) -> None:
         """Put the sampling variances of differences of means by prompts in their places (decisions.md §3).
@@ -274,7 +280,8 @@ class _Differences:
         are_equal = np.array([mean.variance == 0.0 and not mean.is_complete for mean in columns.prompted])
         unknown = np.where(are_equal, columns.stopping.sampled, 0.0)
         by_prompts += unknown + unknown[base]
-        factors = (rare.own + rare.each) / (columns.drawn + columns.drawn[base]) * rare.factors(self.difference)
+        claimed = rare.factors(self.difference - self.beyond)
+        factors = (rare.own + rare.each) / (columns.drawn + columns.drawn[base]) * claimed
         factors = np.where(np.isfinite(factors), factors, 1.0)
         for variances, each in zip(self.variances, (by_values, by_values * factors), strict=True):
             floor = _ROUNDING * (columns.stopping.sampled + columns.stopping.sampled[base])
@@ -292,11 +299,11 @@ class _Differences:
         if not columns.is_skewed[base]:
             return 1.0
         real = columns.skewness_by_reference(base)
-        of_rows = self.influences.skewness(base), -real
-        rare = (np.abs(against(columns.sign * each, self.difference)) for each in of_rows)
+        of_rows, claimed = (self.influences.skewness(base), -real), self.difference - self.beyond
+        rare = (np.abs(against(columns.sign * each, claimed)) for each in of_rows)
         counted = np.maximum.reduce([*rare, _WHATEVER_SIGN * np.abs(real)])
         factors = against_widening(self.rho * counted, np.minimum(columns.n, columns.n[base]))
-        return np.where(columns.is_skewed, np.maximum(factors, self.parts[1].factors(self.difference)), 1.0)
+        return np.where(columns.is_skewed, np.maximum(factors, self.parts[1].factors(claimed)), 1.0)
 
     def control(self) -> list[int]:
         """Put differences and sampling variances with a control variate in their places, where there is one.
