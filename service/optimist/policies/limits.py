@@ -84,6 +84,8 @@ class Margins:
     """The margins as a limit that is not met has them."""
     rows: Array
     """The samples of the side that has fewer, where the t quantile counts them; else ∞."""
+    samples: Array
+    """The samples of each generator (G,)."""
     spreads: Array
     """The deviation of one sample of each generator (G,)."""
     of_rivals: Array
@@ -110,7 +112,7 @@ class Margins:
 
     def refused(self, z: float) -> Flags:
         """The generators that do not meet the limit (G,)."""
-        return ((self.missed.errors > self.reach(z)) & ~self.own).any(axis=1)
+        return np.any((self.missed.errors > self.reach(z)) & ~self.own, axis=1)
 
     def counting(self, refused: Flags) -> Flags:
         """The comparisons that a met limit needs (G, J): those with rivals that meet it themselves."""
@@ -136,16 +138,23 @@ class Margins:
         lower[np.isnan(lower)] = -math.inf
         return np.stack([lower.max(axis=1), upper.max(axis=1)], axis=1), (upper - self.allowed).argmax(axis=1)
 
-    def left(self, z: float, side: Literal["met", "missed"], costs: Array) -> Array:
+    def left(self, z: float, side: Literal["met", "missed"], costs: Array, open_: Array) -> Array:
         """The cost until a verdict on each margin (G, J) at this side, by the cheapest split of its samples; ∞ where
-        nothing is known. costs: of a sample of each generator (G,)."""
+        nothing is known.
+
+        costs: of a sample of each generator (G,); open_: the factor of each one's variance by samples on their way.
+        """
         of = self.met if side == "met" else self.missed
         gaps = np.maximum(of.margin if side == "missed" else -of.margin, _NARROWEST * of.error)
-        weight = self.spreads[:, None] * np.sqrt(costs)[:, None]
-        if not self.limit.is_fixed:
-            weight = weight + (self.of_rivals * np.sqrt(costs[list(self.rivals)]))[None]
+        rivals, is_fixed = list(self.rivals), self.limit.is_fixed
+        of_rivals = np.zeros_like(self.of_rivals) if is_fixed else self.of_rivals * np.sqrt(costs[rivals])
+        weight = self.spreads[:, None] * np.sqrt(costs)[:, None] + of_rivals
+        one = (np.square(self.spreads) / self.samples)[:, None]
+        other = 0.0 if is_fixed else (np.square(self.of_rivals) / self.samples[rivals])[None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            needed = np.square(self.reach(z)) / np.square(gaps) - 1.0 / np.square(of.error)
+            then = one * open_[:, None] + (0.0 if is_fixed else other * open_[rivals])
+            variance = np.square(of.error) * then / (one + other)
+            needed = np.square(self.reach(z)) / np.square(gaps) - 1.0 / variance
             found = np.square(weight) * np.maximum(needed, 0.0)
         return np.where(np.isfinite(found) & np.isfinite(of.error), found, math.inf)
 
@@ -169,11 +178,12 @@ def margins_of(
     nothing = np.full(shape, math.nan)
     made = {name: nothing.copy() for name in ("values", "allowed", "margin+", "error+", "margin-", "error-")}
     rows, rho = np.full(shape, math.inf), np.zeros(shape)
-    spreads, of_rivals = np.full(len(names), math.nan), np.zeros(len(rivals))
+    samples, spreads, of_rivals = *np.full((2, len(names)), math.nan), np.zeros(len(rivals))
     found = [one for one in estimates if one is not None]
     if found:
         lumps = _Lumps(found, span)
-        spreads[known] = [_spread(one) for one in found]
+        samples[known] = [one.samples for one in found]
+        spreads[known] = _errors(found) * np.sqrt(samples[known])
         columns = [_fixed(limit, found, lumps)] if limit.is_fixed else _relative(limit, found, known, rivals, lumps)
         for place, column in enumerate(columns):
             if column is None:
@@ -183,7 +193,7 @@ def margins_of(
             rows[known, place], rho[known, place] = column.rows, column.rho
             of_rivals[place] = 0.0 if limit.is_fixed else column.q * spreads[rivals[place]]
     met, missed = (Side(made[f"margin{sign}"], made[f"error{sign}"]) for sign in "+-")
-    return Margins(limit, rivals, made["values"], made["allowed"], met, missed, rows, spreads, of_rivals, rho)
+    return Margins(limit, rivals, made["values"], made["allowed"], met, missed, rows, samples, spreads, of_rivals, rho)
 
 
 class _Column(NamedTuple):
@@ -193,11 +203,6 @@ class _Column(NamedTuple):
     rows: Array
     rho: Array
     q: float = 1.0
-
-
-def _spread(estimate: Estimate) -> float:
-    error = estimate.stopping_error
-    return math.inf if error is None else error * math.sqrt(estimate.samples)
 
 
 def _rows(estimates: Sequence[Estimate]) -> Array:
