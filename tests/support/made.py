@@ -78,6 +78,7 @@ async def create(store: Store, experiment: Experiment, text: str = "{}", **other
         "keep_log": config.keep_log,
         "batch_size": config.batch_size if experiment.is_indexed else None,
         "labels": list(config.metrics),
+        "limited": config.also_deciding,
         "mixture_growth": experiment.mixture_growth,
         "route_growth": experiment.route_growth,
     }

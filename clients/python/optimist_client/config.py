@@ -12,6 +12,7 @@ from optimist_client.embeddings import spelled_out
 from optimist_client.errors import FixError
 from optimist_client.goals import BestPolicy, DeclaredGoal, Goal, MixturePolicy, RoutePolicy, declared_goals, find_goal
 from optimist_client.labels import Note, Tags
+from optimist_client.limits import Limit, LimitField
 from optimist_client.metric_fields import MetricField, check_labels, check_placed, check_watched, kind_of
 from optimist_client.metrics import Metric
 from optimist_client.metrics.base import ArrayName, Dimension
@@ -68,7 +69,8 @@ class ExperimentConfig(Wire):
     SDK reference lists the settings of each metric."""
     watch: Annotated[list[MetricField], Field(max_length=MOST_WATCHED)] = optional([])
     """Further metrics of the same samples; they are reported, with the bound "influence", and decide
-    nothing. Each has a `label`, unique in the experiment, by which reports name it."""
+    nothing but where `limits` or `cost_metric` name them. Each has a `label`, unique in the experiment, by which
+    reports name it."""
     embedding: EmbeddingName | None = None
     """Name of the embedding that produces the array of the metric that decides; tells that name another one are
     refused. None: not checked."""
@@ -84,8 +86,17 @@ class ExperimentConfig(Wire):
     """What samples are alike, so that it counts instead of samples: `batch`, those of one batch, as where all come from
     one server, or of one random state. Prompts that come again need no setting."""
     goal: Goal = optional("best")
-    """What is asked: `best`, which generator is the best one; `mixture`, which weights make the best mixture of them;
+    """What is asked: `best`, which generator is the best one; `cheapest`, which one is the least costly of those that
+    meet `good_enough` and all `limits`; `mixture`, which weights make the best mixture of them;
     `route`, which generator is the best one for each prompt, as its `context` says."""
+    good_enough: Tolerance | None = optional()
+    """With the goal "cheapest", how much worse than the best generator a good one may be, by the metric that decides: a
+    difference, or a share such as "2%"."""
+    limits: dict[Identifier, LimitField] = optional({})
+    """With the goal "cheapest", limits that a good generator meets, by the labels of metrics, also of those in `watch`:
+    "within 2% of best", "within 0.01 of production" (a generator), "< 1.0" or "> 0.8"."""
+    cost_metric: Identifier | None = optional()
+    """With the goal "cheapest", the label of a metric whose score is the cost of a sample, instead of `costs`."""
     context: Dimension | None = optional()
     """Width of the contexts that asks bring with the goal "route": of the embeddings of prompts."""
     context_features: Annotated[int, Field(ge=2, le=2000, multiple_of=2)] = optional(256)
@@ -270,6 +281,18 @@ class ExperimentConfig(Wire):
             return range(len(prompts))
         firsts: dict[str, int] = {}
         return [firsts.setdefault(prompt, place) for place, prompt in enumerate(prompts)]
+
+    @property
+    def all_limits(self) -> list[tuple[str, Limit]]:
+        """The label of a metric and a limit on its score, for each limit."""
+        enough = [] if self.good_enough is None else [(self.metric.shown_label, Limit("best", self.good_enough))]
+        return [*enough, *self.limits.items()]
+
+    @property
+    def also_deciding(self) -> list[str]:
+        """The labels of the watched metrics by which is decided."""
+        needed = {label for label, _ in self.all_limits} | {self.cost_metric}
+        return [metric.shown_label for metric in self.watch if metric.shown_label in needed]
 
     @property
     def keeps_budget(self) -> bool:

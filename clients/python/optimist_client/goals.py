@@ -1,4 +1,5 @@
-"""What an experiment can ask for: the best generator, the best mixture of all, or the best generator for each prompt.
+"""What an experiment can ask for: the best generator, the cheapest one that is good enough, the best mixture of all, or
+the best generator for each prompt.
 
 Each goal is a class, which is registered by `declare_goal`. What it is for the service stands in `experiments/goals/`.
 """
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ge
 from pydantic import PlainValidator, WithJsonSchema
 
 from optimist_client.errors import FixError
+from optimist_client.limits import Limit
 from optimist_client.metrics import Metric, declared
 from optimist_client.presets import resolve_preset
 
@@ -43,9 +45,6 @@ UNLIKE = (
 """Why a router's generators are not compared by their scores: the easy prompts may have gone to one of them."""
 NEEDS_ERRORS = frozenset({"top-two", "thompson"})
 """The policies that need standard errors."""
-ROUTE_FIELDS = ("context", "context_features", "context_bandwidth", "price", "ceiling", "at_least", "tries")
-"""The fields of a config that only goals with contexts have."""
-
 
 View = Literal["standings", "mixture", "routes"]
 
@@ -67,6 +66,8 @@ class DeclaredGoal:
     """Where the answer stands on a page: in the standings, in the weights of a mixture, or in a table of routes."""
     leader_is: ClassVar[str] = ""
     """What the leader in a list of experiments is, where it is not said by the confidence."""
+    fields: ClassVar[tuple[str, ...]] = ()
+    """The fields of a config that no other goal has."""
     has_contexts: ClassVar[bool] = False
     """Whether each pick is for a prompt, whose embedding the ask brings."""
 
@@ -85,10 +86,11 @@ class DeclaredGoal:
         if config.policy not in cls.policies:
             known = ", ".join(cls.policies)
             raise FixError(f"policy: the goal {cls.name!r} has the policies {known}; got {config.policy!r}")
-        if not cls.has_contexts:
-            fields = type(config).model_fields
-            if given := [name for name in ROUTE_FIELDS if getattr(config, name) != fields[name].default]:
-                raise FixError(f"{', '.join(given)}: only with the goal 'route'; the goal is {cls.name!r}")
+        fields = type(config).model_fields
+        for other in declared_goals().values():
+            foreign = [name for name in other.fields if name not in cls.fields]
+            if given := [name for name in foreign if getattr(config, name) != fields[name].default]:
+                raise FixError(f"{', '.join(given)}: only with the goal {other.name!r}; the goal is {cls.name!r}")
 
     @classmethod
     def mixture_growth(cls, policy: str) -> float | None:
@@ -170,6 +172,65 @@ class Best(DeclaredGoal):
 
 
 @declare_goal
+class CheapestGoodEnough(Best):
+    """Which generator is the least costly one of those that meet all limits."""
+
+    name = "cheapest"
+    policies = ("top-two", "uniform")
+    fields = ("good_enough", "limits", "cost_metric")
+
+    @classmethod
+    def check(cls, config: ExperimentConfig) -> None:
+        super().check(config)
+        if config.tolerance != 0.0:
+            raise FixError("tolerance: with the goal 'cheapest' good_enough says what may be worse than the best")
+        if not config.metric.has_errors(config.bound):
+            raise FixError(f"bound: the goal 'cheapest' needs standard errors; {config.bound!r} has none")
+        for label, limit in config.all_limits:
+            cls._check_limit(config, label, limit)
+        metric = config.metrics.get(config.cost_metric or config.metric.shown_label)
+        if metric is None:
+            raise FixError(f"cost_metric: expected one of {', '.join(config.metrics)}; got {config.cost_metric!r}")
+        costs = config.costs or {}
+        if config.cost_metric is not None:
+            if not metric.lower_is_better or metric.scale != "linear":
+                raise FixError(f"cost_metric: expected a metric of which lower is better, got {config.cost_metric!r}")
+            if costs:
+                raise FixError("costs: expected costs, or cost_metric that measures them; got both")
+        elif not costs:
+            raise FixError("costs: the goal 'cheapest' needs the cost of a sample of the generators that it may name")
+        if not config.all_limits and (config.cost_metric or len(set(costs.values())) > 1):
+            raise FixError("good_enough, limits: expected one of them; without any the cheapest is known already")
+
+    @staticmethod
+    def _check_limit(config: ExperimentConfig, label: str, limit: Limit) -> None:
+        field, metric = f"limits.{label}", config.metrics.get(label)
+        if metric is None:
+            raise FixError(f"{field}: expected the label of a metric, one of {', '.join(config.metrics)}")
+        if limit.against and limit.against not in config.generators:
+            raise FixError(f"{field}: no generator is called {limit.against}")
+        if limit.share is not None and not metric.positive:
+            raise FixError(
+                f"{field}: scores of {metric.name!r} may be 0 or negative, so that a share of them means nothing; "
+                f"expected a number, got {limit.allowed!r}"
+            )
+        if limit.is_fixed and metric.scale == "log" and isinstance(limit.allowed, float) and limit.allowed <= 0.0:
+            raise FixError(f"{field}: scores of {metric.name!r} are above 0; got the limit {limit}")
+
+    @classmethod
+    def answer(cls, report: Report) -> str:
+        return super().answer(report) if report.is_on_best else report.answer_on_cheapest()
+
+    @classmethod
+    def why(cls, report: Report) -> str:
+        return super().why(report) if report.is_on_best else report.why_on_cheapest()
+
+    @classmethod
+    def sentences(cls, report: Report, warnings: list[str]) -> list[str]:
+        return super().sentences(report, warnings) if report.is_on_best else report.sentences_on_cheapest(warnings)
+
+
+@declare_goal
 class BestMixture(DeclaredGoal):
     """Which weights make the best mixture of the generators."""
 
@@ -228,6 +289,7 @@ class BestRoutes(DeclaredGoal):
     view = "routes"
     leader_is = "best alone"
     awaits = "prompts", "compared"
+    fields = ("context", "context_features", "context_bandwidth", "price", "ceiling", "at_least", "tries")
     has_contexts = True
 
     @classmethod

@@ -240,6 +240,7 @@ class Archive:
             instance=instance,
             keep_log=config.keep_log,
             labels=self.labels,
+            limited=tuple(self.contents.experiment.config.also_deciding),
             mixture_growth=self.contents.experiment.mixture_growth,
             route_growth=self.contents.experiment.route_growth,
         )

@@ -361,9 +361,10 @@ async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool 
 async def want_answers(store: Store, state: PolicyState) -> None:
     """Ask the scorers for estimates of all that was told, where a decision waits for nothing else."""
     if state.is_held and not state.awaited:
+        labels = [state.config.metric.shown_label, *state.stored.limited]
         for generator in state.unscored:
-            artefact = Artefact("estimate", state.config.metric.shown_label, generator.ordinal)
-            await store.want(state.config.name, artefact)
+            for label in labels:
+                await store.want(state.config.name, Artefact("estimate", label, generator.ordinal))
 
 
 async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState:
@@ -378,7 +379,7 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
         decided, stored = latched_text(state, anomalous), state.stored
         # By the digest of what it rests on: another process may have latched one, or estimates have changed meanwhile.
         # Where answers on their way matter, none may have been asked for meanwhile.
-        token = stored.state_token if state.is_timed else ""
+        token = stored.state_token if state.awaits_answers else ""
         await store.latch_decision(name, decided, stored.basis_digest, token=token, instance=stored.instance)
         stored = await store.state(name, stored, all_metrics=stored.has_all_metrics)
         state = await state_of(state.experiment, stored, state)

@@ -59,6 +59,7 @@ def state_from(tables: Tables, beside: Beside) -> ExperimentState:
         instance=root.instance,
         keep_log=root.keep_log,
         labels=root.labels,
+        limited=root.limited,
         mixture_growth=root.mixture_growth,
         mixture=None if root.mixture_growth is None else _artefact(beside, f"mixture:{first}"),
         mixture_error=units.get(f"mixture:{first}:error"),

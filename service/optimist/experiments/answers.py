@@ -29,11 +29,11 @@ def waits_until(pick: Pick, leased: OpenPick, lease: float, timing: Timing | Non
     return min(leased.opened + longest, leased.deadline)
 
 
-def waiting_text(awaited: Mapping[str, int]) -> str:
+def waiting_text(awaited: Mapping[str, int], may_be_slow: bool = True) -> str:
     """What a decision waits for: these batches on their way, by generator, or else the estimates."""
     if not awaited:
         return "it waits for estimates of all that was told"
-    return f"it waits for {_batches(awaited)} on their way, which may be slow answers"
+    return f"it waits for {_batches(awaited)} on their way{', which may be slow answers' if may_be_slow else ''}"
 
 
 def missing_text(missing: Mapping[str, int]) -> str:

@@ -154,7 +154,7 @@ def explained_decision(state: PolicyState) -> DecisionInfo:
 
 def _explained(state: PolicyState, decision: DecisionInfo) -> DecisionInfo:
     why = state.goal.explain(state.arms, state.stored.told)
-    return decision.model_copy(update={"verdicts": why.verdicts, "hardest": why.hardest})
+    return decision.model_copy(update={"verdicts": why.verdicts, "hardest": why.hardest, "limits": why.limits})
 
 
 def decision_cost(state: PolicyState) -> float | None:

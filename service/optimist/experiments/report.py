@@ -170,10 +170,12 @@ def report_of(
         decision = decision.model_copy(update={"best": routes.best})
     told, stopping = state.stored.told, state.goal.stopping
     is_compared = explain and not state.config.asks.has_contexts
-    contrasts = contrasts_from_best(state.arms, stopping, told, decision.best) if is_compared else []
+    limited = bool(state.config.all_limits)
+    against_best = None if limited else decision.best
+    contrasts = contrasts_from_best(state.arms, stopping, told, against_best) if is_compared else []
     if not decision.warnings and (same := identical_so_far(contrasts)):
         decision = decision.model_copy(update={"warnings": same})
-    names_one, best = find_goal(state.config.goal).names_one, decision.best
+    names_one, best = find_goal(state.config.goal).names_one and not limited, decision.best
     against = rivals(state.arms)
     even = stopping.uniform_samples(against, told) if decision.decided and names_one else None
     costly = even_cost(against, even, state.costs)

@@ -242,6 +242,7 @@ class PolicyState:
             self.open_picks.batches[generator.ordinal],
             active=generator.state == "active",
             cost=self.costs.get(generator.name) if self._weighs_costs else None,
+            watched={label: self.estimates_by(label)[generator.ordinal] for label in self.stored.limited},
         )
 
     @property
@@ -304,7 +305,10 @@ class PolicyState:
         """True if every estimate, and the mixture, that is due and can be made has been made."""
         if not self.can_be_scored:
             return True
-        return all(g.primary.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.is_mixture_due
+        return (
+            all(g.scored_until(self.stored.limited) >= g.due_seq for g in self.contenders)
+            and not self.stored.is_mixture_due
+        )
 
     def is_pending(self, pending: Pending, among: Collection[str] | None = None) -> bool:
         """True if an ask has to wait for something that can be made, and has not been made yet.
@@ -354,6 +358,7 @@ class PolicyState:
                     *censored_warnings(self.rivals, now.best),
                 ),
                 weights={} if mixture is None else mixture.shares,
+                none_meets=now.none_meets,
             )
         return self._live_decision
 
@@ -380,13 +385,13 @@ class PolicyState:
 
     def about_answers(self, decision: DecisionInfo) -> DecisionInfo:
         """A decision of now with what is said of the answers that it waits for, and of those that are missing."""
-        if not decision.decided or not self.is_timed:
+        if not decision.decided or not self.awaits_answers:
             return decision
-        warnings = (*decision.warnings, missing_text(missing)) if (missing := self.unanswered) else decision.warnings
-        changed = {"warnings": warnings}
+        missing = self.unanswered if self.is_timed else {}
+        changed = {"warnings": (*decision.warnings, missing_text(missing)) if missing else decision.warnings}
         if self.lacks_answers:
             awaited = self.awaited
-            reason = f"{decision.reason}; {waiting_text(awaited)}"
+            reason = f"{decision.reason}; {waiting_text(awaited, self.is_timed)}"
             changed |= {"decided": False, "awaited": awaited, "reason": reason}
         return decision.model_copy(update=changed)
 
@@ -410,9 +415,14 @@ class PolicyState:
         return bool(self.config.metric.setting("timed")) or any(one is not None and one.is_related for one in timings)
 
     @property
+    def awaits_answers(self) -> bool:
+        """True if a decision waits for the answers on their way: as scores go with their time, or for the goal."""
+        return self.goal.awaits_answers or self.is_timed
+
+    @property
     def lacks_answers(self) -> bool:
         """True if a decision made now would lack answers that have to be waited for."""
-        return self.is_timed and (bool(self.awaited) or bool(self.unscored))
+        return self.awaits_answers and (bool(self.awaited) or bool(self.unscored))
 
     @property
     def awaited(self) -> dict[str, int]:
@@ -429,7 +439,7 @@ class PolicyState:
             generator
             for generator in self.contenders
             if generator.name in compared
-            and generator.primary.estimate_seq < generator.answered
+            and generator.scored_until(self.stored.limited) < generator.answered
             and generator.primary.scoring_error is None
         ]
 

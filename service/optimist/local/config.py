@@ -29,6 +29,9 @@ class ExperimentSettings(TypedDict, total=False):
     prompts_are: Literal["sample", "list"]
     clusters: Literal["batch"] | None
     goal: str
+    good_enough: float | str | None
+    limits: Mapping[str, str]
+    cost_metric: str | None
     context: int | None
     context_features: int
     context_bandwidth: float | Literal["median"]

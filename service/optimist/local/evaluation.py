@@ -125,6 +125,7 @@ class Evaluation(Session):
             0,
             generator_states,
             instance=experiment.instance,
+            limited=tuple(config.also_deciding),
             mixture_growth=experiment.mixture_growth,
             route_growth=experiment.route_growth,
         )

@@ -208,7 +208,8 @@ class Session(Readings):
         if not found.decided or not state.lacks_answers:
             return found
         awaited = state.awaited
-        return replace(found, decided=False, reason=f"{found.reason}; {waiting_text(awaited)}", awaited=awaited)
+        reason = f"{found.reason}; {waiting_text(awaited, state.is_timed)}"
+        return replace(found, decided=False, reason=reason, awaited=awaited)
 
     def report(
         self, name: str | None = None, *, budget: int | None = None, pending: Mapping[str, int] | None = None
@@ -252,13 +253,13 @@ class Session(Readings):
         """The state with these batches on their way; with estimates of all batches, where a decision needs them."""
         now = copy(self.state)
         now.pending = pending
-        if not (now.is_timed and now.unscored and now.live_decision.decided) or now.awaited:
+        if not (now.awaits_answers and now.unscored and now.live_decision.decided) or now.awaited:
             return now
         for generator in now.unscored:
-            self._primary.score_all(generator.name)
-            estimate, label = self._primary.estimates[generator.name], now.config.metric.shown_label
-            if estimate is not None:
-                self.state.put_estimate(generator.ordinal, estimate, label, generator.seq)
+            for label in (now.config.metric.shown_label, *now.stored.limited):
+                self._metrics[label].score_all(generator.name)
+                if (estimate := self._metrics[label].estimates[generator.name]) is not None:
+                    self.state.put_estimate(generator.ordinal, estimate, label, generator.seq)
         now = copy(self.state)
         now.pending = pending
         return now

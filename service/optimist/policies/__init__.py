@@ -1,6 +1,7 @@
 """Chooses the next pick from estimates and open picks, and decides when an experiment ends (decisions.md §3)."""
 
 from optimist.policies.arms import Arm, Arms, optimistic, rivals
+from optimist.policies.cheapest import Cheapest, LimitOn
 from optimist.policies.contrasts import contrast, described
 from optimist.policies.mixture_policy import LEAST_SAMPLES, MixturePolicy, Ranges, blend_counts
 from optimist.policies.mixture_stopping import decide_mixture, shown_mixture
@@ -13,7 +14,9 @@ __all__ = [
     "LEAST_SAMPLES",
     "Arm",
     "Arms",
+    "Cheapest",
     "Decision",
+    "LimitOn",
     "MixturePolicy",
     "Policy",
     "Ranges",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from optimist.numerics.estimate import Estimate
 
@@ -26,6 +26,8 @@ class Arm:
     active: bool = True
     cost: float | None = None
     """Cost of one sample, where costs are weighed."""
+    watched: Mapping[str, Estimate | None] = field(default_factory=dict[str, Estimate | None])
+    """The estimates by other metrics that decide, by label."""
 
     @property
     def shrink(self) -> float:

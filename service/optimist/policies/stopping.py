@@ -11,7 +11,7 @@ from optimist.numerics.estimate import Estimate, Scale
 from optimist.policies.arms import Arm, ratio
 from optimist.policies.contrasts import RARE, Contrasts, contrasts_among
 from optimist.policies.paired import Errors
-from optimist_client.models.decisions import UNSEEN, HardestRival, Verdict
+from optimist_client.models.decisions import UNSEEN, HardestRival, LimitVerdict, Verdict
 from optimist_client.tolerance import share_of
 
 FEWEST_SAMPLES = 20
@@ -40,6 +40,10 @@ class Decision:
     """The comparison with the hardest rival, if the decision was `explained`."""
     awaited: Mapping[str, int] = field(default_factory=dict[str, int])
     """Batches on their way that it waits for, by generator, as of `DecisionInfo`."""
+    limits: tuple[LimitVerdict, ...] = ()
+    """With the goal "cheapest", the verdicts by each limit, if the decision was `explained`."""
+    none_meets: bool = False
+    """With the goal "cheapest", whether no generator meets all limits."""
 
 
 def is_early(estimate: Estimate) -> bool:

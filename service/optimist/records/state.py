@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 
@@ -243,6 +243,11 @@ class GeneratorState:
         """The state by the metric that decides."""
         return next(iter(self.units.values()), NEVER_SCORED)
 
+    def scored_until(self, also: Collection[str] = ()) -> int:
+        """The log position up to which it is scored by the metric that decides, and by those with these labels."""
+        others = (self.units.get(label, NEVER_SCORED).estimate_seq for label in also)
+        return min([self.primary.estimate_seq, *others])
+
     @property
     def accepted_until(self) -> int:
         """The position up to which all batches of the generator were accepted, and with them its scale; 0: they were
@@ -281,6 +286,8 @@ class ExperimentState:
     """Nonce of the pick that was opened last."""
     labels: tuple[str, ...] = ()
     """Labels of all metrics, that of the one that decides first."""
+    limited: tuple[str, ...] = ()
+    """Labels of the others that decide, too, because there are limits on them."""
     mixture_growth: float | None = None
     """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
     mixture: StoredArtefact | None = None
@@ -315,7 +322,11 @@ class ExperimentState:
     def basis_digest(self) -> str:
         """SHA-1 (hex) of what `latch_decision` compares: the names of the estimates, or where it is the goal, the
         mixture's."""
-        names = [generator.primary.made for generator in self.generators]
+        names = [
+            generator.units.get(label, NEVER_SCORED).made
+            for generator in self.generators
+            for label in (*list(generator.units)[:1], *self.limited)
+        ]
         if self.mixture_growth is not None:
             names = ["" if self.mixture is None else self.mixture.made]
         return hashlib.sha1("\n".join(names).encode()).hexdigest()

@@ -44,6 +44,8 @@ class RootRow(NamedTuple):
     batch_size: int | None = None
     """Picks begin at multiples of it in the sequence of their generator; None: samples have no indices."""
     keep_log: bool = False
+    limited: tuple[str, ...] = ()
+    """As of `ExperimentState`."""
     mixture_growth: float | None = None
     route_growth: float | None = None
     rounds: int = 0

@@ -29,6 +29,8 @@ class Traits(TypedDict, total=False):
     """Picks begin at multiples of it in the sequence of their generator; None: samples have no indices."""
     labels: Required[Sequence[str]]
     """The labels of all metrics, that of the one that decides first."""
+    limited: Sequence[str]
+    """The labels of others that decide, too, because there are limits on them."""
     mixture_growth: float | None
     """By which part the samples of all generators grow until the mixture is made anew; None with other goals."""
     route_growth: float | None
@@ -78,6 +80,7 @@ class Experiments:
             mixture_growth="" if mixture is None else repr(float(mixture)),
             route_growth="" if route is None else repr(float(route)),
             metrics=traits["labels"],
+            limited=traits.get("limited", ()),
             names=generators,
             seedless=[int(name in seedless) for name in generators],
         )

@@ -106,6 +106,7 @@ def _parsed(
         state_token=counts.get("state_token", ""),
         last=counts.get("last", ""),
         labels=tuple(label.decode() for label in labels),
+        limited=tuple(counts.get("limited", "").split()),
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
         mixture=_artefact(mixture, known and known.mixture),
         mixture_error=_text(mixture_error),

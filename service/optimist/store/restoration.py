@@ -179,6 +179,8 @@ class Restoration:
                 at = one.position if isinstance(one, Acceptance) else one.position or one.seq
                 counts[f"{field}_{one.generator}_{at}"] = f"{place}-0"
                 await self._stage(part, "XADD", f"{place}-0", *codec.to_entry(one))
+        if stored.limited:
+            counts["limited"] = " ".join(stored.limited)
         if stored.mixture_growth is not None:
             counts["mixture_growth"] = repr(stored.mixture_growth)
         if stored.route_growth is not None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, computed_field
 
 from optimist_client.metrics import Scale
-from optimist_client.wire import Answer, GeneratorName, optional
+from optimist_client.wire import Answer, GeneratorName, flag, optional
 
 VerdictCode = Literal["worse", "equal", "close"]
 WORDS: dict[VerdictCode, str] = {
@@ -95,6 +95,75 @@ class HardestRival(Answer):
         return margin / self.standard_error if self.standard_error else math.inf if margin else 0.0
 
 
+LimitVerdictCode = Literal["met", "not met", "open"]
+
+
+class LimitVerdict(Answer):
+    """What is known of a generator by a limit; all verdicts of a report hold together, at every look.
+
+    The numbers of a limit relative to another generator are differences from it, on `scale`, above 0 where the
+    generator is worse; of a fixed limit they are scores. None where they are not known.
+    """
+
+    generator: GeneratorName
+    label: str = ""
+    """Of the metric, "" for the one that decides."""
+    title: str = ""
+    """The metric's name for display."""
+    limit: str
+    """The limit as a text, such as "within 2% of best"."""
+    verdict: LimitVerdictCode
+    against: GeneratorName | None = optional()
+    """The generator that it is compared with: of several the one that is hardest to keep up with. None where the limit
+    is fixed, and for the best one itself."""
+    value: float | None = optional()
+    lower: float | None = optional()
+    upper: float | None = optional()
+    """The ends of the interval: of a limit relative to others, it would be met if more than `upper` was allowed, and
+    would not be if less than `lower` was."""
+    allowed: float | None = optional()
+    """What the limit allows, in the same numbers."""
+    scale: Scale = "linear"
+    more_samples: tuple[int, int] | None = optional()
+    """About how many more samples of the generator and `against` an open verdict takes, from and to."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the limit is a number, not a difference from another generator."""
+        return self.limit[0] in "<>"
+
+    @computed_field
+    @property
+    def text(self) -> str:
+        """The numbers in words, such as "0.01 to 0.04 worse than big, 0.02 allowed"; "" where there are none."""
+        if self.value is None or self.allowed is None:
+            return ""
+        named = f"{self.title} " if self.label else ""
+        if self.is_fixed:
+            return f"{named}{format_range(self.value, self.lower, self.upper, 'linear')}, limit {self.limit}"
+        worse = _worse(self.lower, self.upper, self.scale)
+        if self.verdict == "met":
+            most = self.upper
+            worse = (
+                "at least as good" if most is not None and most <= 0.0 else f"at most {_ends(most, self.scale)} worse"
+            )
+        than = f"{'as' if worse.endswith('good') else 'than'} {self.against}"
+        said = f"{named}{worse} {than}"
+        return said if self.verdict == "met" else f"{said}, {shown(self.allowed, self.scale)} allowed"
+
+
+def _ends(end: float | None, scale: Scale) -> str:
+    return "∞" if end is None else shown(abs(end), scale, 0.0)
+
+
+def _worse(lower: float | None, upper: float | None, scale: Scale) -> str:
+    """An interval of how much worse a generator is, such as "0.002 better to 0.012 worse"."""
+    low, high = _ends(lower, scale), _ends(upper, scale)
+    if upper is not None and upper < 0.0:
+        return f"{high} to {low} better"
+    return f"{low} {'to' if lower is not None and lower >= 0.0 else 'better to'} {high} worse"
+
+
 RETRACT = "retract or accept {it}"
 """`DecisionInfo.remedy` of a service."""
 
@@ -158,6 +227,10 @@ class DecisionInfo(Answer):
     )
     """Batches on their way that it waits for, by generator, where scores go with the time of an answer. The stopping
     rule is satisfied, and looks again once they are told; no picks are opened until then."""
+    limits: Annotated[tuple[LimitVerdict, ...], Field(exclude_if=lambda value: not value)] = ()
+    """With the goal "cheapest", a verdict for each generator by each limit. Only in a report."""
+    none_meets: bool = flag()
+    """With the goal "cheapest", whether it is decided that no generator meets all limits; `best` is then None."""
     weights: Annotated[dict[GeneratorName, float], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict
     )
@@ -241,18 +314,24 @@ class DecisionInfo(Answer):
             said.append("How many more samples would decide it cannot be said yet.")
         return " ".join(said)
 
-    def verdict_sentences(self, scale: Scale, apart: Mapping[str, str] | None = None) -> list[str]:
+    def verdict_sentences(
+        self, scale: Scale, apart: Mapping[str, str] | None = None, costs: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The verdicts, a sentence for each kind, with the names of the rivals.
 
         apart: how much worse each of them is, with the interval, which is said of those that are too close to call.
+        costs: what a sample of each costs beside one of the best generator, such as "at 1/7.5 of the cost of big",
+        which is said of those that are as good.
         """
         return [
-            self._verdict_sentence(code, names, scale, apart or {})
+            self._verdict_sentence(code, names, scale, apart or {}, costs or {})
             for code in get_args(VerdictCode)
             if (names := [one.generator for one in self.verdicts if one.verdict == code])
         ]
 
-    def _verdict_sentence(self, code: VerdictCode, names: list[str], scale: Scale, apart: Mapping[str, str]) -> str:
+    def _verdict_sentence(
+        self, code: VerdictCode, names: list[str], scale: Scale, apart: Mapping[str, str], costs: Mapping[str, str]
+    ) -> str:
         words = WORDS[code]
         tolerance = "" if self.hardest is None else f" of {shown(self.hardest.tolerance, scale)}"
         if code == "equal":
@@ -261,6 +340,8 @@ class DecisionInfo(Answer):
             words = f"{words}, but not better by more than the tolerance{tolerance}"
         if code == "close" and len(names) <= _EXPLAINED and all(name in apart for name in names):
             said = "; ".join(f"{name}, worse by {apart[name]}" for name in names)
+        elif code == "equal" and len(names) <= _EXPLAINED and any(costs.get(name) for name in names):
+            said = "; ".join(f"{name}{costs.get(name, '')}" for name in names)
         else:
             said = listed(names, len(self.verdicts))
         return f"{words[0].upper()}{words[1:]}: {said}."

@@ -4,7 +4,7 @@ from optimist_client.config import ExperimentConfig
 from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.basis import Basis
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import AnomalousBatches, DecisionInfo, HardestRival, Verdict
+from optimist_client.models.decisions import AnomalousBatches, DecisionInfo, HardestRival, LimitVerdict, Verdict
 from optimist_client.models.experiments import (
     Experiment,
     ExperimentChange,
@@ -67,6 +67,7 @@ __all__ = [
     "GeneratorState",
     "HardestRival",
     "Identifier",
+    "LimitVerdict",
     "Mixture",
     "MixtureCurve",
     "MixtureWeight",

@@ -12,6 +12,7 @@ from optimist_client.goals import UNLIKE, Best, DeclaredGoal, View, known_goal
 from optimist_client.metrics import Scale
 from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.basis import Basis
+from optimist_client.models.cheapest import cheapest_answer, cheapest_sentences, cheapest_why, cost_ratio
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import BELOW_NOISE_NOTE, DecisionInfo, listed, state_text
 from optimist_client.models.experiments import State
@@ -198,13 +199,26 @@ class Report(Answer):
         if found is None:
             return f"No mixture yet {self._told}."
         best = f"{found.best} alone" if found.is_one_alone else found.recipe
-        begins = f"Best: {best}" if self.decision.decided else f"Not decided {self._until}: {best} leads"
+        begins = f"Best: {best}" if self.decision.decided else f"Not decided {self.until}: {best} leads"
         against = "no mixture is better" if found.is_one_alone else found.gained
         return f"{begins} {self._told}: {found.scored}, {against}{self._unless}."
 
     def answer_on_routes(self) -> str:
         """What a router gains."""
         return f"No table of routes yet {self._told}." if self.routes is None else self.routes.gain_text
+
+    @property
+    def is_on_best(self) -> bool:
+        """Whether its decision compares rivals with the best generator."""
+        return bool(self.decision.verdicts)
+
+    def answer_on_cheapest(self) -> str:
+        """Which generator is the cheapest that is good enough."""
+        return cheapest_answer(self)
+
+    def why_on_cheapest(self) -> str:
+        """Which generators miss a limit, or may."""
+        return cheapest_why(self)
 
     @property
     def asks(self) -> type[DeclaredGoal]:
@@ -279,10 +293,10 @@ class Report(Answer):
         likely = f"with {self.decision.confidence_text} confidence" if self.decision.confidence_text else ""
         if self.decision.decided:
             return f"Best: {' '.join(filter(None, (winner, likely, self._told)))}"
-        return f"Not decided {self._until}: {winner} leads {self._told}{likely and f', {likely}'}"
+        return f"Not decided {self.until}: {winner} leads {self._told}{likely and f', {likely}'}"
 
     @property
-    def _until(self) -> str:
+    def until(self) -> str:
         """How long it has not been decided, after "Not decided"."""
         spent = self.max_cost is not None and (self.budget is None or self.samples < self.budget)
         most = f"{self.max_cost:,g} in cost" if spent else f"{self.budget or self.samples:,} samples"
@@ -338,13 +352,19 @@ class Report(Answer):
         said = [text for text in known if not (self.mixture and self.mixture.repeats(text, self.why))]
         return [self.answer, self.why, *said, *warnings, *([] if self.hint is None else [self.hint])]
 
+    def sentences_on_cheapest(self, warnings: list[str]) -> list[str]:
+        """The sentences about the cheapest generator that is good enough, with these warnings."""
+        return cheapest_sentences(self, warnings)
+
     def sentences_on_best(self, warnings: list[str]) -> list[str]:
         """The sentences about the best generator, with these warnings."""
         said = [self.answer]
         if self._winner is None or len(self.standings) < 2:
             return [*said, *warnings]
         apart = {one.generator: one.text for one in self.contrasts}
-        said += [*self.decision.verdict_sentences(self.scale, apart), self.why]
+        best = self.decision.best
+        costs = {row.generator: cost_ratio(self, row.generator, best) for row in self.standings}
+        said += [*self.decision.verdict_sentences(self.scale, apart, costs), self.why]
         said += [text for text in (self.overlap_text, self.disagreement) if text]
         if self.mixture is not None and not self.mixture.is_one_alone:
             said += [text for text in self.mixture.sentences if text != self.mixture.gap_text]

@@ -97,6 +97,7 @@ async def create_experiment(
                     keep_log=config.keep_log,
                     batch_size=config.batch_size if new.is_indexed else None,
                     labels=list(config.metrics),
+                    limited=config.also_deciding,
                     mixture_growth=new.mixture_growth,
                     route_growth=new.route_growth,
                     seedless=config.seedless,

@@ -27,6 +27,8 @@ class Goal(Protocol):
 
     mixture: Mixture | None = None
     """The mixture that picks are made from; None where they are not made from one, and before the first."""
+    awaits_answers: bool = False
+    """Whether a decision waits for all answers on their way."""
     is_stale: bool = False
     """Whether picks made now rest on what is too old, although no ask waits for anything newer."""
 
@@ -72,7 +74,7 @@ class Goal(Protocol):
         """The decision of the stopping rule now."""
 
     def explain(self, arms: Arms, told: int) -> Decision:
-        """The decision with verdicts and the hardest rival, where the goal has these."""
+        """The decision with verdicts, on rivals and limits, and the hardest rival, where the goal has these."""
         return self.decide(arms, told)
 
     def deciding_tolerance(self, arms: Arms, told: int) -> tuple[float, float] | None:
@@ -122,4 +124,4 @@ class Goal(Protocol):
         # generators, nor for estimates of batches that Redis has lost.
         generators = zip(stored.generators, pending, strict=False)
         awaited = ((g, (1.0 - late) * min(due, g.due_seq)) for g, due in generators if g.state != "retired")
-        return any(g.primary.estimate_seq < position for g, position in awaited)
+        return any(g.scored_until(stored.limited) < position for g, position in awaited)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from optimist.experiments.goals.base import Goal
 from optimist.experiments.goals.best import ForBest
+from optimist.experiments.goals.cheapest import ForCheapest
 from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.route import ForRouting
-from optimist_client.goals import Best, BestMixture, BestRoutes, DeclaredGoal, declare_goal
+from optimist_client.goals import Best, BestMixture, BestRoutes, CheapestGoodEnough, DeclaredGoal, declare_goal
 
 _GOALS: dict[str, tuple[type[Goal], str]] = {}
 
@@ -30,5 +31,6 @@ def judge_of(name: str) -> str:
 
 
 register(Best, ForBest, "optimist.simulation.judges.best:BestJudge")
+register(CheapestGoodEnough, ForCheapest, "optimist.simulation.judges.cheapest:CheapestJudge")
 register(BestMixture, ForMixture, "optimist.simulation.judges.mixture:MixtureJudge")
 register(BestRoutes, ForRouting, "optimist.simulation.judges.route:RouteJudge")

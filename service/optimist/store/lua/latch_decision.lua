@@ -13,11 +13,17 @@ if parts then
   names[1] = redis.call('HGET', artefacts, mixture .. ':made') or ''
 end
 for g = 0, redis.call('HLEN', generators) - 1 do
-  local unit = unit_of(g, label)
   if parts then
     seqs[g + 1] = parts:match(',' .. g .. ':(%d+):') or '0'
   else
-    names[g + 1], seqs[g + 1] = fact(unit, 'made') or '', fact(unit, 'seq') or '0'
+    seqs[g + 1] = '0'
+    for _, deciding in ipairs(deciding_labels()) do
+      local unit = unit_of(g, deciding)
+      names[#names + 1] = fact(unit, 'made') or ''
+      if tonumber(fact(unit, 'seq') or 0) > tonumber(seqs[g + 1]) then
+        seqs[g + 1] = fact(unit, 'seq')
+      end
+    end
   end
 end
 local made_of = redis.sha1hex(table.concat(names, '\n'))

@@ -4,7 +4,7 @@
 
 -- Publishes the estimate at log position `seq`: `estimates` has the payload by unit. point: what charts keep of it, ''
 -- for nothing. chain: chained digest of the log at `seq`. Answers 1 if this is now the estimate, 0 if a newer one exists.
--- Picks are made from the estimates of the metric that decides: only these change the version, and are announced. Those of
+-- Picks are made from the estimates of the metrics that decide: only these change the version, and are announced. Those of
 -- others are noted by `touch`.
 local unit = unit_of(generator, label)
 if not holds(unit, token) then

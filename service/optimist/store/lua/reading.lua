@@ -50,8 +50,8 @@ end
 
 -- Frees the leases that ran out, then answers everything that a decision is made from. A late pick stays in `picks`, so
 -- that its batch is still accepted. A deadline further off than a lease can last means that the server's clock was set
--- back. remembered: how many expired picks are remembered. wants_all: whether by all metrics, or only by the one that
--- decides.
+-- back. remembered: how many expired picks are remembered. wants_all: whether by all metrics, or only by those that
+-- decide.
 local function read_state(remembered, wants_all, wants_estimates)
   local lease = redis.call('HGET', counts, 'lease')
   if lease then
@@ -82,7 +82,7 @@ local function read_state(remembered, wants_all, wants_estimates)
   end
   local first = all[1]
   local mixes = redis.call('HEXISTS', counts, 'mixture_growth') == 1
-  state[10], state[11] = all, read_units(wants_all and all or {first}, wants_estimates)
+  state[10], state[11] = all, read_units(wants_all and all or deciding_labels(), wants_estimates)
   state[12] = mixes and read_artefact(unit_of('mixture', first), true) or {}
   state[13] = read_artefact(unit_of('model', first), false)
   state[14], state[15] = fact(unit_of('mixture', first), 'error'), fact(unit_of('routes', first), 'error')

@@ -1,0 +1,119 @@
+"""What a report says with the goal "cheapest": which generator is the cheapest that is good enough, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from optimist_client.models.decisions import LimitVerdict, about, listed, lowered
+
+if TYPE_CHECKING:
+    from optimist_client.models.reports import Report
+
+_EXPLAINED = 5
+"""Generators of which a sentence says by how much they miss a limit."""
+_ALIKE = 1.05
+"""The ratio of two costs up to which nothing is said of it."""
+
+
+def cost_ratio(report: Report, generator: str, other: str | None) -> str:
+    """What a sample of one generator costs beside that of another one, as the end of a sentence; "" if that is not
+    known, or about the same."""
+    costs = {row.generator: row.cost_per_sample for row in report.standings}
+    own, others = costs.get(generator), costs.get(other or "")
+    if not own or not others or max(own / others, others / own) < _ALIKE:
+        return ""
+    if own < others:
+        return f", at 1/{others / own:.2g} of the cost of {other}"
+    return f", at {own / others:.2g} times the cost of {other}"
+
+
+def cheapest_answer(report: Report) -> str:
+    """The answer so far, in a sentence."""
+    decision, best = report.decision, report.decision.best
+    told, unless = f"after {report.samples:,} samples", f", {decision.unless}" if decision.unless else ""
+    likely = f"with {decision.confidence_text} confidence " if decision.confidence_text else ""
+    if decision.none_meets:
+        return f"None is good enough, {likely}{told}: every generator misses a limit{unless}."
+    if best is None:
+        return f"No answer yet {told}: not every generator has a score."
+    how = "; ".join(verdict.text for verdict in _of(report, best) if verdict.text)
+    how = how and f": {how}"
+    cost = cost_ratio(report, best, _best_score(report))
+    if decision.decided:
+        return f"{best} is the cheapest that is good enough, {likely}{told}{how}{cost}{unless}."
+    if all(verdict.verdict == "met" for verdict in _of(report, best)) and _of(report, best):
+        open_ = _open(report)
+        also = f"; {listed(open_, len(open_) + 1)} {'is' if len(open_) == 1 else 'are'} open" if open_ else ""
+        return f"Not decided {report.until}: {best} is good enough {told}{how}{cost}{also}."
+    return f"Not decided {report.until}: {best} seems to be the cheapest that is good enough {told}{how}."
+
+
+def cheapest_why(report: Report) -> str:
+    """Why it was or was not decided: the generators that miss a limit, and what open ones would take."""
+    said: list[str] = []
+    for names, verb in ((_cheaper(report, "not met"), "is not"), (_open(report), "is open")):
+        for name in names[:_EXPLAINED]:
+            verdicts = [one for one in _of(report, name) if one.verdict == ("not met" if verb == "is not" else "open")]
+            texts = [text for one in verdicts if (text := one.text)]
+            said.append(f"{name} {verb}{': ' if texts else ''}{'; '.join(texts)}{_more(verdicts)}.")
+        if len(names) > _EXPLAINED:
+            said.append(f"So {'are' if verb == 'is open' else 'are also not'} {len(names) - _EXPLAINED:,} more.")
+    reason = report.decision.reason
+    return " ".join(said) or f"{reason[:1].upper()}{reason[1:]}."
+
+
+def cheapest_sentences(report: Report, warnings: Iterable[str]) -> list[str]:
+    """What a report says, with these warnings."""
+    said = [cheapest_answer(report)]
+    if report.decision.limits:
+        said.append(cheapest_why(report))
+    return [*said, *warnings, *([] if report.hint is None else [report.hint])]
+
+
+def hint(limits: Iterable[LimitVerdict]) -> str:
+    """What would decide the open verdicts now; "" where nothing is open, or known."""
+    said: list[str] = []
+    for one in limits:
+        if one.verdict != "open" or one.is_fixed or one.upper is None:
+            continue
+        ends = one.model_copy(update={"allowed": one.upper})
+        said.append(f"{one.generator} would be good enough if {ends.text.rpartition(', ')[2]}")
+    return "; ".join(said)
+
+
+def _of(report: Report, generator: str) -> list[LimitVerdict]:
+    return [verdict for verdict in report.decision.limits if verdict.generator == generator]
+
+
+def _best_score(report: Report) -> str | None:
+    """The generator with the best score."""
+    sign = 1.0 if report.lower_is_better else -1.0
+    known = [(sign * row.score, row.generator) for row in report.standings if row.score is not None]
+    return min(known)[1] if known else None
+
+
+def _cheaper(report: Report, verdict: str) -> list[str]:
+    """The generators of which some limit has this verdict, where they are not dearer than the named one."""
+    costs = {row.generator: row.cost_per_sample for row in report.standings}
+    most = costs.get(report.decision.best or "")
+    names = dict.fromkeys(one.generator for one in report.decision.limits if one.verdict == verdict)
+    if most is None:
+        return [*names]
+    return [name for name in names if (cost := costs.get(name)) is None or cost <= most or math.isnan(cost)]
+
+
+def _open(report: Report) -> list[str]:
+    """The generators that no limit refuses, and of which one is open, where the answer may depend on them."""
+    if report.decision.decided:
+        return []
+    refused = {one.generator for one in report.decision.limits if one.verdict == "not met"}
+    return [name for name in _cheaper(report, "open") if name not in refused]
+
+
+def _more(verdicts: Iterable[LimitVerdict]) -> str:
+    known = [one.more_samples for one in verdicts if one.more_samples is not None]
+    if not known:
+        return ""
+    return f"; {lowered(about((max(low for low, _ in known), max(high for _, high in known))))} more samples"
