@@ -247,7 +247,7 @@ class Table:
     def _by(self, on: LimitOn, margins: Margins, limit: int) -> Iterator[LimitVerdict]:
         ends, columns = margins.ends(self.z, self.missed[limit])
         for g, arm in enumerate(self.arms):
-            estimate, rival = on.of(arm), margins.rivals[columns[g]]
+            estimate, rival = on.of(arm), margins.rivals[int(columns[g])]
             code: LimitVerdictCode = "open"
             if self.met[limit, g] or self.missed[limit, g]:
                 code = "met" if self.met[limit, g] else "not met"

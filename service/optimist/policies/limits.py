@@ -6,7 +6,7 @@ A margin is by how much a generator is beyond a limit, compared with one rival; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -20,7 +20,7 @@ from optimist.numerics.clusters import FEW
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Earlier
 from optimist.numerics.skewness import OF_MEANS, widening
-from optimist.policies.contrasts import Contrasts, contrasts_of
+from optimist.policies.contrasts import contrasts_of
 from optimist.policies.stopping import is_early
 from optimist_client.limits import Limit
 
@@ -31,8 +31,6 @@ Answer = Literal["yes", "no", "open"]
 _EQUAL = 1e-6
 """Two values are equal if they differ by at most this part of the range, as influences are stored in single
 precision."""
-_LUMPED = 0.5
-"""The share of equal pairs above which a few other ones decide a difference."""
 _ADDED = 2
 """Rows against a verdict that are added to such a difference."""
 _NARROWEST = 0.5
@@ -159,6 +157,20 @@ class Margins:
         return np.where(np.isfinite(found) & np.isfinite(of.error), found, math.inf)
 
 
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The comparisons of estimates, each with each rival: arrays (k, J). Those of two estimates depend on no other."""
+
+    estimates: tuple[Estimate, ...]
+    differences: Array
+    """Each one's loss less q times that of the rival."""
+    errors: Array
+    plain: Array
+    """The errors without what rare values add; NaN where these are not needed."""
+    rho: Array
+    common: Array
+
+
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def margins_of(
     limit: Limit,
@@ -171,38 +183,62 @@ def margins_of(
     span: the least and the largest value, where the estimates are means and these are declared.
     """
     known = [place for place, one in enumerate(estimates) if one is not None]
+    found = [one for one in estimates if one is not None]
     rivals = tuple(range(len(names))) if limit.kind == "best" else (-1,)
     if limit.kind == "generator":
         rivals = (names.index(limit.against),)
-    shape = len(names), len(rivals)
-    nothing = np.full(shape, math.nan)
-    made = {name: nothing.copy() for name in ("values", "allowed", "margin+", "error+", "margin-", "error-")}
-    rows, rho = np.full(shape, math.inf), np.zeros(shape)
-    samples, spreads, of_rivals = *np.full((2, len(names)), math.nan), np.zeros(len(rivals))
-    found = [one for one in estimates if one is not None]
-    if found:
-        lumps = _Lumps(found, span)
-        samples[known] = [one.samples for one in found]
-        spreads[known] = _errors(found) * np.sqrt(samples[known])
-        columns = [_fixed(limit, found, lumps)] if limit.is_fixed else _relative(limit, found, known, rivals, lumps)
-        for place, column in enumerate(columns):
-            if column is None:
-                continue
-            for name, numbers in column.numbers.items():
-                made[name][known, place] = numbers
-            rows[known, place], rho[known, place] = column.rows, column.rho
-            of_rivals[place] = 0.0 if limit.is_fixed else column.q * spreads[rivals[place]]
-    met, missed = (Side(made[f"margin{sign}"], made[f"error{sign}"]) for sign in "+-")
-    return Margins(limit, rivals, made["values"], made["allowed"], met, missed, rows, samples, spreads, of_rivals, rho)
+    columns = [place for place, rival in enumerate(rivals) if rival in known or limit.is_fixed]
+    filled = np.ix_(known, columns)
 
+    def spread_out(numbers: Array | float, unknown: float = math.nan) -> Array:
+        whole = np.full((len(names), len(rivals)), unknown)
+        whole[filled] = numbers
+        return whole
 
-class _Column(NamedTuple):
-    """The comparisons of k estimates with one rival, or a fixed limit."""
-
-    numbers: dict[str, Array]
-    rows: Array
-    rho: Array
-    q: float = 1.0
+    if not known or not columns:
+        nothing = spread_out(math.nan)
+        none = np.full(len(names), math.nan)
+        return Margins(
+            limit,
+            rivals,
+            nothing,
+            nothing,
+            Side(nothing, nothing),
+            Side(nothing, nothing),
+            nothing,
+            none,
+            none,
+            nothing[0],
+            nothing,
+        )
+    lumps = _Lumps(found, span)
+    samples, spreads = np.full((2, len(names)), math.nan)
+    samples[known] = [one.samples for one in found]
+    spreads[known] = _errors(found) * np.sqrt(samples[known])
+    rows = _rows(found)[:, None]
+    if limit.is_fixed:
+        values, allowed, met, missed = _fixed(limit, found, lumps)
+        of_rivals, rho = np.zeros(1), np.zeros_like(values)
+    else:
+        at = [known.index(rivals[column]) for column in columns]
+        rows = np.minimum(rows, rows[at, 0])
+        values, allowed, met, missed, rho, factors = _relative(limit, found, at, lumps)
+        of_rivals = np.full(len(rivals), math.nan)
+        of_rivals[columns] = factors * spreads[[rivals[column] for column in columns]]
+    met, missed = (Side(*(spread_out(numbers) for numbers in side)) for side in (met, missed))
+    return Margins(
+        limit,
+        rivals,
+        spread_out(values),
+        spread_out(allowed),
+        met,
+        missed,
+        spread_out(rows, math.inf),
+        samples,
+        spreads,
+        of_rivals,
+        spread_out(rho, 0.0),
+    )
 
 
 def _rows(estimates: Sequence[Estimate]) -> Array:
@@ -216,92 +252,113 @@ def _usable(estimates: Sequence[Estimate]) -> Flags:
     return np.array([one.is_exact or (bool(one.stopping_error) and not is_early(one)) for one in estimates])
 
 
-def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> _Column:
-    """All estimates compared with a number."""
-    assert isinstance(limit.allowed, float)
-    sign = 1.0 if limit.kind == "below" else -1.0
-    scale = estimates[0].scale
-    fixed = limit.allowed if scale == "linear" else math.log(limit.allowed)
-    margins = sign * (np.array([one.value for one in estimates]) - fixed)
-    is_usable = _usable(estimates)
-    if all(one.strict for one in estimates):
-        ends = np.sort(sign * (np.array([(one.lower, one.upper) for one in estimates]) - fixed), axis=1)
-        numbers = _sides(margins, 0.0, (ends[:, 1], 0.0), (ends[:, 0], 0.0), np.ones_like(is_usable))
-        return _Column(numbers, np.full(len(margins), math.inf), np.zeros(len(margins)))
-    skewness = sign * np.array([one.value_skewness or 0.0 for one in estimates])
-    factors = widening(np.where(skewness * margins < 0.0, skewness, 0.0), _rows(estimates), OF_MEANS)
-    errors = np.sqrt((np.square(_errors(estimates)) + lumps.added) * factors)
-    numbers = _sides(margins, 0.0, (margins, errors), (margins, errors), is_usable)
-    return _Column(numbers, _rows(estimates), np.zeros(len(margins)))
-
-
-def _relative(
-    limit: Limit, estimates: Sequence[Estimate], known: Sequence[int], rivals: Sequence[int], lumps: _Lumps
-) -> Iterator[_Column | None]:
-    """All estimates compared with each rival; None where the rival has no estimate."""
-    usable, rows = _usable(estimates), _rows(estimates)
-    for rival in rivals:
-        if rival not in known:
-            yield None
-            continue
-        base = known.index(rival)
-        allowed, q = _allowed(limit, estimates[base])
-        compared = [*estimates]
-        if q != 1.0:
-            compared[base] = scaled(estimates[base], q)
-        contrasts = contrasts_of(compared)
-        differences = np.array(contrasts.against(base, allowed).differences)
-        margins = differences - allowed
-        shown = allowed + abs(q - 1.0) * abs(estimates[base].value)
-        few, is_usable = np.minimum(rows, rows[base]), usable & usable[base]
-        if contrasts.are_strict:
-            worse, better = map(np.array, contrasts.ends)
-            above, below = worse - better[base] - allowed, better - worse[base] - allowed
-            numbers = _sides(margins, shown, (above, 0.0), (below, 0.0), np.ones_like(is_usable))
-        else:
-            met, missed = lumps.sides(contrasts, base, margins, allowed)
-            exact = np.array([one.is_exact for one in estimates]) & estimates[base].is_exact
-            met, missed = (_exactly(side, exact, contrasts, base) for side in (met, missed))
-            numbers = _sides(margins, shown, met, missed, is_usable)
-        yield _Column(numbers, few, np.array(contrasts.against(base).rho), q)
-
-
-def _allowed(limit: Limit, rival: Estimate) -> tuple[float, float]:
-    """What a difference from this rival may be, and by what the rival's value is multiplied before."""
-    share = limit.share
-    if share is None:
-        assert isinstance(limit.allowed, float)
-        return limit.allowed, 1.0
-    if rival.scale == "log":
-        return math.log1p(share), 1.0
-    return 0.0, 1.0 if rival.value < 0.0 else 1.0 + (share if rival.lower_is_better else -share)
-
-
 def _errors(estimates: Sequence[Estimate]) -> Array:
     return np.array([math.inf if one.stopping_error is None else one.stopping_error for one in estimates])
 
 
-def _exactly(side: tuple[Array, Array], exact: Flags, contrasts: Contrasts, base: int) -> tuple[Array, Array]:
-    """The margins and errors of one side, without what is rounding where both scores are exact."""
-    margins, errors = side
-    rounding = np.array(contrasts.stopping_errors) + contrasts.stopping_errors[base]
-    at = exact & (np.abs(margins) <= rounding)
-    return np.where(at, 0.0, margins), np.where(exact, 0.0, errors)
+def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[Array, float, Side, Side]:
+    """Differences from a number (k, 1), what they may be, and the margins of both sides."""
+    assert isinstance(limit.allowed, float)
+    sign, scale = 1.0 if limit.kind == "below" else -1.0, estimates[0].scale
+    fixed = limit.allowed if scale == "linear" else math.log(limit.allowed)
+    margins = sign * (np.array([one.value for one in estimates]) - fixed)
+    if all(one.strict for one in estimates):
+        ends = np.sort(sign * (np.array([(one.lower, one.upper) for one in estimates]) - fixed), axis=1)
+        exact = np.zeros_like(ends[:, 1:])
+        return margins[:, None], 0.0, Side(ends[:, 1:], exact), Side(ends[:, :1], exact)
+    skewness = sign * np.array([one.value_skewness or 0.0 for one in estimates])
+    factors = widening(np.where(skewness * margins < 0.0, skewness, 0.0), _rows(estimates), OF_MEANS)
+    errors = np.where(_usable(estimates), np.sqrt((np.square(_errors(estimates)) + lumps.added) * factors), math.inf)
+    side = Side(margins[:, None], errors[:, None])
+    return margins[:, None], 0.0, side, side
 
 
-def _sides(
-    margins: Array,
-    allowed: float,
-    met: tuple[Array, Array | float],
-    missed: tuple[Array, Array | float],
-    is_usable: Flags,
-) -> dict[str, Array]:
-    """The numbers of a column. Where an estimate is not usable the errors are unbounded."""
-    numbers = {"values": margins + allowed, "allowed": np.full(len(margins), allowed)}
-    for sign, (margin, error) in (("+", met), ("-", missed)):
-        numbers[f"margin{sign}"] = margin
-        numbers[f"error{sign}"] = np.where(is_usable, error, math.inf)
-    return numbers
+def _relative(
+    limit: Limit, estimates: Sequence[Estimate], at: Sequence[int], lumps: _Lumps
+) -> tuple[Array, Array, Side, Side, Array, Array]:
+    """Differences from the rivals at these places (k, J), what they may be, the margins of both sides, ρ_L, and by
+    what the values of rivals are multiplied (J,)."""
+    allowed, q = _allowed(limit, estimates)
+    rivals = [estimates[place] for place in at]
+    losses = np.array([abs(one.value) for one in rivals])
+    shown = allowed + np.abs(q[at] - 1.0) * losses
+    if all(one.strict for one in estimates):
+        ends = np.array([(one.lower, one.upper) for one in estimates])
+        better, worse = np.sort(ends if estimates[0].lower_is_better else -ends, axis=1).T
+        differences = worse[:, None] - q[at] * better[at], better[:, None] - q[at] * worse[at]
+        met, missed = (Side(each - allowed, np.zeros_like(each)) for each in differences)
+        middle = 0.5 * (met.margin + missed.margin)
+        return middle + shown, shown + 0.0 * middle, met, missed, 0.0 * middle, q[at]
+    pairs = _paired(limit, estimates, at, allowed, q, lumps)
+    usable = _usable(estimates)
+    margins = pairs.differences - allowed
+    met, missed = lumps.sides(pairs, at, allowed)
+    exact = np.array([one.is_exact for one in estimates])
+    both, errors = exact[:, None] & exact[at], _errors(estimates)
+    rounding = np.where(both, errors[:, None] + errors[at], 0.0)
+    sides: list[Side] = []
+    for side in (met, missed):
+        error = np.where(usable[:, None] & usable[at], side.error, math.inf)
+        margin = np.where(both & (np.abs(side.margin) <= rounding), 0.0, side.margin)
+        sides.append(Side(margin, np.where(both, 0.0, error)))
+    return margins + shown, shown + 0.0 * margins, sides[0], sides[1], pairs.rho, q[at]
+
+
+def _allowed(limit: Limit, estimates: Sequence[Estimate]) -> tuple[float, Array]:
+    """What a difference may be, and by what the value of each rival (k,) is multiplied before."""
+    share, ones = limit.share, np.ones(len(estimates))
+    if share is None:
+        assert isinstance(limit.allowed, float)
+        return limit.allowed, ones
+    if estimates[0].scale == "log":
+        return math.log1p(share), ones
+    q = 1.0 + (share if estimates[0].lower_is_better else -share)
+    return 0.0, np.where([one.value < 0.0 for one in estimates], 1.0, q)
+
+
+_newest = Cache[tuple[Limit, tuple[int, ...], int], _Pairs](64)
+
+
+def _paired(
+    limit: Limit, estimates: Sequence[Estimate], at: Sequence[int], allowed: float, q: Array, lumps: _Lumps
+) -> _Pairs:
+    """All comparisons; those of estimates that have not changed since the last call are taken from it."""
+    key = limit, tuple(at), len(estimates)
+    before = _newest.get(key)
+    old = [one is other for one, other in zip(estimates, before.estimates, strict=True)] if before else []
+    k = len(estimates)
+    made = np.full((5, k, len(at)), math.nan)
+    if before is not None:
+        made[:] = before.differences, before.errors, before.plain, before.rho, before.common
+    new = [place for place in range(k) if not old or not old[place]]
+    for column, base in enumerate(at):
+        if base in new:
+            made[:, :, column] = _against(estimates, base, allowed, q, lumps, as_rival=True)
+    if len(at) == k:  # a row is a column with another sign
+        for place in new:
+            columns = [column for column in range(k) if column not in new]
+            if columns:
+                made[:, place, columns] = _against(estimates, place, allowed, q, lumps, as_rival=False)[:, columns]
+    elif new and at[0] not in new:
+        made[:, :, 0] = _against(estimates, at[0], allowed, q, lumps, as_rival=True)
+    return _newest.put(key, _Pairs(tuple(estimates), *made))
+
+
+def _against(
+    estimates: Sequence[Estimate], base: int, allowed: float, q: Array, lumps: _Lumps, as_rival: bool
+) -> Array:
+    """Differences, errors, plain errors, ρ_L and common samples (5, k) of all compared with the one at `base`, or of
+    that one compared with all others as rivals."""
+    is_scaled = np.arange(len(estimates)) == base
+    factors = np.where(is_scaled == as_rival, q, 1.0).tolist()
+    compared = [one if by == 1.0 else scaled(one, by) for one, by in zip(estimates, factors, strict=True)]
+    contrasts, beyond = contrasts_of(compared), allowed if as_rival else -allowed
+    found = contrasts.against(base, beyond)
+    differences, errors = np.array(found.differences), np.array(contrasts.errors(base, "stopping", beyond))
+    plain = np.full(len(estimates), math.nan)
+    if lumps.agree(base).any():
+        plain = np.minimum(*(np.array(contrasts.errors(base, "stopping", end)) for end in (-math.inf, math.inf)))
+    return np.stack([differences if as_rival else -differences, errors, plain, found.rho, found.common])
 
 
 class _Lumps:
@@ -349,44 +406,43 @@ class _Lumps:
         more = (n * share + 1.0) / (n + 2.0)
         return max(more * (1.0 - more) * (high - low) ** 2 - variance, 0.0) * few
 
-    def sides(
-        self, contrasts: Contrasts, base: int, margins: Array, allowed: float
-    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """The margins against the estimate at `base` with their errors (k,), for "met" and for "not met"."""
-        errors = np.array(contrasts.errors(base, "stopping", allowed))
+    def sides(self, pairs: _Pairs, at: Sequence[int], allowed: float) -> tuple[Side, Side]:
+        """The margins (k, J) with their errors, for "met" and for "not met"."""
+        margins, errors = pairs.differences - allowed, pairs.errors
         if not self._are_means:
-            return (margins, errors), (margins, errors)
-        common = np.array(contrasts.against(base).common)
-        errors = np.where(common > 0, errors, np.sqrt(np.square(errors) + self.added + self.added[base]))
-        at = [place for place in range(len(margins)) if place != base and common[place] and self._agree(place, base)]
-        if not at:
-            return (margins, errors), (margins, errors)
-        plain = np.minimum(*(np.array(contrasts.errors(base, "stopping", end)) for end in (-math.inf, math.inf)))
-        found = margins.copy(), errors.copy(), margins.copy(), errors.copy()
-        for place in at:
-            for side, (margin, error) in ((1.0, found[:2]), (-1.0, found[2:])):
+            return Side(margins, errors), Side(margins, errors)
+        more = np.sqrt(np.square(errors) + self.added[:, None] + self.added[at])
+        errors = np.where(pairs.common > 0.0, errors, more)
+        met, missed = Side(margins.copy(), errors.copy()), Side(margins.copy(), errors.copy())
+        for column, base in enumerate(at):
+            for place in np.flatnonzero(self.agree(base)).tolist():
                 n = min(self._estimates[place].samples, self._estimates[base].samples)
-                steps = [self._step(self._estimates[each]) for each in (place, base)]
-                sampled = max(plain[place] ** 2 - sum(steps), 0.0)
-                centre, variance = _with_rows(margins[place] + allowed, sampled, n, side * self._range)
-                margin[place], error[place] = centre - allowed, math.sqrt(variance)
-        return (found[0], found[1]), (found[2], found[3])
+                steps = sum(self._step(self._estimates[each]) for each in (place, base))
+                plain = pairs.plain[place, column] if pairs.plain[place, column] >= 0.0 else errors[place, column]
+                sampled = max(float(plain) ** 2 - steps, 0.0)
+                for side, row in ((met, self._range), (missed, -self._range)):
+                    centre, variance = _with_rows(pairs.differences[place, column], sampled, n, row)
+                    side.margin[place, column], side.error[place, column] = centre - allowed, math.sqrt(variance)
+        return met, missed
 
     @staticmethod
     def _step(one: Estimate) -> float:
         """The part of a mean's variance that stands for a pair that could differ, which the added rows are."""
         return 0.0 if one.pairing is None or one.batches is not None else one.pairing.systematic_stopping**2
 
-    def _agree(self, place: int, base: int) -> bool:
-        """Whether more than half of the pairs of these two have equal values."""
-        one, other = (self._estimates[each] for each in (place, base))
-        if one.pairing is None or other.pairing is None:
-            return False
-        size = min(len(one.pairing.influence), len(other.pairing.influence))
-        apart = one.pairing.influence[:size] - other.pairing.influence[:size] + np.float32(one.plug_in - other.plug_in)
-        known = ~np.isnan(apart)
-        equal = np.abs(apart[known]) <= _EQUAL * self._range
-        return bool(known.any()) and float(equal.mean()) > _LUMPED
+    def agree(self, base: int) -> Flags:
+        """Of which estimates more than half of the pairs with the one at `base` have equal values (k,)."""
+        found, own = np.zeros(len(self._estimates), bool), self._estimates[base]
+        if not self._are_means or own.pairing is None:
+            return found
+        for place, one in enumerate(self._estimates):
+            if place != base and one.pairing is not None:
+                size = min(len(one.pairing.influence), len(own.pairing.influence))
+                apart = one.pairing.influence[:size] - own.pairing.influence[:size]
+                apart += np.float32(one.plug_in - own.plug_in)
+                known = apart[~np.isnan(apart)]
+                found[place] = 2 * int((np.abs(known) <= _EQUAL * self._range).sum()) > len(known)
+        return found
 
 
 def _with_rows(mean: float, variance: float, n: int, row: float) -> tuple[float, float]:

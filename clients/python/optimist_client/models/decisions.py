@@ -321,7 +321,7 @@ class DecisionInfo(Answer):
 
         apart: how much worse each of them is, with the interval, which is said of those that are too close to call.
         costs: what a sample of each costs beside one of the best generator, such as "at 1/7.5 of the cost of big",
-        which is said of those that are as good.
+        which is said of those that are as good, or may be.
         """
         return [
             self._verdict_sentence(code, names, scale, apart or {}, costs or {})
@@ -339,7 +339,7 @@ class DecisionInfo(Answer):
         elif code == "close" and self.decided:
             words = f"{words}, but not better by more than the tolerance{tolerance}"
         if code == "close" and len(names) <= _EXPLAINED and all(name in apart for name in names):
-            said = "; ".join(f"{name}, worse by {apart[name]}" for name in names)
+            said = "; ".join(f"{name}, worse by {apart[name]}{costs.get(name, '')}" for name in names)
         elif code == "equal" and len(names) <= _EXPLAINED and any(costs.get(name) for name in names):
             said = "; ".join(f"{name}{costs.get(name, '')}" for name in names)
         else:
