@@ -125,7 +125,7 @@ def test_samples_and_options_that_do_not_go_together(
         (["--delta=1"], "delta must lie between 1e-12 and 1, not 1.0"),
         (["--jobs=0"], "jobs: expected a number of processes, or -1 for as many as there are cores; got 0"),
         (["--truth=a=1"], "truth: expected scores of a, b; got a"),
-        (["--truth=x"], "--truth: expected scores as a=1.5,b=2.5; got 'x'"),
+        (["--truth=x"], "--truth: expected numbers as a=1.5,b=2.5; got 'x'"),
         (["--truth=a=1,b=2,b=3"], "--truth: expected each generator once, got 'a=1,b=2,b=3'"),
         (["--csv=no/such.csv"], "--csv no/such.csv: expected a file in an existing folder, found no folder no"),
         (["--csv=."], "--csv .: expected a file in an existing folder, found a folder"),

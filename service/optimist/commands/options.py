@@ -65,8 +65,16 @@ def _option(field: FieldInfo, note: str) -> Any:
 
 def _kinds(field: FieldInfo) -> list[Any]:
     """The types that a field may have, but for None."""
-    is_union = get_origin(field.annotation) in (Union, UnionType)
-    return [kind for kind in (get_args(field.annotation) if is_union else [field.annotation]) if kind is not type(None)]
+    return [kind for kind in _alternatives(field.annotation) if kind is not type(None)]
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """The types of a union, and of those in it; else the type itself."""
+    if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) in (Union, UnionType):
+        kind = get_args(kind)[0]
+    if get_origin(kind) not in (Union, UnionType):
+        return [kind]
+    return [found for one in get_args(kind) for found in _alternatives(one)]
 
 
 def _spread(limits: Iterable[Any]) -> Iterator[Any]:

@@ -141,6 +141,7 @@ MissingScores = Annotated[
         "--missing", help="Of rows: drop leaves those without a score out, zero takes it as 0; by default refused."
     ),
 ]
+Costs = Annotated[str | None, typer.Option(help="What a sample of each generator costs, as a=1.5,b=2.5.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
@@ -238,6 +239,17 @@ def service(url: str) -> Generator[Optimist]:
             yield optimist
         except UnreachableError as error:
             raise OptimistError(f"{error}. Is it running? `optimist serve` starts a service here") from None
+
+
+def numbers_of(option: str, text: str) -> dict[str, float]:
+    """A number for each name of a text such as "a=1.5,b=2.5". Raises FixError, with the option at its beginning."""
+    try:
+        pairs = [(name, float(value)) for name, value in (pair.rsplit("=", 1) for pair in text.split(","))]
+    except ValueError:
+        raise FixError(f"{option}: expected numbers as a=1.5,b=2.5; got {text!r}") from None
+    if len(dict(pairs)) < len(pairs):
+        raise FixError(f"{option}: expected each generator once, got {text!r}")
+    return dict(pairs)
 
 
 FORM = (

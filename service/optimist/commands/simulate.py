@@ -18,6 +18,7 @@ from optimist.commands.options import takes
 from optimist.commands.shared import (
     METRIC,
     AsJson,
+    Costs,
     ReferenceFile,
     ReferenceSamples,
     Watch,
@@ -25,6 +26,7 @@ from optimist.commands.shared import (
     extras,
     format_errors,
     metric_of,
+    numbers_of,
     real_data,
 )
 from optimist.simulation.plan import Plan
@@ -32,7 +34,7 @@ from optimist_client.errors import FixError
 from optimist_client.metrics.texts import parsed
 
 
-@takes(Plan, *Plan.model_fields)
+@takes(Plan, *(field for field in Plan.model_fields if field != "costs"))
 def simulate(
     features: Annotated[
         Path | None,
@@ -49,7 +51,8 @@ def simulate(
     goal: Annotated[
         str,
         typer.Option(
-            help="What policies are to find: the best generator, the best mixture of all, or with route the right "
+            help="What policies are to find: the best generator, the cheapest that is good enough, the best mixture of "
+            "all, or with route the right "
             "generator for each prompt, for which --features is a file as `optimist route` takes, with all scores."
         ),
     ] = "best",
@@ -65,6 +68,7 @@ def simulate(
         ),
     ] = None,
     settings: dict[str, Any] | None = None,
+    costs: Costs = None,
     truth: Annotated[
         str | None, typer.Option(help="True scores as a=1.5,b=2.5; by default computed from all samples.")
     ] = None,
@@ -104,12 +108,13 @@ def simulate(
             metric=metric,
             watch=[metric_of(text, real) for text in watch or ()],
             policies=policy or laboratory.judge_of(goal).default,
-            truth=None if truth is None else _scores(truth),
+            truth=None if truth is None else numbers_of("--truth", truth),
             jobs=jobs,
             progress=True,
             reference=reference,
             reference_samples=reference_samples,
             **(settings or {}),
+            **({} if costs is None else {"costs": numbers_of("--costs", costs)}),
         )
         if as_json:
             typer.echo(reporting.to_json(result))
@@ -122,16 +127,6 @@ def simulate(
             result.picks_to_csv(picks)
         if plot is not None:
             result.plot(plot)
-
-
-def _scores(text: str) -> dict[str, float]:
-    try:
-        pairs = [(name, float(value)) for name, value in (pair.rsplit("=", 1) for pair in text.split(","))]
-    except ValueError:
-        raise FixError(f"--truth: expected scores as a=1.5,b=2.5; got {text!r}") from None
-    if len(dict(pairs)) < len(pairs):
-        raise FixError(f"--truth: expected each generator once, got {text!r}")
-    return dict(pairs)
 
 
 def _check_places(files: Mapping[str, Path | None], folder: Path | None) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from optimist_client.errors import FixError
 from optimist_client.tolerance import Tolerance
-from optimist_client.wire import Wire
+from optimist_client.wire import Cost, GeneratorName, Wire
 
 MOST_ROUNDS = 10_000_000
 """Maximum rounds in all trials of a policy together. They are kept in memory and take about 500 MB."""
@@ -40,6 +40,10 @@ class Plan(Wire):
     tolerance: Tolerance = 0.0
     """A difference that does not matter: a number on the metric's scale, or a share as 1%; samples may bring another
     default."""
+    good_enough: Tolerance | None = None
+    """With the goal "cheapest": how much worse than the best a good generator may be, a number or a share as 2%."""
+    costs: dict[GeneratorName, Cost] = Field(default_factory=dict)
+    """With the goal "cheapest": what a sample of each generator costs."""
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """With the goal "route": what a unit of cost is worth in units of the score."""
     tries: Annotated[int, Field(ge=1, le=100)] = 1
