@@ -21,8 +21,10 @@ from optimist.commands.shared import (
     By,
     Cluster,
     Cost,
+    Costs,
     Field,
     Id,
+    Limits,
     MetricText,
     Prompt,
     ReferenceSamples,
@@ -30,6 +32,8 @@ from optimist.commands.shared import (
     console,
     extras,
     format_errors,
+    limits_of,
+    numbers_of,
     real_data,
 )
 from optimist_client.config import ExperimentConfig
@@ -45,7 +49,7 @@ EXAMPLES = 8
 IGNORE = "--ignore-anomalies"
 
 
-@takes(ExperimentConfig, "budget", "delta", "tolerance")
+@takes(ExperimentConfig, "budget", "delta", "tolerance", "good_enough", "cost_metric")
 def compare(
     generators: Annotated[
         list[Path],
@@ -80,6 +84,8 @@ def compare(
     device: Annotated[str | None, typer.Option(help="Device of the embedder; a GPU if there is one.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Samples that are embedded at a time.")] = 10,
     settings: dict[str, Any] | None = None,
+    limit: Limits = None,
+    costs: Costs = None,
     policy: Annotated[str | None, typer.Option(help="What chooses the next generator; by default top-two.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order of the samples.")] = 0,
     unpaired: Annotated[
@@ -111,6 +117,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Say which of these GENERATORS made the best samples, embedding no more of them than that needs.
+
+    With --good-enough or --limit: which is the cheapest one that is good enough, by --costs or the costs of tables.
 
     The exit code is 3 if the answer is provisional, because it rests on features on another scale than others.
     A command that was interrupted or killed goes on where it was when it is given again. This needs no service.
@@ -150,6 +158,8 @@ def compare(
                 examples=0 if page is None else EXAMPLES,
                 display=shows,
                 **(settings or {}),
+                **({} if limit is None else {"limits": limits_of(limit)}),
+                **({} if costs is None else {"costs": numbers_of("--costs", costs)}),
                 **({"paired": False} if unpaired else {}),
                 **({"on_anomaly": "ignore"} if ignore_anomalies else {}),
                 **how,

@@ -15,9 +15,11 @@ from optimist.commands.shared import (
     AsJson,
     By,
     Cluster,
+    Costs,
     Device,
     Field,
     Id,
+    Limits,
     MetricOfFiles,
     MissingScores,
     OnPrompts,
@@ -26,12 +28,16 @@ from optimist.commands.shared import (
     Where,
     extras,
     format_errors,
+    limits_of,
     metrics_of,
+    numbers_of,
     real_data,
     settings_of,
     usual_metric,
 )
+from optimist_client.limits import Limit
 from optimist_client.rows import Fields
+from optimist_client.tolerance import parsed
 
 
 def contrast(
@@ -61,18 +67,25 @@ def contrast(
     cluster: Cluster = None,
     prompts_are: OnPrompts = "sample",
     missing: MissingScores = None,
+    good_enough: Annotated[
+        str | None,
+        typer.Option(help="How much worse than the best a good generator may be: 0.02 or 2%; with --costs."),
+    ] = None,
+    limit: Limits = None,
+    costs: Costs = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare FILES with each other: their scores, and each difference with an interval of its own.
 
-    With --paired, what the samples have in common by their seeds or prompts does not count as chance. This needs no
-    service.
+    With --paired, what the samples have in common by their seeds or prompts does not count as chance. With
+    --good-enough or --limit it says which generators meet these, and with --costs which is the cheapest of them. This
+    needs no service.
     """
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.datasets.sets import sets_in
-        from optimist.local.contrast import contrast_of_sets, question_on
+        from optimist.local.contrast import contrast_of_sets, limits_named, question_on
         from optimist.local.offline import wanted_by
     with format_errors(ValueError), progress() as begun:
         (declared,) = metrics_of([usual_metric(metric, files, reference)], real_data(reference, reference_samples))
@@ -82,7 +95,10 @@ def contrast(
             reference,
             Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster),
         )
-        found = contrast_of_sets(sets_in(files, wanted, question.is_paired), question, begun)
+        wants = [Limit("best", parsed(good_enough))] if good_enough is not None else []
+        wants += [Limit.of(text, "--limit: ") for text in limits_named(limits_of(limit), declared)]
+        priced = {} if costs is None else numbers_of("--costs", costs)
+        found = contrast_of_sets(sets_in(files, wanted, question.is_paired), question, begun, wants, priced)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:

@@ -142,6 +142,14 @@ MissingScores = Annotated[
     ),
 ]
 Costs = Annotated[str | None, typer.Option(help="What a sample of each generator costs, as a=1.5,b=2.5.")]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        help='A limit that a good generator meets, by the label of a metric: "fid=within 2% of best", '
+        '"mean=within 0.01 of production", "latency=< 1.0"; repeatable.',
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
@@ -239,6 +247,17 @@ def service(url: str) -> Generator[Optimist]:
             yield optimist
         except UnreachableError as error:
             raise OptimistError(f"{error}. Is it running? `optimist serve` starts a service here") from None
+
+
+def limits_of(texts: Sequence[str] | None) -> dict[str, str]:
+    """The limit of each metric by its label. Raises FixError for a text that is none."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        label, is_one, limit = text.partition("=")
+        if not is_one or label in found:
+            raise FixError(f"--limit: expected each metric once, as fid=within 2% of best; got {text!r}")
+        found[label.strip()] = limit.strip()
+    return found
 
 
 def numbers_of(option: str, text: str) -> dict[str, float]:

@@ -190,11 +190,14 @@ def compare(
     callbacks: functions that are called with a new report about once a second, and with the last one, as those of
         `optimist_client.callbacks`.
     progress: whether to show progress; None: in notebooks and terminals. display: shows it in another way.
-    settings: of the metric (`kernel`, `order`, …), and of `Evaluation` (`policy`, `delta`, `tolerance`, …).
+    settings: of the metric (`kernel`, `order`, …), and of `Evaluation` (`policy`, `delta`, `tolerance`, …). With
+        `good_enough` or `limits` the goal is "cheapest", and `costs` are those of the tables, or given.
 
     Samples are used in a random order. Samples of one name (or line) in all sets are compared with each other. Raises
     FixError for files that cannot be read, and for other wrong arguments.
     """
+    if settings.get("good_enough") is not None or settings.get("limits"):
+        settings = {"goal": "cheapest", **settings}
     kind = kind_of(embed)
     sources = _sources(generators, kind, fields)
     if costs := {source.name: source.cost for source in sources if source.cost is not None}:
@@ -207,7 +210,7 @@ def compare(
         settings["prompts"] = clusters
     # What is wrong is said before anything is embedded.
     metrics = [declared(metric, own), *(declared(one, {}) for one in watched)]
-    experiment_of("compare", [source.name for source in sources], [kinds[0]()], settings)
+    experiment_of("compare", [source.name for source in sources], metrics, settings)
     embedder = embedder_of(embed, weights, device)
     home = cache_directory() if cache is None else Path(cache)
     order = order_of({source.name: source.names for source in sources}, seed)

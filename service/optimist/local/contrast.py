@@ -16,18 +16,23 @@ from optimist.local.basis import Arrays, Reading, allowing_for_copies, copies_of
 from optimist.local.streams import seen, streamed
 from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
-from optimist.policies import Arm, Stopping, shown_mixture
+from optimist.policies import Arm, Cheapest, LimitOn, Stopping, shown_mixture
+from optimist.policies.cheapest import Table
 from optimist.policies.contrasts import contrasts_among, described, pointwise
 from optimist.policies.reports import score_and_interval
 from optimist.records import codec
 from optimist_client.config import PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
+from optimist_client.limits import Limit
 from optimist_client.metrics import Metric
-from optimist_client.models import Basis, Contrast, Mixture
+from optimist_client.metrics.mean import OfValues
+from optimist_client.models import Basis, Contrast, LimitVerdict, Mixture
+from optimist_client.tolerance import checked
 
 FEW = 6
 """Up to so many generators, all differences are shown; of more, those from the best."""
 _SCORES = ("generator", "score", "interval", "samples")
+_LIMITS = ("generator", "limit", "verdict", "by")
 _DIFFERENCES = ("generator", "against", "difference", "correlation", "common")
 
 
@@ -51,6 +56,11 @@ class Comparison:
     """What the answer rests on."""
     prompts_are: PromptsAre = "sample"
     """Whether scores are about prompts like these, where prompts are known, or about exactly these."""
+    limits: tuple[LimitVerdict, ...] = ()
+    """The verdict on each generator by each limit; all hold together with probability 1 − `delta`."""
+    cheapest: str | None = None
+    """The cheapest generator that surely meets all limits, while every cheaper one misses one; None where that is not
+    known, and without costs and limits."""
 
     @property
     def best(self) -> str:
@@ -73,6 +83,7 @@ class Comparison:
             for name, one in self.estimates.items()
         ]
         between = [one.model_dump(mode="json") for one in self.between]
+        limited = {"limits": [one.model_dump(mode="json") for one in self.limits], "cheapest": self.cheapest}
         return {
             "metric": self.metric.name,
             "delta": self.delta,
@@ -81,6 +92,7 @@ class Comparison:
             "scores": scores,
             "contrasts": between,
             "basis": self.basis.model_dump(mode="json"),
+            **(limited if self.limits else {}),
         }
 
     def to_pandas(self) -> Any:
@@ -108,7 +120,13 @@ class Comparison:
         ]
         warnings += sorted(of_all)
         tables = (_aligned(_SCORES, scores, 1), _aligned(_DIFFERENCES, differences, 2))
-        return "\n".join([title, *tables[0], self.basis.text, "", *tables[1], *warnings])
+        return "\n".join([title, *tables[0], self.basis.text, "", *tables[1], *self._by_limits(), *warnings])
+
+    def _by_limits(self) -> list[str]:
+        """The verdicts by each limit, and what they say of the cheapest; nothing without limits."""
+        rows = [(one.generator, one.limit, one.verdict, one.text) for one in self.limits]
+        said = [] if self.cheapest is None else [f"{self.cheapest} is the cheapest that is good enough."]
+        return ["", *_aligned(_LIMITS, rows, 4), *said] if rows else []
 
     def __repr__(self) -> str:
         return str(self)
@@ -125,6 +143,9 @@ def contrast(
     cluster: str | None = None,
     prompts_are: PromptsAre = "sample",
     delta: float = 0.05,
+    good_enough: float | str | None = None,
+    limits: Sequence[str] = (),
+    costs: Mapping[str, float] | None = None,
     device: str = "cpu",
     **settings: Any,
 ) -> Comparison:
@@ -136,8 +157,11 @@ def contrast(
     that of independent samples, so a wrong claim does no harm. Rows with the same value of the field `cluster` of
     tables, or of the array of this name, are one cluster, as epochs of a question are: errors then count clusters. With
     `prompts_are="list"` the clusters are all there are: the scores are those on exactly these prompts. The
-    metric and its settings are those of `score`; open kernels are fixed by the first rows of all sets, as a new
-    experiment fixes them. Raises FixError for invalid samples (naming the set) and settings.
+    metric and its settings are those of `score`. `good_enough` is how much worse than the best a good generator may
+    be, a difference or a share such as "2%", and `limits` are such as "within 0.01 of production" or "> 0.8": each
+    generator then has a verdict, and with `costs` of a sample the cheapest good one is named; open kernels are
+    fixed by the first rows of all sets, as a new experiment fixes them. Raises FixError for invalid samples (naming
+    the set) and settings.
 
     >>> import numpy as np
     >>> z = np.random.default_rng(0).standard_normal((200, 4))
@@ -146,7 +170,10 @@ def contrast(
     ('a', 200)
     """
     question = question_on(metric, paired, delta, device, prompts_are, **settings)
-    return contrast_of_sets(reader(samples, columns_of([question]), question.is_paired, cluster), question)
+    wanted = [*([] if good_enough is None else [Limit("best", checked(good_enough, "good_enough: "))])]
+    wanted += [Limit.of(text, "limits: ") for text in limits]
+    sets = reader(samples, columns_of([question]), question.is_paired, cluster)
+    return contrast_of_sets(sets, question, limits=wanted, costs=costs)
 
 
 def question_on(
@@ -164,12 +191,24 @@ def question_on(
     return Question(declared, "influence", delta, device=place, paired=paired, are_list=prompts_are == "list")
 
 
+def limits_named(limits: Mapping[str, str], metric: Metric) -> list[str]:
+    """The limits of files, which have one metric. Raises FixError for the label of another one."""
+    if foreign := sorted(limits.keys() - {metric.shown_label}):
+        raise FixError(f"--limit: expected limits on {metric.shown_label}, got {', '.join(foreign)}")
+    return [*limits.values()]
+
+
 def contrast_of_sets(
-    sets: Callable[[], Iterable[Samples]], question: Question, begun: Callable[[str], None] = lambda name: None
+    sets: Callable[[], Iterable[Samples]],
+    question: Question,
+    begun: Callable[[str], None] = lambda name: None,
+    limits: Sequence[Limit] = (),
+    costs: Mapping[str, float] | None = None,
 ) -> Comparison:
     """Compare the sets, which are read twice, in the same order, so that one is in memory at a time.
 
-    `begun` is called with the name of each set before it is scored. Raises FixError as `contrast` does.
+    `begun` is called with the name of each set before it is scored. limits, costs: as of `contrast`. Raises FixError as
+    `contrast` does.
     """
     names, lengths, first, clusters = seen(sets(), question)
     if len(names) < 2:
@@ -196,11 +235,44 @@ def contrast_of_sets(
         for rank, better in enumerate(ranked)
         for one in described([arms[place] for place in ranked[rank:]], pointwise(question.delta), f"{better}")
     ]
+    table = _table(limits, costs or {}, names, [*estimates.values()], question) if limits else None
+    named = None if table is None or not table.is_decided or table.leader is None else names[table.leader]
     in_order = {names[place]: estimates[names[place]] for place in ranked}
     prompts_are = "list" if question.are_list else "sample"
     return Comparison(
-        question.metric, question.delta, question.is_paired, in_order, tuple(between), read.basis, prompts_are
+        question.metric,
+        question.delta,
+        question.is_paired,
+        in_order,
+        tuple(between),
+        read.basis,
+        prompts_are,
+        () if table is None else table.verdicts(),
+        named,
     )
+
+
+def _table(
+    limits: Sequence[Limit],
+    costs: Mapping[str, float],
+    names: Sequence[str],
+    estimates: Sequence[Estimate],
+    question: Question,
+) -> Table:
+    """The verdicts by these limits at one look. Raises FixError for a limit or a cost of another generator."""
+    if unknown := sorted(({limit.against for limit in limits} | costs.keys()) - {"", *names}):
+        raise FixError(f"limits, costs: no generator is called {', '.join(unknown)}")
+    metric = question.metric
+    for limit in limits:
+        if limit.share is not None:
+            metric.check_tolerance(limit.allowed)
+    span = metric.limits.get("values") if isinstance(metric, OfValues) else None
+    rule = Cheapest(question.delta, tuple(LimitOn("", limit, metric.title, span) for limit in limits))
+    arms = [
+        Arm(name, estimate, estimate.samples, cost=costs.get(name))
+        for name, estimate in zip(names, estimates, strict=True)
+    ]
+    return Table(rule, arms, None)
 
 
 def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> list[str]:

@@ -78,16 +78,15 @@ class _Open(NamedTuple):
 class Table:
     """Which of G generators meet which limits, and which one is the cheapest that meets all. Places are of the arms."""
 
-    def __init__(self, rule: Cheapest, arms: Sequence[Arm], told: int, z: float | None = None) -> None:
-        """z: of every verdict, where only one look is taken; None: that of all looks after `told` batches."""
+    def __init__(self, rule: Cheapest, arms: Sequence[Arm], told: int | None) -> None:
+        """told: batches so far, after which verdicts hold at every look; None: this is the only look."""
         self._rule, self.arms = rule, arms
         self.margins = [_margins(on, arms) for on in rule.limits]
         comparisons = sum(one.comparisons for one in self.margins)
         if rule.measured is not None:
             comparisons += len(arms) - 1
         self.comparisons = max(comparisons, 1)
-        self._told = told
-        self.z = threshold(rule.delta, self.comparisons, told) if z is None else z
+        self.z = threshold(rule.delta, self.comparisons, told)
         self.missed: Flags = np.array([one.refused(self.z) for one in self.margins]).reshape(-1, len(arms))
         """Which generators do not meet each limit (L, G)."""
         each = zip(self.margins, self.missed, strict=True)

@@ -42,9 +42,10 @@ def sequence(told: int) -> float:
     return math.pow(1.0 + math.log(max(told, 1)), 1.5)
 
 
-def threshold(delta: float, comparisons: float, told: int) -> float:
-    """z(1 − δ/(2 K S(t))) for K comparisons, each to one side, at every look."""
-    return -NormalDist().inv_cdf(delta / (2.0 * max(comparisons, 1.0) * sequence(told)))
+def threshold(delta: float, comparisons: float, told: int | None) -> float:
+    """z(1 − δ/(2 K S(t))) for K comparisons, each to one side, at every look; z(1 − δ/K) at one look, `told` None."""
+    looks = 1.0 if told is None else 2.0 * sequence(told)
+    return -NormalDist().inv_cdf(delta / (max(comparisons, 1.0) * looks))
 
 
 class Side(NamedTuple):
