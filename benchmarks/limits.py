@@ -2,7 +2,7 @@
 
     python benchmarks/limits.py [--runs N] [--only PATTERN] [--save FILE]
 
-Every run is an `Evaluation` that is told batches of ten samples, which grow to a twentieth of a generator's samples.
+Every run is an `Evaluation` that is told batches of ten samples, which grow to a tenth of a generator's samples.
 At the limit a run ends at a cap, and is wrong if a verdict was wrong at any look, or the name at the end. Off it the
 cost of the samples until the decision is compared: with uniform sampling, with an oracle that knows the true scores and
 samples what these make open, and with the goal "best" and the same tolerance. Brackets: one-sided 95 % limits.
@@ -89,7 +89,7 @@ class Cell:
     rho: float
     generators: int
     kind: str
-    cap: int = 4000
+    cap: int = 2000
     """Samples of a generator after which a run ends."""
     delta: float = 0.05
     latency: float | None = None
@@ -249,7 +249,7 @@ def play(cell: Cell, policy: str, seed: int) -> Outcome:
             break
         while len(open_) < cell.in_flight and not decision.awaited:
             g = names.index(evaluation.ask(pending=pending))
-            start, size = ends[g], max(BATCH, ends[g] // 20)
+            start, size = ends[g], max(BATCH, ends[g] // 10)
             if start + size > cell.cap:
                 break
             open_.append((g, start, size))
@@ -273,11 +273,11 @@ def upper(wrong: int, runs: int) -> float:
 CELLS = [
     Cell("normal", 0.0, 3, "at"),
     Cell("normal", 0.0, 3, "mix"),
-    Cell("normal", 0.9, 3, "mix", cap=2000),
-    Cell("pass/fail", 0.9, 3, "mix", cap=2000),
+    Cell("normal", 0.9, 3, "mix"),
+    Cell("pass/fail", 0.9, 3, "mix"),
     Cell("pass/fail", 0.0, 3, "mix"),
-    Cell("likert", 0.5, 3, "mix", cap=2000),
-    Cell("normal", 0.0, 5, "mix", cap=2000),
+    Cell("likert", 0.5, 3, "mix"),
+    Cell("normal", 0.0, 5, "mix"),
     Cell("normal", 0.0, 3, "mix", delta=0.2),
     Cell("normal", 0.0, 3, "mix", in_flight=8),
     Cell("normal", 0.0, 3, "mix", measures_costs=True),

@@ -52,6 +52,11 @@ class Limit:
         return self.kind in ("below", "above")
 
     @property
+    def is_of_best(self) -> bool:
+        """Whether it is relative to the best generator, whichever that is."""
+        return not self.is_fixed and not self.against
+
+    @property
     def share(self) -> float | None:
         """The share of the other score, 0.02 for "2%"; None for a difference, and for a fixed limit."""
         return tolerance.share_of(self.allowed)

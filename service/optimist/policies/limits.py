@@ -101,7 +101,7 @@ class Margins:
     def comparisons(self) -> int:
         """K: how many comparisons can be at the limit at once."""
         generators = len(self.values)
-        if self.limit.kind == "best":
+        if self.limit.is_of_best:
             return generators * generators // 4
         return generators if self.limit.is_fixed else generators - 1
 
@@ -116,7 +116,7 @@ class Margins:
     def counting(self, refused: Flags) -> Flags:
         """The comparisons that a met limit needs (G, J): those with rivals that meet it themselves."""
         counts = ~self.own
-        return counts & ~refused[list(self.rivals)] if self.limit.kind == "best" else counts
+        return counts & ~refused[list(self.rivals)] if self.limit.is_of_best else counts
 
     def accepted(self, z: float, refused: Flags) -> Flags:
         """The generators that meet the limit (G,)."""
@@ -185,8 +185,8 @@ def margins_of(
     """
     known = [place for place, one in enumerate(estimates) if one is not None]
     found = [one for one in estimates if one is not None]
-    rivals = tuple(range(len(names))) if limit.kind == "best" else (-1,)
-    if limit.kind == "generator":
+    rivals = tuple(range(len(names))) if limit.is_of_best else (-1,)
+    if limit.against:
         rivals = (names.index(limit.against),)
     columns = [place for place, rival in enumerate(rivals) if rival in known or limit.is_fixed]
     filled = np.ix_(known, columns)
