@@ -152,12 +152,17 @@ class Table:
             return self._cheapest(self._decided)
         if self.none_meets:
             return None
-        able = self._likely & ~np.isnan(self.costs)
-        seeming = self.accepted | able
-        if seeming.any():
-            return self._cheapest(np.flatnonzero(seeming & ~np.isnan(self.costs)).tolist())
+        seeming = np.flatnonzero((self.accepted | self._likely) & ~np.isnan(self.costs)).tolist()
+        if seeming:
+            return self._cheapest(seeming)
         left = np.flatnonzero(~self.refused & ~np.isnan(self.costs)).tolist()
         return min(left, key=self._losses.__getitem__, default=None)
+
+    @property
+    def named(self) -> int | None:
+        """The generator that is shown: the leader, but before the decision the cheapest that surely meets all limits,
+        if any does."""
+        return self.leader if self.is_decided or self.first is None else self.first
 
     @property
     def first(self) -> int | None:
@@ -184,11 +189,11 @@ class Table:
 
     @property
     def confidence(self) -> float | None:
-        """The confidence in `leader`, or that none meets the limits; None where nothing is named."""
+        """The confidence in `named`, or that none meets the limits; None where nothing is named."""
         strengths = [one.missed.errors / one.reach(self.z) for one in self.margins]
         hardest = [np.where(one.own, -math.inf, each) for one, each in zip(self.margins, strengths, strict=True)]
         against = np.fmax.reduce([np.fmax.reduce(each, axis=1) for each in hardest])  # how surely each misses a limit
-        a = self.leader
+        a = self.named
         if a is None:
             known = ~np.isnan(self.costs)
             least = float(np.min(against[known])) if self.none_meets else math.nan
@@ -329,8 +334,7 @@ class Cheapest:
         if not arms or all(arm.estimate is None for arm in arms):
             return Decision(None, None, False, "no estimate yet of any generator")
         table = self.table(arms, told)
-        a = table.first if table.first is not None and not table.is_decided else table.leader
-        best, decided = None if a is None else arms[a].name, table.is_decided
+        best, decided = None if table.named is None else arms[table.named].name, table.is_decided
         verdicts = table.verdicts() if explain else ()
         return Decision(
             best, table.confidence, decided, self._reason(table), limits=verdicts, none_meets=table.none_meets

@@ -333,33 +333,26 @@ def _paired(
         made[:] = before.differences, before.errors, before.plain, before.rho, before.common
     new = [place for place in range(k) if not old or not old[place]]
     for column, base in enumerate(at):
-        if base in new:
-            made[:, :, column] = _against(estimates, base, allowed, q, lumps, as_rival=True)
-    if len(at) == k:  # a row is a column with another sign
-        for place in new:
-            columns = [column for column in range(k) if column not in new]
-            if columns:
-                made[:, place, columns] = _against(estimates, place, allowed, q, lumps, as_rival=False)[:, columns]
-    elif new and at[0] not in new:
-        made[:, :, 0] = _against(estimates, at[0], allowed, q, lumps, as_rival=True)
+        others = [*range(k)] if base in new else new
+        if others:
+            made[:, others, column] = _against(estimates, base, others, allowed, q, lumps)
     return _newest.put(key, _Pairs(tuple(estimates), *made))
 
 
 def _against(
-    estimates: Sequence[Estimate], base: int, allowed: float, q: Array, lumps: _Lumps, as_rival: bool
+    estimates: Sequence[Estimate], base: int, others: Sequence[int], allowed: float, q: Array, lumps: _Lumps
 ) -> Array:
-    """Differences, errors, plain errors, ρ_L and common samples (5, k) of all compared with the one at `base`, or of
-    that one compared with all others as rivals."""
-    is_scaled = np.arange(len(estimates)) == base
-    factors = np.where(is_scaled == as_rival, q, 1.0).tolist()
-    compared = [one if by == 1.0 else scaled(one, by) for one, by in zip(estimates, factors, strict=True)]
-    contrasts, beyond = contrasts_of(compared), allowed if as_rival else -allowed
-    found = contrasts.against(base, beyond)
-    differences, errors = np.array(found.differences), np.array(contrasts.errors(base, "stopping", beyond))
-    plain = np.full(len(estimates), math.nan)
-    if lumps.agree(base).any():
-        plain = np.minimum(*(np.array(contrasts.errors(base, "stopping", end)) for end in (-math.inf, math.inf)))
-    return np.stack([differences if as_rival else -differences, errors, plain, found.rho, found.common])
+    """Differences, errors, plain errors, ρ_L and common samples (5, ·) of these others compared with the one at
+    `base`. The numbers of two estimates are the same to the last bit in every company."""
+    among = [*others, *([] if base in others else [base])]
+    its, by = among.index(base), float(q[base])
+    compared = [scaled(estimates[place], by) if place == base and by != 1.0 else estimates[place] for place in among]
+    contrasts = contrasts_of(compared)
+    found, errors = contrasts.against(its, allowed), np.array(contrasts.errors(its, "stopping", allowed))
+    plain = np.full(len(among), math.nan)
+    if lumps.agree(base)[among].any():
+        plain = np.minimum(*(np.array(contrasts.errors(its, "stopping", end)) for end in (-math.inf, math.inf)))
+    return np.stack([found.differences, errors, plain, found.rho, found.common])[:, : len(others)]
 
 
 class _Lumps:
