@@ -20,6 +20,7 @@ VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigm
 NUMBERS = ("dimension", "order", "truncation", "delta", "batch_size", "warmup", "rescore_growth", "budget")
 NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude")
 TRUTHS = ("stop", "grow", "allow_extra", "keep_log", "refuse_copies", "paired", "weigh_costs")
+CHEAPEST = {"goal": "cheapest", "metric": "mean", "costs": {"x": 1, "y": 2}, "dimension": None, "kernel": None}
 ROUTED = {"context": 4, "context_features": 64, "context_bandwidth": 1.0, "price": 0.5, "ceiling": 0.5, "tries": 2}
 ROUTED |= {"at_least": 0.5}
 FID = {"metric": "fid", "dimension": None, "kernel": None}
@@ -50,6 +51,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"truncation": 4, "metric": "rke"}, "metric 'rke' takes dimension, kernel; it does not take truncation"),
     ({"neighbours": 4}, "metric 'vendi' takes dimension, kernel, order, truncation; it does not take neighbours"),
     ({"prompt_dimension": "many", "metric": "conditional-vendi"}, "prompt_dimension: expected a whole number, got 'm"),
+    ({"good_enough": 0.1}, "good_enough: only with the goal 'cheapest'; the goal is 'best'"),
+    ({"limits": {"vendi": "> 2"}}, "limits: only with the goal 'cheapest'"),
+    ({**CHEAPEST, "good_enough": "much"}, "good_enough: expected a number of at least 0, or a share"),
+    ({**CHEAPEST, "good_enough": "2%"}, "good_enough: scores of 'mean' may be 0 or negative"),
+    ({**CHEAPEST, "limits": {"mean": "near 2"}}, r'limits\.mean: expected a limit such as "within 2% of best".*near 2'),
+    ({**CHEAPEST, "limits": {"mean": "within 0.1 of z"}}, r"limits\.mean: no generator is called z"),
+    ({**CHEAPEST, "limits": {"fid": "< 2"}}, r"limits\.fid: expected the label of a metric, one of mean"),
+    (CHEAPEST, "good_enough, limits: expected one of them; without any the cheapest is known already"),
+    ({**CHEAPEST, "good_enough": 0.1, "costs": {}}, "costs: the goal 'cheapest' needs the cost of a sample"),
+    ({**CHEAPEST, "good_enough": 0.1, "tolerance": 0.1}, "tolerance: with the goal 'cheapest' good_enough says"),
+    ({**CHEAPEST, "good_enough": 0.1, "cost_metric": "kid"}, "cost_metric: expected one of mean; got 'kid'"),
+    ({**CHEAPEST, "good_enough": 0.1, "policy": "ucb"}, "the goal 'cheapest' has the policies top-two, uniform"),
     (FID, "metric 'fid' needs reference"),
     ({"kernel": "gaussian"}, r"kernel: expected a kernel with its settings, such as Gaussian\(sigma=10\).* 'gaussian'"),
     ({"kernel": {"name": "rbf"}}, r"kernel\.name: expected 'gaussian', 'nystrom' or 'cosine', got 'rbf'"),
@@ -85,8 +98,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"watch": [Vendi(kernel=Cosine())]}, "watch: expected a label of its own for each metric; vendi is given twice"),
     ({"policy": "best"}, "policy: expected 'top-two', 'ucb'"),
     ({"policy": "ogd"}, "policy: the goal 'best' has the policies top-two, .*, uniform; got 'ogd'"),
-    ({"goal": "blend"}, "goal: expected 'best', 'mixture'.* 'route'.*, got 'blend'"),
-    ({"goal": 5}, "goal: expected 'best', 'mixture'.* 'route'.*, got 5"),
+    ({"goal": "blend"}, "goal: expected 'best', 'cheapest', 'mixture'.* 'route'.*, got 'blend'"),
+    ({"goal": 5}, "goal: expected 'best', 'cheapest', 'mixture'.* 'route'.*, got 5"),
     *[({field: value}, f"^{field}: only with the goal 'route'; the goal is 'best'") for field, value in ROUTED.items()],
     ({"goal": "mixture", "policy": "top-two"}, "policy: the goal 'mixture' has the policies ogd, .*, uniform; got 'to"),
     ({"goal": "mixture", "policy": 5}, "policy: expected 'top-two', 'ucb', .* got 5"),

@@ -186,7 +186,9 @@ class CheapestGoodEnough(Best):
             raise FixError("tolerance: with the goal 'cheapest' good_enough says what may be worse than the best")
         if not config.metric.has_errors(config.bound):
             raise FixError(f"bound: the goal 'cheapest' needs standard errors; {config.bound!r} has none")
-        for label, limit in config.all_limits:
+        if config.good_enough is not None:
+            Limit("best", config.good_enough).check(config.metric, "good_enough")
+        for label, limit in config.limits.items():
             cls._check_limit(config, label, limit)
         metric = config.metrics.get(config.cost_metric or config.metric.shown_label)
         if metric is None:
@@ -209,13 +211,7 @@ class CheapestGoodEnough(Best):
             raise FixError(f"{field}: expected the label of a metric, one of {', '.join(config.metrics)}")
         if limit.against and limit.against not in config.generators:
             raise FixError(f"{field}: no generator is called {limit.against}")
-        if limit.share is not None and not metric.positive:
-            raise FixError(
-                f"{field}: scores of {metric.name!r} may be 0 or negative, so that a share of them means nothing; "
-                f"expected a number, got {limit.allowed!r}"
-            )
-        if limit.is_fixed and metric.scale == "log" and isinstance(limit.allowed, float) and limit.allowed <= 0.0:
-            raise FixError(f"{field}: scores of {metric.name!r} are above 0; got the limit {limit}")
+        limit.check(metric, field)
 
     @classmethod
     def answer(cls, report: Report) -> str:

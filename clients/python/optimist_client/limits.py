@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from optimist_client import tolerance
 from optimist_client.errors import FixError
 from optimist_client.validation import brief
+
+if TYPE_CHECKING:
+    from optimist_client.metrics import Metric
 
 BEST = "best"
 """What a limit is relative to that is not relative to one generator."""
@@ -60,6 +63,16 @@ class Limit:
     def share(self) -> float | None:
         """The share of the other score, 0.02 for "2%"; None for a difference, and for a fixed limit."""
         return tolerance.share_of(self.allowed)
+
+    def check(self, metric: Metric, field: str) -> None:
+        """Raise FixError, with `field` at its beginning, where scores of a metric cannot have such a limit."""
+        if self.share is not None and not metric.positive:
+            raise FixError(
+                f"{field}: scores of {metric.name!r} may be 0 or negative, so that a share of them means nothing; "
+                f"expected a number, got {self.allowed!r}"
+            )
+        if self.is_fixed and metric.scale == "log" and isinstance(self.allowed, float) and self.allowed <= 0.0:
+            raise FixError(f"{field}: scores of {metric.name!r} are above 0; got the limit {self}")
 
     def __str__(self) -> str:
         shown = self.allowed if isinstance(self.allowed, str) else f"{self.allowed:.15g}"

@@ -264,8 +264,7 @@ def _table(
         raise FixError(f"limits, costs: no generator is called {', '.join(unknown)}")
     metric = question.metric
     for limit in limits:
-        if limit.share is not None:
-            metric.check_tolerance(limit.allowed)
+        limit.check(metric, "good_enough, limits")
     span = metric.limits.get("values") if isinstance(metric, OfValues) else None
     rule = Cheapest(question.delta, tuple(LimitOn("", limit, metric.title, span) for limit in limits))
     arms = [
