@@ -74,10 +74,11 @@ def shifts(law: str, loss: Array) -> Array:
     if law == "pass/fail":
         return norm.ppf(0.75 - loss)
     low, high = np.full(len(loss), -6.0), np.full(len(loss), 6.0)
+    middle = 0.5 * (low + high)
     for _ in range(60):
-        middle = 0.5 * (low + high)
         below = norm.cdf(middle[:, None] - STEPS).sum(1) < norm.cdf(0.6 - STEPS).sum() - loss
         low, high = np.where(below, middle, low), np.where(below, high, middle)
+        middle = 0.5 * (low + high)
     return middle
 
 

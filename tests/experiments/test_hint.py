@@ -93,3 +93,19 @@ def test_uniform_sampling_is_mentioned_only_where_it_would_have_cost_more():
     barely = reported({"a": 10.0, "b": 10.0 + 3.6 * math.sqrt(2) * 0.1}, 200, 0.1, stop=False)
     assert barely.decision.decided
     assert barely.uniform_samples is None or barely.uniform_samples > barely.samples
+
+
+def test_with_limits_it_says_what_would_decide_the_open_ones():
+    config = {"goal": "cheapest", "good_enough": 1.0, "costs": {"a": 1.0, "b": 5.0}, "budget": 9000}
+    hint = reported({"a": 10.7, "b": 10.0}, 200, 0.1, **config).hint
+    assert hint is not None
+    assert hint.startswith("Undecided after 400 samples. a would be good enough now if 1.")
+    assert ", and not if less than 0." in hint
+    assert hint.endswith(" more samples. Its budget is 9,000 samples.")
+    high = float(hint.split("now if ")[1].split(" was")[0])
+    low = float(hint.split("less than ")[1].split(" was")[0])
+    above = reported({"a": 10.7, "b": 10.0}, 200, 0.1, **{**config, "good_enough": 1.01 * high, "stop": False})
+    below = reported({"a": 10.7, "b": 10.0}, 200, 0.1, **{**config, "good_enough": 0.99 * low, "stop": False})
+    assert (above.decision.best, below.decision.best) == ("a", "b")
+    assert above.decision.decided
+    assert below.decision.decided

@@ -15,6 +15,7 @@ from optimist.policies import rivals
 from optimist.policies.reports import finding, found_among, grouped
 from optimist.records import KeptLevel
 from optimist_client.models import DecisionInfo
+from optimist_client.models.cheapest import what_would_decide
 from optimist_client.models.decisions import HardestRival, about
 
 
@@ -97,6 +98,8 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
     """A text that says what would end an undecided experiment of at least `after` samples; None if nothing is known."""
     if after is None or state.samples < after or decision.decided:
         return None
+    if said := what_would_decide(decision.limits):
+        return " ".join([f"Undecided after {state.samples:,} samples.", *said, *_budget(state)])
     found = state.goal.deciding_tolerance(state.arms, state.stored.told)
     if decision.hardest is None and (found is None or state.goal.mixture is None):
         return None
@@ -109,9 +112,14 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
     if decision.hardest is not None:
         said.append(_more(decision.hardest))
     said += _with_tolerance(state)
-    if not state.has_ended and state.max_cost is None:
-        said.append(f"Its budget is {state.budget:,} samples." if state.budget else "A budget would end it undecided.")
-    return " ".join(said)
+    return " ".join([*said, *_budget(state)])
+
+
+def _budget(state: PolicyState) -> list[str]:
+    """A sentence on the budget of samples, or none."""
+    if state.has_ended or state.max_cost is not None:
+        return []
+    return [f"Its budget is {state.budget:,} samples." if state.budget else "A budget would end it undecided."]
 
 
 def _more(hardest: HardestRival) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from optimist_client.models.decisions import LimitVerdict, about, listed, lowered
+from optimist_client.models.decisions import LimitVerdict, about, listed, lowered, shown
 
 if TYPE_CHECKING:
     from optimist_client.models.reports import Report
@@ -72,15 +72,20 @@ def cheapest_sentences(report: Report, warnings: Iterable[str]) -> list[str]:
     return [*said, *warnings, *([] if report.hint is None else [report.hint])]
 
 
-def hint(limits: Iterable[LimitVerdict]) -> str:
-    """What would decide the open verdicts now; "" where nothing is open, or known."""
+def what_would_decide(limits: Sequence[LimitVerdict]) -> list[str]:
+    """Sentences on what each generator that is open would be decided by now, and on the samples that it takes."""
+    refused = {one.generator for one in limits if one.verdict == "not met"}
+    open_ = [one for one in limits if one.verdict == "open" and one.generator not in refused and one.text]
     said: list[str] = []
-    for one in limits:
-        if one.verdict != "open" or one.is_fixed or one.upper is None:
-            continue
-        ends = one.model_copy(update={"allowed": one.upper})
-        said.append(f"{one.generator} would be good enough if {ends.text.rpartition(', ')[2]}")
-    return "; ".join(said)
+    for one in open_[:_EXPLAINED]:
+        more = _more([one])
+        if one.is_fixed:
+            said.append(f"{one.generator}: {one.text}{more}.")
+        elif one.upper is not None and one.lower is not None:
+            low, high = shown(max(one.lower, 0.0), one.scale), shown(one.upper, one.scale)
+            would = f"{one.generator} would be good enough now if {high} was allowed"
+            said.append(f"{would}{f', and not if less than {low} was' if one.lower > 0.0 else ''}{more}.")
+    return said
 
 
 def _of(report: Report, generator: str) -> list[LimitVerdict]:

@@ -39,8 +39,8 @@ class CheapestJudge(BestJudge):
     @classmethod
     def _trial(cls, inputs: SimulationInputs, contender: Contender, number: int) -> Trial:
         plan = inputs.plan
-        shared = {"metric": inputs.metric, "delta": plan.delta, "goal": cls.goal, "costs": plan.costs}
-        shared["good_enough"] = plan.good_enough
+        shared: dict[str, Any] = {"metric": inputs.metric, "delta": plan.delta, "goal": cls.goal}
+        shared |= {"good_enough": plan.good_enough, "costs": plan.costs}
         return Trial(inputs.sources, contender, shared, plan, number, cls.recorder)
 
     @property
