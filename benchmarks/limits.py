@@ -1,22 +1,27 @@
 """The goal "cheapest": wrong statements where generators are at a limit, and what the answer costs elsewhere.
 
     python benchmarks/limits.py [--runs N] [--only PATTERN] [--save FILE]
+    python benchmarks/limits.py --real FOLDER [--runs N] [--save FILE]
 
 Every run is an `Evaluation` that is told batches of ten samples, which grow to a tenth of a generator's samples.
 At the limit a run ends at a cap, and is wrong if a verdict was wrong at any look, or the name at the end. Off it the
 cost of the samples until the decision is compared: with uniform sampling, with an oracle that knows the true scores and
 samples what these make open, and with the goal "best" and the same tolerance. Brackets: one-sided 95 % limits.
+
+FOLDER is `pareto_bandit/data/examples` of the wheel paretobandit 0.1.1 (Apache-2.0): rewards and dollars of three
+language models on 3,609 prompts, which are shuffled anew in each run. The truth is what all prompts say.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
 from functools import cached_property
@@ -319,6 +324,51 @@ def off_limit(cell: Cell, runs: int) -> str:
     )
 
 
+def of_shuffles(folder: Path, runs: int) -> Iterator[str]:
+    """The rows of a table of what is named on real rewards, by how much worse than the best a good model may be."""
+    lines = [
+        json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().split("\n") if line
+    ]
+    names = sorted(lines[0]["arms"], key=lambda name: sum(line["arms"][name]["cost"] for line in lines))
+    rewards, dollars = (
+        np.array([[line["arms"][name][field] for name in names] for line in lines]) for field in ("reward", "cost")
+    )
+    costs = dict(zip(names, dollars.mean(axis=0).tolist(), strict=True))
+    for allowed in REAL:
+        means = rewards.mean(axis=0)
+        worst = float(allowed.rstrip("%")) / 100.0 * means.max() if "%" in allowed else float(allowed)
+        right = names[int((means >= means.max() - worst - 1e-12).argmax())]
+        named, prompts, spent = list[str | None](), list[int](), list[float]()
+        for seed in range(runs):
+            order = np.random.default_rng(seed).permutation(len(lines))
+            x, paid = rewards[order], np.cumsum(dollars[order], axis=0)
+            how: dict[str, Any] = {"good_enough": allowed if "%" in allowed else float(allowed), "costs": costs}
+            evaluation = Evaluation(names, metric=Mean(range=(0, 1)), goal="cheapest", batch_size=5, **how)
+            while not (decision := evaluation.decision(explain=False)).decided:
+                g = names.index(evaluation.ask())
+                start = evaluation.next_start(names[g])
+                if start >= len(lines):
+                    break
+                evaluation.tell(names[g], x[start : start + max(5, start // 20), g, None])
+            counts = [evaluation.next_start(name) for name in names]
+            named.append(decision.best if decision.decided else None)
+            prompts.append(max(counts))
+            spent.append(sum(float(paid[count - 1, g]) for g, count in enumerate(counts)))
+        wrong = sum(name not in (None, right) for name in named)
+        decided = sum(name is not None for name in named) / runs
+        shown = f"{wrong} [{upper(wrong, runs):.1f}]"
+        yield (
+            f"| {allowed} | {right.partition('/')[2] or right} | {runs} | {decided:.0%} | {shown} | "
+            f"{np.median(prompts):,.0f} | {np.median(spent):.2f} of {dollars.sum():.2f} |"
+        )
+
+
+REAL = ("0.05", "0.02", "2%")
+"""How much worse than the best a good model may be."""
+OF_REAL = (
+    "| allowed | truth | shuffles | decided | wrong | prompts, median | dollars, median |\n"
+    "| --- | --- | --- | --- | --- | --- | --- |"
+)
 HEADS = {
     True: "| cell | runs | table wrong % | name wrong % | decided |\n| --- | --- | --- | --- | --- |",
     False: "| cell | runs | name wrong | decided | samples, median | cost over uniform's | over an oracle's | "
@@ -332,8 +382,21 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--only", default="*", help="pattern of the shell for the names of cells")
     parser.add_argument("--save", type=Path, help="a file to which rows are added")
+    parser.add_argument("--real", type=Path, help="folder of real rewards, which are used instead of the cells")
     given = parser.parse_args()
     torch.set_num_threads(1)
+
+    def show(*rows: str) -> None:
+        print(*rows, sep="\n", flush=True)
+        if given.save is not None:
+            with given.save.open("a") as file:
+                file.write("\n".join([*rows, ""]))
+
+    if given.real is not None:
+        show("", *OF_REAL.split("\n"))
+        for row in of_shuffles(given.real, given.runs):
+            show(row)
+        return
     shown: bool | None = None
     for cell in CELLS:
         if not fnmatch(cell.name, given.only):
@@ -342,11 +405,8 @@ def main() -> None:
         row = (at_limit if cell.is_at_limit else off_limit)(cell, given.runs)
         head = [] if shown == cell.is_at_limit else ["", *HEADS[cell.is_at_limit].split("\n")]
         shown = cell.is_at_limit
-        print(*head, row, sep="\n", flush=True)
+        show(*head, row)
         print(f"  {time.time() - began:.0f} s", file=sys.stderr, flush=True)
-        if given.save is not None:
-            with given.save.open("a") as file:
-                file.write("\n".join([*head, row, ""]))
 
 
 if __name__ == "__main__":
