@@ -140,7 +140,7 @@ function page(main, experiment, report, session, refresh) {
       if (begun) begun.hidden = report.samples > 0;
       estimates.chart.card.hidden = how.hidden = report.samples === 0;
       const watched = Object.keys(report.watched ?? {}).length;
-      several.classList.toggle("alone", watched === 0 && report.samples > 0);
+      several.classList.toggle("alone", watched === 0 && !report.decision.limits && report.samples > 0);
       several.classList.toggle("stacked", watched > BESIDE);
       palette.give(coloured(report));
       standings.draw(report);

@@ -9,9 +9,13 @@ import { ranked } from "./ranking.js";
 // All metrics of a report in one form, the one that decides first; its label is "".
 export function metricsOf(report) {
   const { decision, standings, lower_is_better, offers } = report;
+  // With limits the generator that is named need not have the best score.
+  const { best, confidence, confidence_text } = decision.limits
+    ? { best: report.contrasts?.[0]?.against ?? null, confidence: null, confidence_text: "" }
+    : decision;
   const primary = {
     label: "", title: report.title, lower_is_better, standings, offers, scored: report.scored,
-    best: decision.best, confidence: decision.confidence, confidence_text: decision.confidence_text, decides: true, sure: decision.rank === "best",
+    best, confidence, confidence_text, decides: true, sure: decision.rank === "best",
   };
   return [primary, ...Object.values(report.watched ?? {})].map((metric) => ({
     ...metric,
@@ -20,6 +24,31 @@ export function metricsOf(report) {
     better: metric.lower_is_better ? "lower is better" : "higher is better",
     of: new Map(metric.standings.map((standing) => [standing.generator, standing])),
   }));
+}
+
+// What samples cost, as a metric of the chart; null where that is not known.
+function costs({ standings }) {
+  const of = new Map(standings.filter(({ cost_per_sample: one }) => one !== undefined)
+    .map(({ generator, cost_per_sample: score }) => [generator, { score, lower: score, upper: score }]));
+  return of.size ? { label: "cost of a sample", title: "Cost of a sample", lower_is_better: true, direction: "↓", better: "lower is better", of } : null;
+}
+
+// The scores at which the limits on each metric lie, by its label: of those relative to others by the present scores.
+function limitsOf({ decision }, metrics) {
+  const found = new Map(metrics.map(({ label }) => [label, new Map()]));
+  for (const { label, limit, allowed, scale, against } of decision.limits ?? []) {
+    const metric = metrics.find((one) => one.label === label);
+    if (allowed === undefined || !metric) continue;
+    const sign = metric.lower_is_better ? 1 : -1;
+    const scores = [...metric.of].filter(([, { score }]) => score !== null);
+    const [, base] = limit.endsWith(" of best")
+      ? scores.sort(([, a], [, b]) => sign * (a.score - b.score))[0] ?? []
+      : scores.find(([name]) => name === against) ?? [];
+    const relative = base && (scale === "log" ? base.score * Math.exp(sign * allowed) : base.score + sign * allowed);
+    const at = "<>".includes(limit[0]) ? allowed : relative;
+    if (at !== undefined && !found.get(label).has(limit)) found.get(label).set(limit, at);
+  }
+  return found;
 }
 
 const TALL = 12; // with more rows the table scrolls by itself
@@ -52,7 +81,9 @@ export class Metrics {
   draw(report) {
     const metrics = metricsOf(report);
     this.section.hidden = metrics.length < 2;
-    this.figure.hidden = metrics.length < 2;
+    const drawn = report.decision.limits ? [costs(report), ...metrics].filter(Boolean) : metrics;
+    this.figure.hidden = drawn.length < 2;
+    if (!this.figure.hidden) this.scatter.draw(drawn, ranked(report).map(({ generator }) => generator), limitsOf(report, metrics), report.decision);
     if (metrics.length < 2) return;
     say(this.apart, report.disagreement ?? "");
     const rows = ranked(report);
@@ -68,7 +99,6 @@ export class Metrics {
     this.warning.hidden = warnings.length === 0;
     say(this.warned, `${count(warnings.length)} ${warnings.length === 1 ? "warning" : "warnings"} about watched metrics`);
     fill(this.warnings, warnings.map((warning) => h("li", {}, warning)));
-    this.scatter.draw(metrics, rows.map(({ generator }) => generator));
   }
 }
 

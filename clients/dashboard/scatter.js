@@ -15,11 +15,15 @@ export class Scatter extends Drawing {
     this.chart.choose(this.across, this.up);
   }
 
-  // metrics: as `metricsOf` gives them; names: of the generators, best first.
-  lacks(metrics, names) {
+  // metrics: as `metricsOf` gives them; names: of the generators, best first; limits: scores at limits, by label of metric;
+  // decision: that of the report.
+  lacks(metrics, names, limits, { best, limits: verdicts }) {
     const options = metrics.map(({ label, title }) => [label, title]);
-    this.across.offer(options, metrics[1].label);
-    this.up.offer(options, metrics[0].label);
+    this.limits = limits;
+    this.named = verdicts && best;
+    const first = metrics[0].decides ? [metrics[1], metrics[0]] : metrics;
+    this.across.offer(options, first[0].label);
+    this.up.offer(options, first[1].label);
     this.metrics = [this.across, this.up].map((choice) => metrics.find(({ label }) => label === choice.value));
     const [across, up] = this.metrics;
     this.points = names
@@ -33,11 +37,16 @@ export class Scatter extends Drawing {
     const front = paretoFront(points, across, up);
     const best = front.map(({ generator }) => generator);
     this.chart.label(`On the Pareto front of ${across.title} and ${up.title}: ${best.join(", ")}`);
-    const traces = points.map((point) => marker(point, front.includes(point), across, up, this.palette));
+    const traces = points.map((point) => marker(point, front.includes(point), across, up, this.palette, this.named));
+    const ends = holding(points.map(({ x }) => x), across);
+    const lines = [...(this.limits.get(up.label) ?? [])].map(([limit, y]) => ({
+      mode: "lines", name: `limit: ${limit}`, hoverinfo: "skip", x: ends, y: [y, y],
+      line: { color: styleValue("--accent"), width: 1.5 },
+    }));
     const title = ({ title, direction, better }) => `${title} ${direction} ${better}`;
-    this.chart.draw([boundary(front, across), ...traces], {
+    this.chart.draw([boundary(front, across), ...lines, ...traces], {
       unified: false,
-      xaxis: { title: title(across), range: holding(points.map(({ x }) => x), across) },
+      xaxis: { title: title(across), range: ends },
       yaxis: { title: title(up), range: holding(points.map(({ y }) => y), up) },
     }, points.length <= DRAWN);
   }
@@ -72,12 +81,12 @@ function boundary(front, across) {
   };
 }
 
-function marker({ generator, x, y }, onFront, across, up, palette) {
+function marker({ generator, x, y }, onFront, across, up, palette, named) {
   const color = palette.colour(generator);
   const said = [across, up].map((metric, i) => `${metric.title} ${interval([x, y][i])}`).join("; ");
   return {
     mode: onFront ? "markers+text" : "markers", name: generator, x: [x.score], y: [y.score],
-    error_x: bars(x, color), error_y: bars(y, color), text: [generator],
+    error_x: bars(x, color), error_y: bars(y, color), text: [generator === named ? `${generator} ✓` : generator],
     marker: { color: onFront ? color : styleValue("--card"), size: 10, line: { color, width: 2 } },
     hovertext: [`${generator}: ${said}`],
   };

@@ -14,6 +14,17 @@ import { warningLine } from "./warnings.js";
 // Why it was or was not decided; "" before there is anything to compare.
 export const why = ({ samples, standings, why: said }) => (samples && standings.length > 1 ? said : "");
 
+// What each generator is called by all its limits.
+function met(limits) {
+  const words = new Map();
+  for (const { generator, verdict } of limits) {
+    const known = words.get(generator);
+    if (verdict === "not met" || known === undefined || (verdict === "open" && known === "met")) words.set(generator, verdict);
+  }
+  const said = { met: "good enough", "not met": "not good enough", open: "open" };
+  return new Map([...words].map(([generator, verdict]) => [generator, said[verdict]]));
+}
+
 const FIRST = 12; // generators shown before somebody asks for all
 const COMMON = 3; // generators of which a warning is said once, below the table
 
@@ -72,8 +83,8 @@ export class Standings {
     const worse = isRouter ? null : differences(report, standings, near);
     const { common, own } = sorted(standings);
     this.warnings.draw(common);
-    const { best, rank: rankOfBest, verdicts } = report.decision;
-    const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
+    const { best, rank: rankOfBest, verdicts, limits } = report.decision;
+    const words = limits ? met(limits) : new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
     say(this.note, isRouter ? ROUTED : "");
     say(this.overlap, isRouter ? "" : report.overlap_text);
     say(this.more, `Show all ${count(standings.length)} generators`);
@@ -122,7 +133,8 @@ export class Standings {
     const spent = h("span", {});
     const each = h("span", { class: "quiet each" });
     const ratio = cell("Share of samples", "number wide");
-    const badge = (called) => (called === "best" && this.latest.decision.unless ? "provisional" : called);
+    const badge = (called) => (called && called !== "leads" && this.latest.decision.unless ? "provisional" : called);
+    const compared = (called) => (this.latest.decision.limits ? null : called); // with limits the best score may be another's
     const inAll = () => Math.max(1, this.latest.samples); // `this` of `draw` below is the row
     const pause = h("button", { class: "small" });
     const retire = h("button", { class: "small", "aria-label": `Retire ${generator}` }, "Retire");
@@ -153,7 +165,7 @@ export class Standings {
       draw(standing, scale, called, canChange, verdict, worse, doubts) {
         const color = palette.colour(generator);
         state = standing.state;
-        element.classList.toggle("best", called === "best");
+        element.classList.toggle("best", called === "best" || called === "cheapest");
         square.style.color = color;
         fill(marks, [
           called && h("span", { class: `badge ${badge(called)}` }, badge(called)),
@@ -161,7 +173,7 @@ export class Standings {
           standing.incomplete && h("span", { class: "badge incomplete" }, "incomplete"),
         ]);
         warnings.draw(doubts);
-        apart.draw(generator, called, worse, color, verdict);
+        apart.draw(generator, compared(called), worse, color, verdict);
         say(value, standing.below_noise ? `${standing.score} (below noise)` : score(standing.score));
         say(spread, plusMinus(standing));
         say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");

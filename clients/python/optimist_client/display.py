@@ -162,7 +162,7 @@ def _by_metric(report: Report) -> list[tuple[str, ...]]:
     names = [row.generator for row in report.ranking]
     columns = [["generator", *names]]
     watched = [(one, one.best, "") for one in report.watched.values()]
-    for shown, best, more in [(report, report.decision.best, ", decides"), *watched]:
+    for shown, best, more in [(report, report.leader, ", decides"), *watched]:
         rows = {row.generator: row for row in shown.standings}
         title = f"{shown.title} {'↓' if shown.lower_is_better else '↑'}{more}"
         columns.append([title, *(_with_interval(rows[name], name == best) for name in names)])

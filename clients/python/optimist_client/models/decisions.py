@@ -270,9 +270,11 @@ class DecisionInfo(Answer):
 
     @computed_field
     @property
-    def rank(self) -> Literal["best", "leads"]:
+    def rank(self) -> Literal["best", "cheapest", "leads"]:
         """What the generator named best is called: "leads" until it is decided."""
-        return "best" if self.decided and not self.weights else "leads"
+        if not self.decided or self.weights:
+            return "leads"
+        return "cheapest" if self.limits else "best"
 
     def why(self, scale: Scale, *, may_go_on: bool = True) -> str:
         """Why it was or was not decided: the rival that is hardest to rule out, what is needed, and, where there may be

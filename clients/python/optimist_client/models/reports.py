@@ -266,7 +266,7 @@ class Report(Answer):
     @property
     def disagreement(self) -> str:
         """Which metrics name which generator as the best, where they do not all name the same; "" elsewhere."""
-        if not self.watched:
+        if not self.watched or self.decision.limits:
             return ""
         return disagreement(self.title, self.decision.best, self.decision.confidence, self.watched.values())
 
@@ -317,7 +317,7 @@ class Report(Answer):
         if not self.contrasts:
             return {}
         apart = {one.generator: one.text for one in self.contrasts}
-        leader = {self.leader: self.decision.rank}
+        leader = {self.leader: "leads" if self.decision.limits else self.decision.rank}
         return {row.generator: leader.get(row.generator) or apart.get(row.generator, "…") for row in self.standings}
 
     def share_text(self, row: Standing) -> str:
