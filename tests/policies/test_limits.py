@@ -142,6 +142,13 @@ def test_nothing_is_said_of_few_samples_nor_of_values_that_are_all_equal():
     assert not equal.accepted(1.0, equal.refused(1.0)).any()
 
 
+def test_a_generator_that_is_gone_leaves_what_is_relative_to_it_open():
+    rule = Cheapest(0.05, (LimitOn("", Limit.of("within 0.1 of gone"), "Mean"),))
+    found = rule.decide(arms_of([mean_of(0.0), mean_of(0.97), mean_of(1.0)]), 100, explain=True)
+    assert not found.decided
+    assert {one.verdict for one in found.limits} == {"open"}
+
+
 def test_strict_intervals_judge_by_their_ends():
     strict = [mean_of(value, strict=True) for value in (0.9, 0.95, 1.0)]
     found = margins_of(Limit("best", 0.1), NAMES, strict)

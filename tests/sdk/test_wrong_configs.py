@@ -59,6 +59,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({**CHEAPEST, "limits": {"mean": "within 0.1 of z"}}, r"limits\.mean: no generator is called z"),
     ({**CHEAPEST, "limits": {"fid": "< 2"}}, r"limits\.fid: expected the label of a metric, one of mean"),
     (CHEAPEST, "good_enough, limits: expected one of them; without any the cheapest is known already"),
+    (
+        {**CHEAPEST, "good_enough": 0.1, "generators": [f"g{n}" for n in range(101)], "costs": {"g0": 1}},
+        "generators: limits relative to the best compare all of them with each other; expected at most 100, got 101",
+    ),
     ({**CHEAPEST, "good_enough": 0.1, "costs": {}}, "costs: the goal 'cheapest' needs the cost of a sample"),
     ({**CHEAPEST, "good_enough": 0.1, "tolerance": 0.1}, "tolerance: with the goal 'cheapest' good_enough says"),
     ({**CHEAPEST, "good_enough": 0.1, "cost_metric": "kid"}, "cost_metric: expected one of mean; got 'kid'"),

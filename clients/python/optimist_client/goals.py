@@ -37,6 +37,9 @@ OWN_GROWTH = 0.25
 all: of one that has just joined, much is learned from a few."""
 MOST_ROUTE_NUMBERS = 5_000_000
 """The largest (r + 32)²·G: numbers of a model that routes contexts with r features among G generators."""
+MOST_LIMITED = 100
+"""The most generators of an experiment with limits relative to the best one: each new estimate is compared with all
+others, which then takes a tenth of a second."""
 
 UNLIKE = (
     "Each generator's mean is over the prompts that it was given, so these means cannot be compared; the table of "
@@ -190,6 +193,11 @@ class CheapestGoodEnough(Best):
             Limit("best", config.good_enough).check(config.metric, "good_enough")
         for label, limit in config.limits.items():
             cls._check_limit(config, label, limit)
+        if len(config.generators) > MOST_LIMITED and any(limit.is_of_best for _, limit in config.all_limits):
+            raise FixError(
+                f"generators: limits relative to the best compare all of them with each other; expected at most "
+                f"{MOST_LIMITED}, got {len(config.generators)}"
+            )
         metric = config.metrics.get(config.cost_metric or config.metric.shown_label)
         if metric is None:
             raise FixError(f"cost_metric: expected one of {', '.join(config.metrics)}; got {config.cost_metric!r}")

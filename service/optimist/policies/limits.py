@@ -179,14 +179,15 @@ def margins_of(
     estimates: Sequence[Estimate | None],
     span: tuple[float, float] | None = None,
 ) -> Margins:
-    """The margins of the generators of these names by a limit. Where an estimate is missing they are unknown.
+    """The margins of the generators of these names by a limit. Where an estimate is missing they are unknown, and where
+    the limit is relative to a generator that is not among them.
 
     span: the least and the largest value, where the estimates are means and these are declared.
     """
     known = [place for place, one in enumerate(estimates) if one is not None]
     found = [one for one in estimates if one is not None]
     rivals = tuple(range(len(names))) if limit.is_of_best else (-1,)
-    if limit.against:
+    if limit.against in names:  # else it has been retired
         rivals = (names.index(limit.against),)
     columns = [place for place, rival in enumerate(rivals) if rival in known or limit.is_fixed]
     filled = np.ix_(known, columns)
