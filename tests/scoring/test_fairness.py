@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from optimist.records import ExperimentState, codec
+from optimist.records import ExperimentState, GeneratorState, UnitState, codec
 from optimist.scoring import fairness
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.fairness import LONG, MOST, OTHERS, RESTING, SHORT, FairQueue, SweepSchedule, owner_of
-from optimist.scoring.tasks import GeneratorTask
+from optimist.scoring.tasks import GeneratorTask, ScoringTasks
 from optimist.store import Store, namespace_of
 from tests.support.logs import KINDS, log_of
 from tests.support.made import scoring, until
@@ -319,3 +319,16 @@ async def test_scorers_that_are_there_are_known_until_they_leave(store: Store, r
     assert await store.present("other", 60.0) == ["other"]
     await redis.zadd("optimist:scorers", {"dead": 1.0, "of the future": 1e12})
     assert await store.present("other", 60.0) == ["other"]
+
+
+def test_watched_metrics_with_limits_decide():
+    tasks = ScoringTasks()
+    state = ExperimentState(
+        0,
+        2,
+        [GeneratorState(0, "a", 9, 2, 2, 9, 2, units={label: UnitState() for label in ("fid", "latency", "kid")})],
+        labels=("fid", "latency", "kid"),
+        limited=("latency",),
+    )
+    found = [task for task in tasks.look_at("x", state) if isinstance(task, GeneratorTask)]
+    assert {task.label: task.decides for task in found} == {"fid": True, "latency": True, "kid": False}

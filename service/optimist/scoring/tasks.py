@@ -305,6 +305,8 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         self.routes: dict[str, RouteTask] = {}
         self.labels: dict[str, Sequence[str]] = {}
         """Of the metrics of each experiment, that of the one that decides first."""
+        self._limited: dict[str, Sequence[str]] = {}
+        """Of the other metrics that decide, as there are limits on them."""
         self._mixture_goals: set[str] = set()  # experiments whose goal is the mixture
 
     @property
@@ -317,6 +319,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         experiments the tasks that have rested for so long that they were released, and did not fail."""
         self.overview.keep(names)
         self.labels = {name: labels for name, labels in self.labels.items() if name in names}
+        self._limited = {name: labels for name, labels in self._limited.items() if name in names}
         self._mixture_goals.intersection_update(names)
         kinds: list[dict[Any, Any]] = [self, self.mixtures, self.routes]
         rested = time.monotonic() - RESTED
@@ -346,7 +349,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
 
     def look_at(self, name: str, state: ExperimentState) -> Iterator[ScoringTask[Any]]:
         """The tasks that have something due; state: with the units of all metrics."""
-        self.labels[name] = state.labels
+        self.labels[name], self._limited[name] = state.labels, state.limited
         before = self.overview.begin(name)
         for generator in state.generators:
             outgrown: list[str] = []
@@ -356,6 +359,8 @@ class ScoringTasks(dict[Key, GeneratorTask]):
                 outgrown += [label] * is_outgrown
                 is_due = is_outgrown or generator.due_seq > unit.estimate_seq
                 if task is not None:
+                    if task.state == "idle":
+                        task.decides = self._decides(name, label)
                     is_due = task.problem != "failed" and (is_due or task.problem == "broken off")
                 elif is_due:
                     task = self.known(name, generator.ordinal, label)
@@ -379,7 +384,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
                 yield routes
 
     def _decides(self, name: str, label: str) -> bool:
-        return label in self.labels.get(name, ())[:1]
+        return label in self.labels.get(name, ())[:1] or label in self._limited.get(name, ())
 
     def _mixture(self, name: str, label: str) -> MixtureTask:
         task = self.mixtures.setdefault((name, label), MixtureTask(name, label=label))
