@@ -93,6 +93,20 @@ def test_limits_on_other_metrics_decide():
     assert "limit < 1" in report.why
 
 
+def test_a_measured_cost_is_known_by_its_error():
+    dollars = Mean(label="dollars", reads="dollars", higher_is_better=False)
+    evaluation = cheapest(watch=[dollars], costs=None, cost_metric="dollars", good_enough=0.3)
+    while not evaluation.decision(explain=False).decided:
+        name = evaluation.ask()
+        values = rows_of(name, evaluation.next_start(name))
+        evaluation.tell(name, {"values": values, "dollars": COSTS[name] * np.exp(0.3 * (values - MEANS[name]))})
+    report = evaluation.report()
+    assert report.decision.best == "mid"
+    assert "mid is the cheapest that is good enough" in report.answer
+    assert "of the cost of big" in report.answer
+    assert report.standings[1].cost_per_sample == pytest.approx(4.2, rel=0.1)
+
+
 def test_run_and_compare_take_it():
     def model(name: str) -> Any:
         return lambda size, seed: rows_of(name, seed % 2**32, 1).repeat(size, axis=0)

@@ -193,7 +193,7 @@ def report_of(
                 generator,
                 warnings=[*said, *quarantine_warnings(generator)],
                 scoring_error=generator.primary.scoring_error,
-                cost=state.costs.get(arm.name),
+                cost=_cost_of(state, generator),
             )
             for arm, generator, said in zip(state.arms, state.contenders, warnings, strict=True)
         ],
@@ -224,6 +224,14 @@ def report_of(
         mixture=mixture_of(state) if mixture is None else mixture,
         routes=routes,
     )
+
+
+def _cost_of(state: PolicyState, generator: GeneratorState) -> float | None:
+    """The cost of a sample of a generator, as it was given, or as it is measured; None where it is not known."""
+    if state.config.cost_metric is None:
+        return state.costs.get(generator.name)
+    measured = state.estimates_by(state.config.cost_metric)[generator.ordinal]
+    return None if measured is None else measured.score
 
 
 def check_compared(state: PolicyState) -> None:
