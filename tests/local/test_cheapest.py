@@ -107,6 +107,32 @@ def test_a_measured_cost_is_known_by_its_error():
     assert report.standings[1].cost_per_sample == pytest.approx(4.2, rel=0.1)
 
 
+@pytest.mark.parametrize(("good_enough", "best"), [(0.02, "mid"), (0.0199, "big"), ("2.8%", "mid"), ("2.7%", "big")])
+def test_at_the_end_of_a_repeatable_list_verdicts_are_exact(good_enough: float | str, best: str):
+    place = np.random.default_rng(0).permutation(100)
+    passed = {"small": place < 50, "mid": place < 70, "big": place < 72}
+    evaluation = Evaluation(
+        [*passed],
+        metric=Mean(range=(0, 1), repeatable=True),
+        goal="cheapest",
+        good_enough=good_enough,
+        costs=COSTS,
+        batch_size=20,
+        prompts=[f"{n}" for n in range(100)],
+        prompts_are="list",
+    )
+    while not evaluation.decision(explain=False).decided:
+        name = evaluation.ask()
+        start = evaluation.next_start(name)
+        indices = [*range(start, start + 20)]
+        evaluation.tell(name, passed[name][indices, None].astype(float), prompt_indices=indices)
+    assert evaluation.decision().best == best
+    assert evaluation.counts("big")[0] == 100
+    answer = evaluation.report().answer
+    assert "∞" not in answer
+    assert ("worse than big" in answer) == (best == "mid")
+
+
 def test_run_and_compare_take_it():
     def model(name: str) -> Any:
         return lambda size, seed: rows_of(name, seed % 2**32, 1).repeat(size, axis=0)

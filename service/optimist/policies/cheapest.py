@@ -255,7 +255,7 @@ class Table:
             code: LimitVerdictCode = "open"
             if self.met[limit, g] or self.missed[limit, g]:
                 code = "met" if self.met[limit, g] else "not met"
-            if estimate is None or rival == g:
+            if estimate is None or rival == g or ends[g, 1] == -math.inf:  # all its rivals miss the limit
                 yield LimitVerdict(generator=arm.name, label=on.label, limit=f"{on.limit}", verdict=code)
                 continue
             value, allowed = float(margins.values[g, columns[g]]), float(margins.allowed[g, columns[g]])

@@ -297,12 +297,11 @@ def _relative(
     met, missed = lumps.sides(pairs, at, allowed)
     exact = np.array([one.is_exact for one in estimates])
     both, errors = exact[:, None] & exact[at], _errors(estimates)
-    rounding = np.where(both, errors[:, None] + errors[at], 0.0)
+    exactly = np.where(np.abs(margins) <= errors[:, None] + errors[at], 0.0, margins)  # but for rounding
     sides: list[Side] = []
     for side in (met, missed):
         error = np.where(usable[:, None] & usable[at], side.error, math.inf)
-        margin = np.where(both & (np.abs(side.margin) <= rounding), 0.0, side.margin)
-        sides.append(Side(margin, np.where(both, 0.0, error)))
+        sides.append(Side(np.where(both, exactly, side.margin), np.where(both, 0.0, error)))
     return margins + shown, shown + 0.0 * margins, sides[0], sides[1], pairs.rho, q[at]
 
 
