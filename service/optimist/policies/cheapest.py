@@ -1,4 +1,4 @@
-"""The cheapest generator that meets all limits: verdicts, decision and next pick (decisions.md §3). No torch."""
+"""The cheapest generator that meets all limits: verdicts, decision and next pick (rules/limits.md). No torch."""
 
 from __future__ import annotations
 

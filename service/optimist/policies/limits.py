@@ -1,4 +1,4 @@
-"""Limits that scores meet or not, at any look: margins, their errors, and verdicts (decisions.md §3). No torch.
+"""Limits that scores meet or not, at any look: margins, their errors, and verdicts (rules/limits.md). No torch.
 
 A margin is by how much a generator is beyond a limit, compared with one rival; it meets the limit if none is above 0.
 """
