@@ -78,7 +78,7 @@ def test_the_standings_by_a_watched_metric_have_the_form_of_the_others():
     assert (first.samples, first.batches, first.scored_samples) == (N, 20, N)
     assert (by.best, by.sure, by.scored) == ("b", True, True)
     assert [(one.generator, one.against) for one in by.contrasts] == [("a", "b"), ("c", "b")]
-    assert [row.generator for row in by.ranking] == ["b", "a", "c"]
+    assert [row.generator for row in by.in_order] == ["b", "a", "c"]
     assert report.decision.best == "a"
     assert "names a; RKE (" in report.disagreement
     assert "RKE (spread)" not in report.disagreement

@@ -95,7 +95,7 @@ def test_means_over_unlike_prompts_are_compared_nowhere():
     assert said in f"{report}"
     assert "worse" not in f"{report}"
     assert "*" not in f"{report}".replace("* the best by each", "")
-    assert [row.generator for row in report.ranking] == ["easy", "hard"]
+    assert [row.generator for row in report.in_order] == ["easy", "hard"]
     assert report.table() == "| generator | samples |\n| --- | ---: |\n| easy | 44 |\n| hard | 56 |"
     assert "difference" not in report.to_pandas().columns
     with pytest.raises(FixError, match=said):

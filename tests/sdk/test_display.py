@@ -112,9 +112,9 @@ def test_the_difference_from_the_best_comes_first():
     assert paired(decision=unsure).worse_by["b <i>"] == "leads"
     assert "worse" not in str(report()).splitlines()[1]
     early = paired(decision=DecisionInfo(best=None, confidence=None, decided=False, reason="no estimate of none"))
-    assert (early.worse_by["b <i>"], early.ranking[0].generator) == ("leads", "b <i>")
+    assert (early.worse_by["b <i>"], early.in_order[0].generator) == ("leads", "b <i>")
     # The best one leads the table, even where another one's score is a little better.
-    assert next(row.generator for row in paired(lower_is_better=False).ranking) == "b <i>"
+    assert next(row.generator for row in paired(lower_is_better=False).in_order) == "b <i>"
 
 
 @pytest.mark.parametrize("width", [100, 80, 60, 48])
@@ -174,7 +174,7 @@ def test_text_of_a_report_without_an_answer():
         "Warning: b <i>: few samples.",
     ]
     higher = report(best="a", lower_is_better=False)
-    assert [row.generator for row in higher.ranking] == ["a", "b <i>", "none"]
+    assert [row.generator for row in higher.in_order] == ["a", "b <i>", "none"]
 
 
 def test_brackets_have_a_column_where_there_are_some():

@@ -60,7 +60,7 @@ def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport
         {"generator": row.generator}
         | {column: getattr(apart.get(row.generator), name, None) for column, name in names.items() if apart}
         | row.model_dump(exclude={"warnings", "change", "generator"})
-        for row in report.ranking
+        for row in report.in_order
     ]
     frame = pandas.DataFrame(rows).set_index("generator")
     for label, metric in (watched or {}).items():
@@ -86,7 +86,7 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
         raise NotFoundError(f"unknown metric {metric!r}; {known}")
     shown = report if metric is None else report.watched[metric]
     best = report.decision.best if metric is None else report.watched[metric].best
-    rows = shown.ranking
+    rows = shown.in_order
     contrasts = _drawn_contrasts(shown)
     wide = {"linewidth": 9, "alpha": 0.3, "solid_capstyle": "butt"} if contrasts else {"linewidth": 2}
     thin = {"color": "0.15", "linewidth": 1.5, "markersize": 8, "markeredgewidth": 1.5}
@@ -136,7 +136,7 @@ def _drawn_contrasts(report: Report | WatchedReport) -> dict[str, list[float]]:
 
 def _table(report: Report) -> list[tuple[str, ...]]:
     """The header and the rows; differences from the best, weights, brackets and costs if the report has them."""
-    rows = report.ranking
+    rows = report.in_order
     columns = {"generator": [row.generator for row in rows]}
     if apart := report.worse_by:
         columns["worse than the best by"] = [apart[row.generator] for row in rows]
@@ -159,7 +159,7 @@ def _table(report: Report) -> list[tuple[str, ...]]:
 
 def _by_metric(report: Report) -> list[tuple[str, ...]]:
     """The header and the rows of the table of generators and metrics: scores with their intervals."""
-    names = [row.generator for row in report.ranking]
+    names = [row.generator for row in report.in_order]
     columns = [["generator", *names]]
     watched = [(one, one.best, "") for one in report.watched.values()]
     for shown, best, more in [(report, report.leader, ", decides"), *watched]:
@@ -202,8 +202,8 @@ def as_notes(lines: Sequence[str]) -> str:
 
 
 def _as_table(report: Report, title: str, table: list[tuple[str, ...]]) -> str:
-    """An HTML table of a row for each generator, in the order of `Report.ranking`."""
-    return as_table(title, table, [_style(report, row) for row in report.ranking])
+    """An HTML table of a row for each generator, in the order of `Report.in_order`."""
+    return as_table(title, table, [_style(report, row) for row in report.in_order])
 
 
 def _batches(report: Report) -> list[str]:

@@ -67,7 +67,7 @@ def chart(reports: list[Report]) -> str:
     if find_spec("matplotlib") is None:
         return ""
     newest = reports[-1]
-    names = [row.generator for row in newest.ranking if row.score is not None][:MOST_LINES]
+    names = [row.generator for row in newest.in_order if row.score is not None][:MOST_LINES]
     if not names or sum(any(row.score is not None for row in one.standings) for one in reports) < 2:
         return ""
     figure = import_module("matplotlib.figure").Figure(figsize=(7.0, 3.2), layout="constrained")
@@ -81,7 +81,7 @@ def chart(reports: list[Report]) -> str:
         if bands:
             axes.fill_between(*zip(*bands, strict=True), color=f"C{place}", alpha=0.15, linewidth=0)
     # Early intervals are so wide that nothing else could be read.
-    ends = [end for row in newest.ranking[: len(names)] for end in (row.lower, row.upper) if end is not None]
+    ends = [end for row in newest.in_order[: len(names)] for end in (row.lower, row.upper) if end is not None]
     if ends and max(ends) > min(ends):
         room = 0.5 * (max(ends) - min(ends))
         axes.set_ylim(min(ends) - room, max(ends) + room)

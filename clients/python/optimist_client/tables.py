@@ -45,7 +45,7 @@ def as_table(report: Report, format: str, *, metrics: bool = False) -> str:
 
 def _columns(report: Report, shown: Sequence[Report | WatchedReport], *, exact: bool) -> Cells:
     """The header and a row for each generator. exact: numbers as they are, and each end of an interval by itself."""
-    names = [row.generator for row in report.ranking]
+    names = [row.generator for row in report.in_order]
     columns = [["generator", *names]]
     for metric in shown:
         rows = {row.generator: row for row in metric.standings}

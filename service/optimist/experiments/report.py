@@ -22,6 +22,7 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, contrast, shown_mixture
 from optimist.policies.arms import rivals
+from optimist.policies.ranks import RANKED, ranking_of
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist.records import GeneratorState, NotFound, StoredArtefact, codec, extents, is_outgrown
@@ -29,7 +30,7 @@ from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.goals import UNLIKE, find_goal
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast, Report, Routes, WatchedReport
+from optimist_client.models import Contrast, Ranking, Report, Routes, WatchedReport
 
 OLD = 0.25
 """The growth of the samples from which on a mixture is shown as stale."""
@@ -63,8 +64,18 @@ def _report(state: PolicyState, label: str, metric: Metric) -> WatchedReport:
             for arm, generator, unit in zip(arms, state.contenders, units, strict=True)
         ],
         contrasts=contrasts_from_best(arms, stopping, state.stored.told, decision.best) if is_fair else [],
+        ranks=_ranks_of(arms, metric, state),
         scored=_is_scored(state, metric, [unit.estimate_seq for unit in units]),
     )
+
+
+def _ranks_of(arms: Sequence[Arm], metric: Metric, state: PolicyState) -> Ranking | None:
+    """The ranks of these arms by a metric; None where they cannot be compared, or are too many."""
+    compared = rivals(arms)
+    is_scored = any(arm.estimate is not None for arm in compared)
+    if state.config.asks.has_contexts or not is_scored or not 1 < len(compared) <= RANKED:
+        return None
+    return ranking_of(compared, state.config.delta, state.stored.told, metric.limits.get("values"))
 
 
 def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> bool:
@@ -205,6 +216,7 @@ def report_of(
         regret=regret(state.arms, best, counted) if names_one else None,
         optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
         contrasts=contrasts,
+        ranks=_ranks_of(state.arms, state.config.metric, state) if explain else None,
         tags=tags,
         note=note,
         state=state.phase,

@@ -19,6 +19,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Cheapest, LimitOn, Stopping, shown_mixture
 from optimist.policies.cheapest import Table
 from optimist.policies.contrasts import contrasts_among, described, pointwise
+from optimist.policies.ranks import ranking_of
 from optimist.policies.reports import score_and_interval
 from optimist.records import codec
 from optimist_client.config import PromptsAre, check_prompts_are
@@ -26,7 +27,7 @@ from optimist_client.errors import FixError
 from optimist_client.limits import Limit
 from optimist_client.metrics import Metric
 from optimist_client.metrics.mean import OfValues
-from optimist_client.models import Basis, Contrast, LimitVerdict, Mixture
+from optimist_client.models import Basis, Contrast, LimitVerdict, Mixture, Ranking
 from optimist_client.tolerance import checked
 
 FEW = 6
@@ -72,8 +73,14 @@ class Comparison:
         """The differences of all other generators from the best one, in the order of the scores."""
         return tuple(one for one in self.between if one.against == self.best)
 
+    def ranking(self) -> Ranking:
+        """The ranks of the generators, as intervals that all hold together with 1 − `delta`, unless there are looks at
+        other samples of theirs: of what grows, `Evaluation` and services allow for each look."""
+        arms = [Arm(name, estimate) for name, estimate in self.estimates.items()]
+        return ranking_of(arms, self.delta, span=self.metric.limits.get("values"))
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: `scores` as of `optimist score --json`, and all differences."""
+        """Plain values for JSON: `scores` as of `optimist score --json`, all differences, and the ranks."""
         scores = [
             {
                 "name": name,
@@ -91,6 +98,7 @@ class Comparison:
             "prompts_are": self.prompts_are,
             "scores": scores,
             "contrasts": between,
+            "ranks": self.ranking().model_dump(mode="json"),
             "basis": self.basis.model_dump(mode="json"),
             **(limited if self.limits else {}),
         }
@@ -120,7 +128,9 @@ class Comparison:
         ]
         warnings += sorted(of_all)
         tables = (_aligned(_SCORES, scores, 1), _aligned(_DIFFERENCES, differences, 2))
-        return "\n".join([title, *tables[0], self.basis.text, "", *tables[1], *self._by_limits(), *warnings])
+        ranking = self.ranking()
+        ranks = ["", f"Ranks: {ranking.text}"] if ranking.says_more else []
+        return "\n".join([title, *tables[0], self.basis.text, "", *tables[1], *ranks, *self._by_limits(), *warnings])
 
     def _by_limits(self) -> list[str]:
         """The verdicts by each limit, and what they say of the cheapest; nothing without limits."""

@@ -90,7 +90,7 @@ def page_of(compared: Compared) -> str:
     parts = [
         f'<section><h2>{escape(row.generator)}</h2><p class="note">{escape(_scored(report, row))}</p>'
         f"{_groups(compared.examples.get(row.generator, {}))}</section>"
-        for row in report.ranking
+        for row in report.in_order
     ]
     title = escape(report.answer)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'

@@ -224,7 +224,7 @@ def standings(report: Report, most: int | None = None) -> Table:
     heads = (["worse than\nthe best by"] if differences else []) + [report.title, "interval", "samples", "share"]
     for head in heads:
         table.add_column(head, justify="right", overflow="fold")
-    for row in report.ranking[:most]:
+    for row in report.in_order[:most]:
         apart = [differences[row.generator]] if differences else []
         style = "bold green" if row.generator == report.decision.best else ""
         shown = row.score_text, row.interval_text, f"{row.samples:,}", report.share_text(row)

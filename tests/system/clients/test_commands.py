@@ -45,7 +45,7 @@ def test_a_list_is_lines_with_tabs_or_a_table_of_80_columns(service: Service, cl
     head, line = (row.split("\t") for row in run(service, "list", "--tag", made).splitlines())
     assert head == ["experiment", "state", "best", "metric", "score", "samples", "tags"]
     assert line[:4] == [made, "decided", f"near {report.decision.confidence_text}", "FID"]
-    assert line[4:] == [report.ranking[0].score_text, f"{report.samples:,}", f"paper, {made}"]
+    assert line[4:] == [report.in_order[0].score_text, f"{report.samples:,}", f"paper, {made}"]
     shown = run(service, "list", "--tag", made, env=TERMINAL).splitlines()
     assert max(map(len, shown)) <= 80
     assert "near" in " ".join(shown)

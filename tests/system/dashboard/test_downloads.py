@@ -45,7 +45,7 @@ def test_tables_are_saved_as_they_are(page: Page, client: Optimist):
     report = client.experiment("downloads").report()
     rows = list(csv.DictReader(io.StringIO(saved(page, "standings as CSV").decode())))
     assert [row["generator"] for row in rows] == [NAMES[1], f"'{NAMES[0]}"]  # which no spreadsheet takes for a formula
-    assert [float(row["score"]) for row in rows] == [one.score for one in report.ranking]
+    assert [float(row["score"]) for row in rows] == [one.score for one in report.in_order]
     rows = list(csv.DictReader(io.StringIO(saved(page, "Estimates and intervals as CSV").decode())))
     assert {row["generator"] for row in rows} == {NAMES[1], f"'{NAMES[0]}"}
     assert all(float(row["lower"]) <= float(row["score"]) <= float(row["upper"]) for row in rows if row["lower"])

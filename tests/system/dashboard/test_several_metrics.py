@@ -38,7 +38,7 @@ def test_a_table_has_the_scores_by_each_metric(open_page: OpenPage, client: Opti
     rows = card.locator("tbody tr")
     expect(rows).to_have_count(5)
     names = rows.locator(".name").all_text_contents()
-    assert names == [row.generator for row in report.ranking]
+    assert names == [row.generator for row in report.in_order]
     marks = "cells => cells.map(cell => cell.querySelector('.best, .leads') !== null)"
     marked = {name: rows.nth(place).locator("td").evaluate_all(marks) for place, name in enumerate(names)}
     leaders = [report.decision.best, *best.values()]

@@ -138,7 +138,7 @@ def test_a_report_with_costs_says_so(client: Optimist, name: str, reference):
     assert "cost" in report.to_dict()
     assert [cell for cell in str(report).splitlines()[1].split("  ") if cell.strip()][-1].strip() == "cost"
     assert ", 10 samples, cost 17.5 of 100, " in str(report)
-    assert list(report.to_pandas()["cost"]) == [row.cost for row in report.ranking]
+    assert list(report.to_pandas()["cost"]) == [row.cost for row in report.in_order]
 
 
 def test_a_decision_keeps_what_had_been_told_and_its_cost_follows_the_prices(

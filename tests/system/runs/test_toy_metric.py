@@ -94,9 +94,9 @@ def test_in_the_service_as_in_memory(client: Optimist, service: Service):
         evaluation.tell(pick.generator, batch)
         pick.tell(batch)
     report = same(experiment, evaluation)
-    assert report.ranking[0].generator == report.decision.best == "low"
-    assert report.ranking[0].score is not None
-    assert report.ranking[0].score < -2.0  # no floor cuts it off
+    assert report.in_order[0].generator == report.decision.best == "low"
+    assert report.in_order[0].score is not None
+    assert report.in_order[0].score < -2.0  # no floor cuts it off
     assert "Column mean" in str(report)
 
 

@@ -453,3 +453,8 @@ def listed(names: list[str], rivals: int) -> str:
         return "all others"
     more = len(names) - _NAMED
     return f"{', '.join(names[:_NAMED])} and {more} more" if more > 0 else ", ".join(names)
+
+
+def joined(names: list[str]) -> str:
+    """Names as a part of a sentence, such as "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

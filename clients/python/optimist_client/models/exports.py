@@ -20,6 +20,7 @@ from optimist_client.models.pages import ExperimentPage, ReferencePage, Rival, S
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellAllReply, TellReply
 from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
+from optimist_client.models.ranks import Rank, Ranking
 from optimist_client.models.records import SampleRecord
 from optimist_client.models.references import UploadRequest, UploadState
 from optimist_client.models.reports import Failure, Regret, Report
@@ -88,6 +89,8 @@ __all__ = [
     "ReferencePage",
     "Regret",
     "Report",
+    "Rank",
+    "Ranking",
     "RetractReply",
     "RetractedBatch",
     "Retraction",

@@ -18,6 +18,7 @@ from optimist_client.models.decisions import BELOW_NOISE_NOTE, DecisionInfo, lis
 from optimist_client.models.experiments import State
 from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
+from optimist_client.models.ranks import Ranking, known_ranks
 from optimist_client.models.retractions import Acceptance, Retraction
 from optimist_client.models.routes import Routes
 from optimist_client.models.standings import Standing, ranked, row_warnings, unscored
@@ -128,6 +129,8 @@ class Report(Answer):
         default_factory=list[Contrast]
     )
     """How much worse than the best each other generator is that has an estimate, in the order of the standings."""
+    ranks: Ranking | None = optional()
+    """The ranks of the generators; None of more than 20, of a router's, and while there is no score."""
     watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict
     )
@@ -324,8 +327,16 @@ class Report(Answer):
         """The share of one of the standings in all samples, as it is shown everywhere."""
         return f"{row.samples / max(self.samples, 1):.1%}"
 
+    def ranking(self) -> Ranking:
+        """The ranks of the generators, as intervals that hold for all of them together. `print` shows them, and `top`
+        has the best k where it is sure which they are.
+
+        Raises FixError where there are none: of more than 20 generators, for a router, and before the first score.
+        """
+        return known_ranks(self.ranks)
+
     @property
-    def ranking(self) -> list[Standing]:
+    def in_order(self) -> list[Standing]:
         """The standings, best first, those without a score last; of a router in their order."""
         if self.asks.has_contexts:
             return self.standings
@@ -365,6 +376,7 @@ class Report(Answer):
         best = self.decision.best
         costs = {row.generator: cost_ratio(self, row.generator, best) for row in self.standings}
         said += [*self.decision.verdict_sentences(self.scale, apart, costs), self.why]
+        said += [f"Ranks: {self.ranks.text}"] if self.ranks is not None and self.ranks.says_more else []
         said += [text for text in (self.overlap_text, self.disagreement) if text]
         if self.mixture is not None and not self.mixture.is_one_alone:
             said += [text for text in self.mixture.sentences if text != self.mixture.gap_text]

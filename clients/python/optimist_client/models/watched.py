@@ -10,9 +10,10 @@ from pydantic import Field, computed_field
 from optimist_client import display
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import confidence_text
+from optimist_client.models.decisions import confidence_text, joined
+from optimist_client.models.ranks import Ranking, known_ranks
 from optimist_client.models.standings import Standing, ranked
-from optimist_client.wire import Answer, Identifier
+from optimist_client.wire import Answer, Identifier, optional
 
 
 class WatchedReport(Answer):
@@ -33,6 +34,8 @@ class WatchedReport(Answer):
     standings: list[Standing]
     contrasts: list[Contrast] = Field(default_factory=list[Contrast])
     """How much worse than its best generator each other one is."""
+    ranks: Ranking | None = optional()
+    """As of the report, by this metric."""
     scored: bool
     """Whether every estimate of it that is due has been made."""
 
@@ -53,8 +56,12 @@ class WatchedReport(Answer):
         has an estimate."""
         return self.contrasts[0].against if self.contrasts else self.best
 
+    def ranking(self) -> Ranking:
+        """The ranks of the generators by this metric, as of `Report.ranking`. Raises FixError."""
+        return known_ranks(self.ranks)
+
     @property
-    def ranking(self) -> list[Standing]:
+    def in_order(self) -> list[Standing]:
         """The standings, best first, those without a score last."""
         return ranked(self.standings, self.leader, lower_is_better=self.lower_is_better)
 
@@ -78,10 +85,10 @@ def disagreement(title: str, best: str | None, confidence: float | None, watched
     said = [f"{_with_confidence(title, confidence)}, which decides, names {best}"]
     for other, metrics in named.items():
         subjects = [_with_confidence(one.title, one.confidence) for one in metrics]
-        said.append(f"{_joined(subjects)} {'names' if len(metrics) == 1 else 'name'} {other}")
+        said.append(f"{joined(subjects)} {'names' if len(metrics) == 1 else 'name'} {other}")
     if agreeing:
         subjects = [_with_confidence(one.title, one.confidence) for one in agreeing]
-        said.append(f"{_joined(subjects)} {'agrees' if len(agreeing) == 1 else 'agree'} with {title}")
+        said.append(f"{joined(subjects)} {'agrees' if len(agreeing) == 1 else 'agree'} with {title}")
     sure = any(one.sure for metrics in named.values() for one in metrics)
     doubt = "" if sure else " No metric that disagrees is sure."
     return f"Metrics disagree on the best: {'; '.join(said)}.{doubt}"
@@ -90,7 +97,3 @@ def disagreement(title: str, best: str | None, confidence: float | None, watched
 def _with_confidence(title: str, confidence: float | None) -> str:
     sure = confidence_text(confidence)
     return f"{title} ({sure} confidence)" if sure else title
-
-
-def _joined(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,79 @@
+"""Ranks of generators, as intervals that hold for all of them together and at every look (decisions.md §3). No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.policies.arms import Arm
+from optimist.policies.contrasts import contrasts_of
+from optimist.policies.limits import Margins, margins_of, threshold
+from optimist_client.limits import Limit
+from optimist_client.models import Rank, Ranking
+
+RANKED = 20
+"""Generators up to which a report has ranks. All pairs of so many take up to 50 ms."""
+NO_WORSE = Limit("best", 0.0)
+"""The limit whose margins are the differences of all pairs."""
+
+Array = NDArray[np.float64]
+
+
+def ranking_of(
+    arms: Sequence[Arm], delta: float, told: int = 1, span: tuple[float, float] | None = None
+) -> Ranking:
+    """The ranks of these arms after `told` batches, at each of which somebody may have looked; 1: at the end alone.
+
+    Pairs are ordered by Holm's method, the surest first, until one is not sure. An arm without an estimate may have
+    every rank. span: as of `margins_of`.
+    """
+    estimates = [arm.estimate for arm in arms]
+    scored = [place for place, estimate in enumerate(estimates) if estimate is not None]
+    contrasts = contrasts_of([estimate for estimate in estimates if estimate is not None])
+    keys = {place: (at != contrasts.best, contrasts.losses[at]) for at, place in enumerate(scored)}
+    order = [*sorted(scored, key=keys.__getitem__), *(place for place in range(len(arms)) if place not in keys)]
+    names = [arms[place].name for place in order]
+    sureness = _sureness(margins_of(NO_WORSE, names, [estimates[place] for place in order], span))
+    is_better = _ordered(sureness, delta, told)
+    better, worse = is_better.sum(axis=0).tolist(), is_better.sum(axis=1).tolist()
+    size = len(names)
+    return Ranking(
+        delta=delta,
+        ranks=[
+            Rank(generator=name, first=1 + better[place], last=size - worse[place]) for place, name in enumerate(names)
+        ],
+        decided=[
+            k for k in range(1, size) if sureness[:k, k:].min() > threshold(delta, k * (size - k), told)
+        ],
+    )
+
+
+def _sureness(margins: Margins) -> Array:
+    """How sure it is that each generator is better than each other one (G, G), as a quantile of the normal law: 0 or
+    less where it may be worse, or nothing is known."""
+    errors = np.where(margins.own | np.isnan(margins.met.errors), 0.0, -margins.met.errors)
+    return np.where(errors > 3.0, _normal(errors, margins.rows), errors)
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def _normal(errors: Array, rows: Array) -> Array:
+    """The normal quantiles z that `Margins.reach` has at these numbers of errors, above 3: the root of
+    z (1 + (z² − 9)/(4n)) = errors, by Cardano's formula, for n = `rows`."""
+    linear, root = 4.0 * rows - 9.0, 4.0 * rows * errors
+    scale = np.sqrt(linear / 3.0)
+    found = 2.0 * scale * np.sinh(np.arcsinh(0.5 * root / scale**3) / 3.0)
+    return np.where(np.isfinite(rows) & np.isfinite(errors), found, errors)
+
+
+def _ordered(sureness: Array, delta: float, told: int) -> NDArray[np.bool_]:
+    """A mask (G, G) of the pairs of which the first is surely better than the second."""
+    is_better = np.zeros(sureness.shape, bool)
+    pairs = sorted(np.argwhere(sureness > 0.0).tolist(), key=lambda pair: -sureness[tuple(pair)])
+    size = len(sureness)
+    for ordered, (first, second) in enumerate(pairs):
+        if not sureness[first, second] > threshold(delta, size * (size - 1) // 2 - ordered, told):
+            break
+        is_better[first, second] = True
+    return is_better
