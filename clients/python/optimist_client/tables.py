@@ -27,10 +27,10 @@ _LATEX = {
 """What stands for the characters that LaTeX reads as commands."""
 
 
-def as_table(report: Report, format: str, *, metrics: bool = False) -> str:
-    """The table of `Report.table`. Raises FixError for an unknown format."""
+def as_table(report: Report, format: str, *, metrics: bool = False, ranks: bool = False) -> str:
+    """The table of `Report.table`. Raises FixError for an unknown format, and where there are no ranks."""
     writers: dict[str, Callable[[Cells], str]] = {
-        "markdown": _markdown,
+        "markdown": markdown,
         "latex": _latex,
         "csv": _csv,
         "html": partial(display.as_table, report.title),
@@ -40,13 +40,23 @@ def as_table(report: Report, format: str, *, metrics: bool = False) -> str:
     shown: list[Report | WatchedReport] = [report, *(report.watched.values() if metrics else ())]
     if report.asks.has_contexts:  # such scores cannot be compared
         shown = []
-    return writers[format](_columns(report, shown, exact=format == "csv"))
+    return writers[format](_columns(report, shown, exact=format == "csv", ranks=ranks))
 
 
-def _columns(report: Report, shown: Sequence[Report | WatchedReport], *, exact: bool) -> Cells:
+def _columns(report: Report, shown: Sequence[Report | WatchedReport], *, exact: bool, ranks: bool) -> Cells:
     """The header and a row for each generator. exact: numbers as they are, and each end of an interval by itself."""
     names = [row.generator for row in report.in_order]
     columns = [["generator", *names]]
+    if ranks:
+        known = {one.generator: one for one in report.ranking().ranks}
+        found = [known.get(name) for name in names]  # paused ones without a score have none
+        if exact:
+            columns += [
+                [f"{end} rank", *("" if one is None else f"{getattr(one, end)}" for one in found)]
+                for end in ("first", "last")
+            ]
+        else:
+            columns.append(["rank", *("–" if one is None else one.text for one in found)])
     for metric in shown:
         rows = {row.generator: row for row in metric.standings}
         found = [rows[name] for name in names]
@@ -66,7 +76,8 @@ def _exact(number: float | None) -> str:
     return "" if number is None else repr(number)
 
 
-def _markdown(cells: Cells) -> str:
+def markdown(cells: Cells) -> str:
+    """A table in Markdown, its first column aligned to the left and the others to the right."""
     escaped = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in cells]
     rule = ["---", *["---:"] * (len(cells[0]) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [escaped[0], rule, *escaped[1:]])

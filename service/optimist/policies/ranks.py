@@ -1,4 +1,4 @@
-"""Ranks of generators, as intervals that hold for all of them together and at every look (decisions.md §3). No torch."""
+"""Ranks of generators: intervals that hold for all of them together, at every look (decisions.md §3). No torch."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ NO_WORSE = Limit("best", 0.0)
 Array = NDArray[np.float64]
 
 
-def ranking_of(
-    arms: Sequence[Arm], delta: float, told: int = 1, span: tuple[float, float] | None = None
-) -> Ranking:
+def ranking_of(arms: Sequence[Arm], delta: float, told: int = 1, span: tuple[float, float] | None = None) -> Ranking:
     """The ranks of these arms after `told` batches, at each of which somebody may have looked; 1: at the end alone.
 
     Pairs are ordered by Holm's method, the surest first, until one is not sure. An arm without an estimate may have
@@ -44,9 +42,7 @@ def ranking_of(
         ranks=[
             Rank(generator=name, first=1 + better[place], last=size - worse[place]) for place, name in enumerate(names)
         ],
-        decided=[
-            k for k in range(1, size) if sureness[:k, k:].min() > threshold(delta, k * (size - k), told)
-        ],
+        decided=[k for k in range(1, size) if sureness[:k, k:].min() > threshold(delta, k * (size - k), told)],
     )
 
 

@@ -401,14 +401,14 @@ class Report(Answer):
         """
         return display.as_frame(self, self.watched)
 
-    def table(self, format: tables.Format = "markdown", *, metrics: bool = False) -> str:
+    def table(self, format: tables.Format = "markdown", *, metrics: bool = False, ranks: bool = False) -> str:
         """The standings as a table for a paper or a page: generator, score, its interval, samples; best first.
 
         format: "markdown", "latex" (a `tabular` with booktabs' rules), "csv" (unrounded, a column for each end of an
-        interval) or "html". metrics: whether the score and the interval by each watched metric follow. Raises FixError
-        for another format.
+        interval) or "html". metrics: whether the score and the interval by each watched metric follow. ranks: whether
+        the rank of each comes first, as of `ranking`. Raises FixError for another format, and as `ranking` does.
         """
-        return tables.as_table(self, format, metrics=metrics)
+        return tables.as_table(self, format, metrics=metrics, ranks=ranks)
 
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
         """Draw scores and intervals on matplotlib's `axes`, or on new ones, and return the axes. Needs matplotlib.
