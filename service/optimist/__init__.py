@@ -1,6 +1,6 @@
 """Optimist names the best of several generative models with the fewest samples.
 
-Names are loaded on first use: the SDK needs only the base install; `score`, `contrast`, `mixture`, `run`,
+Names are loaded on first use: the SDK needs only the base install; `score`, `contrast`, `gate`, `mixture`, `run`,
 `compare` and `Evaluation` the `scoring` extra, `simulate` the extra of its name.
 """
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from optimist.local.compare import compare
     from optimist.local.contrast import Comparison, contrast, mixture
     from optimist.local.evaluation import Evaluation
+    from optimist.local.gate import gate
     from optimist.local.run import run
     from optimist.local.single import score
     from optimist.numerics.estimate import Estimate
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "compare",
     "contrast",
+    "gate",
     "mixture",
     "run",
     "score",
@@ -44,6 +46,7 @@ _HOMES = {
     "Optimist": "optimist_client",
     "compare": "optimist.local.compare",
     "contrast": "optimist.local.contrast",
+    "gate": "optimist.local.gate",
     "mixture": "optimist.local.contrast",
     "run": "optimist.local.run",
     "score": "optimist.local.single",

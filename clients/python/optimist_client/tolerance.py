@@ -31,12 +31,13 @@ def checked(value: object, field: str = "tolerance: ") -> float | str:
     raise FixError(f'{field}expected a number of at least 0, or a share below 100% such as "1%", got {brief(value)}')
 
 
-def parsed(text: str) -> float | str:
+def parsed(text: str, field: str = "tolerance: ") -> float | str:
     """The tolerance in a text of the command line. Raises FixError like `checked`."""
     try:
-        return checked(float(text))
+        number = float(text)
     except ValueError:
-        return checked(text)
+        return checked(text, field)
+    return checked(number, field)
 
 
 def share_of(tolerance: float | str) -> float | None:

@@ -3,7 +3,7 @@ mixture and routing table. No I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from optimist.experiments.admission import needed_to_fit
@@ -22,6 +22,7 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, contrast, shown_mixture
 from optimist.policies.arms import rivals
+from optimist.policies.gates import Gated, gate_of
 from optimist.policies.ranks import RANKED, ranking_of
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
@@ -30,7 +31,7 @@ from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.goals import UNLIKE, find_goal
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast, Ranking, Report, Routes, WatchedReport
+from optimist_client.models import Contrast, Gate, Ranking, Report, Routes, WatchedReport
 
 OLD = 0.25
 """The growth of the samples from which on a mixture is shown as stale."""
@@ -252,6 +253,28 @@ def check_compared(state: PolicyState) -> None:
         raise FixError(f"no contrast of {state.config.name!r}. {UNLIKE}")
 
 
+def gate_on(state: PolicyState, candidate: str, baseline: str, margins: Mapping[str, float | str]) -> Gate:
+    """Whether a generator is at least as good as another one, but for these margins by the labels of metrics.
+
+    Both may be retired. Raises as `contrast_of` and `policies.gates.gate_of` do.
+    """
+    check_compared(state)
+    places = [_ordinal(state, name) for name in (candidate, baseline)]
+    compared: dict[str, Gated] = {}
+    for label, metric in state.config.metrics.items():
+        estimates = state.estimates_by(label)
+        compared[label] = Gated(metric, *(estimates[place] for place in places))
+    return gate_of(candidate, baseline, compared, margins, state.config.delta, state.stored.told)
+
+
+def _ordinal(state: PolicyState, name: str) -> int:
+    """The ordinal of a generator, which may be retired. Raises `NotFound`."""
+    known = next((generator.ordinal for generator in state.stored.generators if generator.name == name), None)
+    if known is None:
+        raise NotFound(f"experiment {state.config.name!r} has no generator {name!r}")
+    return known
+
+
 def contrast_of(
     state: PolicyState,
     generator: str,
@@ -264,11 +287,7 @@ def contrast_of(
     Raises `NotFound` for an unknown name, FixError for a router, else as `policies.contrast` does.
     """
     check_compared(state)
-    known = state.estimates_by(label)
-    estimates = {generator.name: known[generator.ordinal] for generator in state.stored.generators}
-    for name in (generator, against):
-        if name not in estimates:
-            raise NotFound(f"experiment {state.config.name!r} has no generator {name!r}")
-    one, other = (Arm(name, estimates[name]) for name in (generator, against))
+    estimates = state.estimates_by(label)
+    one, other = (Arm(name, estimates[_ordinal(state, name)]) for name in (generator, against))
     reach = Stopping(state.config.delta).threshold(len(rivals(state.arms)), state.stored.told)
     return contrast(one, other, reach, FEWEST_SAMPLES)

@@ -19,7 +19,7 @@ from optimist.experiments.answers import waiting_text
 from optimist.experiments.decision import latched_text
 from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.route import ForRouting, LoadedModel
-from optimist.experiments.report import check_compared, report_of
+from optimist.experiments.report import check_compared, gate_on, report_of
 from optimist.experiments.routing_tables import table_of
 from optimist.experiments.state import PolicyState
 from optimist.local.config import SETTINGS
@@ -37,8 +37,9 @@ from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefact, codec
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
+from optimist_client.margins import Margin, by_label
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast
+from optimist_client.models import Contrast, Gate
 
 
 class Readings:
@@ -95,6 +96,17 @@ class Readings:
         found = self._of(metric).estimates
         one, other = (Arm(name, found[name]) for name in (generator, against))
         return contrast(one, other, self.state.goal.stopping.threshold(len(found), self.told), FEWEST_SAMPLES)
+
+    def gate(self, candidate: str, baseline: str, margin: Margin) -> Gate:
+        """Whether `candidate` is at least as good as `baseline`, but for a margin; it holds at every look.
+
+        margin: a difference on the scale on which scores are compared, or a share of the baseline's score such as "1%",
+        by the metric that decides; or margins by the labels of metrics, all of which are to be met. Raises
+        NotFoundError for an unknown name, FixError for an unknown label, for a margin that is none, and as `contrast`.
+        """
+        for name in (candidate, baseline):
+            self._generator(name)
+        return gate_on(self.state, candidate, baseline, by_label(margin, [next(iter(self._metrics))]))
 
     def modes(self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None) -> list[Mode]:
         """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).

@@ -506,7 +506,7 @@ def _times(one: Estimate, q: float) -> Estimate:
     )
 
 
-def gate(margins: Sequence[Margins], place: int, delta: float, told: int) -> Answer:
+def gate(margins: Sequence[Margins], place: int, delta: float, told: int | None) -> Answer:
     """Whether the generator at `place` meets all these limits, each relative to one other generator or fixed.
 
     Only one of the two errors is possible at a time, and all limits must be met: "yes" needs no union over them, and

@@ -1,4 +1,4 @@
-"""Ranks of generators: intervals that hold for all of them together, at every look (decisions.md §3). No torch."""
+"""Ranks of generators: intervals that hold for all of them together, at every look (rules/limits.md). No torch."""
 
 from __future__ import annotations
 

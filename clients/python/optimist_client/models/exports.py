@@ -14,6 +14,7 @@ from optimist_client.models.experiments import (
     ReferenceInfo,
     State,
 )
+from optimist_client.models.gates import Gate
 from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
 from optimist_client.models.pages import ExperimentPage, ReferencePage, Rival, Summary
@@ -62,6 +63,7 @@ __all__ = [
     "ExperimentConfig",
     "ExperimentPage",
     "Failure",
+    "Gate",
     "GeneratorChange",
     "GeneratorProgress",
     "GeneratorRequest",
@@ -85,12 +87,12 @@ __all__ = [
     "Problem",
     "Progress",
     "PromptGroupInfo",
+    "Rank",
+    "Ranking",
     "ReferenceInfo",
     "ReferencePage",
     "Regret",
     "Report",
-    "Rank",
-    "Ranking",
     "RetractReply",
     "RetractedBatch",
     "Retraction",
