@@ -15,6 +15,7 @@ from optimist_client.changes import ChangeOperations
 from optimist_client.contexts import asked
 from optimist_client.embeddings import check_embedders
 from optimist_client.errors import FixError, from_problem
+from optimist_client.margins import Margin, Steps, check_both
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
 from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, named_embeddings
 from optimist_client.previews import previews_of
@@ -132,6 +133,42 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
             report = failures.within(await self._scored_report())
             await reporting.show(report)
         return report
+
+    @operation
+    async def gate(
+        self,
+        candidate: str,
+        baseline: str,
+        margin: Margin,
+        generators: Mapping[str, Callable[..., Any]] | None = None,
+        embed: Callable[..., Any] | Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        max_samples: int | None = None,
+        **run: Any,
+    ) -> models.Gate:
+        """Whether `candidate` is at least as good as `baseline`, but for a margin. `print` shows the answer.
+
+        margin: a difference on the scale on which scores are compared, or a share of the baseline's score such as "1%",
+        by the metric that decides; or margins by the labels of metrics, all of which are to be met.
+        generators: functions of the two by name, as `run` takes them with `embed` and the arguments after it. They are
+        sampled until the answer is yes or no, the experiment ends, or this call has made `max_samples`; without them
+        the answer is by what was told. The experiment is best made with `policy="uniform"`, `stop=False` and a budget,
+        so that it does not end before.
+
+        The answer holds at every look, so that the first yes or no may be taken. Raises `NotFoundError` for an unknown
+        generator, `FixError` for an unknown metric or a margin that is none, and as `run` does.
+        """
+        found = await self._gate(candidate, baseline, margin)
+        if generators is None:
+            return found
+        check_both(candidate, baseline, generators)
+        steps = Steps(self.info.config.batch_size * run.get("workers", 1), max_samples)
+        while found.answer == "open" and (step := steps.next()):
+            how: dict[str, Any] = {**run, "max_samples": step, "progress": False}
+            report = await ExperimentOperations.run(self, generators, embed, **how)
+            steps.made(step, report)
+            found = await self._gate(candidate, baseline, margin)
+        return found
 
     async def _scored_report(self) -> models.Report:
         """The report once all batches are scored, or the current one after waiting as long as an ask would.

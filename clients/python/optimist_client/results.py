@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from optimist_client import models
+from optimist_client.margins import Margin, by_label
 from optimist_client.operations import iteration, operation
 from optimist_client.previews import image_kind
 from optimist_client.transport import Transport
@@ -57,6 +58,13 @@ class ResultOperations:
         params = {"generator": generator, "against": against} | ({} if metric is None else {"metric": metric})
         path = f"/v1/experiments/{self.name}/contrast"
         return models.Contrast.model_validate(await self._transport.call("GET", path, params=params))
+
+    async def _gate(self, candidate: str, baseline: str, margin: Margin) -> models.Gate:
+        margins = by_label(margin, [self.info.config.metric.shown_label])
+        texts = [f"{label}={each}" for label, each in margins.items()]
+        params = {"candidate": candidate, "baseline": baseline, "margin": texts}
+        path = f"/v1/experiments/{self.name}/gate"
+        return models.Gate.model_validate(await self._transport.call("GET", path, params=params))
 
     @operation
     async def modes(

@@ -20,11 +20,13 @@ from optimist.archive.importing import check_staying
 from optimist.experiments.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
 from optimist.experiments.anomalies import anomalies_among
 from optimist.experiments.outlines import label_controls, labelled
-from optimist.experiments.report import contrast_of
+from optimist.experiments.report import contrast_of, gate_on
 from optimist.records import Conflict
 from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.differences import differences, refusal
+from optimist_client.errors import FixError
+from optimist_client.margins import parsed
 from optimist_client.models import (
     AnomalousBatch,
     Contrast,
@@ -32,6 +34,7 @@ from optimist_client.models import (
     ExperimentChange,
     ExperimentConfig,
     ExperimentPage,
+    Gate,
     Identifier,
     ReferenceInfo,
     Report,
@@ -252,6 +255,31 @@ async def get_contrast(
     try:
         return contrast_of(state, generator, against, label)
     except ValueError as error:
+        raise invalid(str(error)) from None
+
+
+@router.get("/{name}/gate")
+@permits(READ)
+async def get_gate(
+    name: Identifier,
+    context: ContextDep,
+    candidate: Annotated[str, Query(description="The generator that is to be at least as good")],
+    baseline: Annotated[str, Query(description="The generator that it is compared with")],
+    margin: Annotated[
+        list[str],
+        Query(
+            description="By how much it may be worse: a difference, or a share of the baseline's score as 1%; of "
+            "another metric than the one that decides as LABEL=1%",
+            max_length=64,
+        ),
+    ],
+) -> Gate:
+    """Whether `candidate` is at least as good as `baseline`, but for the margins: yes, no or open, at every look."""
+    experiment = await context.experiment(name)
+    state = await context.state(experiment)
+    try:
+        return gate_on(state, candidate, baseline, parsed(margin, [experiment.config.metric.shown_label]))
+    except FixError as error:
         raise invalid(str(error)) from None
 
 
