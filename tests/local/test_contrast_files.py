@@ -183,7 +183,7 @@ def test_a_number_of_real_samples_that_cannot_be_is_refused(tmp_path: Path):
 def test_every_command_with_a_reference_takes_its_number_of_samples():
     commands = {command.callback: signature(command.callback).parameters for command in app.registered_commands}
     taking = [parameters for parameters in commands.values() if "reference" in parameters]
-    assert len(taking) == 4
+    assert len(taking) == 5
     assert all("reference_samples" in parameters for parameters in taking)
 
 

@@ -18,6 +18,7 @@ from optimist.commands import (
     demo,
     docs,
     experiments,
+    gate,
     keys,
     route,
     score,
@@ -25,9 +26,7 @@ from optimist.commands import (
     simulate,
     words,
 )
-
-_WRONG: Any = typer.BadParameter.__bases__[0].__bases__[0]
-"""The class of errors about wrong use and files, of which typer exports one subclass."""
+from optimist.commands.shared import WRONG_USE
 
 
 class InOneLine(TyperGroup):
@@ -42,7 +41,7 @@ class InOneLine(TyperGroup):
         except typer.Abort:
             typer.echo("Aborted.", err=True)
             sys.exit(1)
-        except _WRONG as error:
+        except WRONG_USE as error:
             command = getattr(getattr(error, "ctx", None), "command_path", "optimist")
             said = error.format_message().rstrip(".")
             typer.echo(f"{command}: {said}. See {command} --help", err=True)
@@ -87,6 +86,7 @@ for command in (
     docs.docs,
 ):
     app.command()(command)
+app.command(cls=gate.GateCommand)(gate.gate)
 for name, command in {
     "help": words.help_,
     "list": browse.list_,
