@@ -20,6 +20,7 @@ import { folded } from "./plot.js";
 import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
 import { ranked } from "./ranking.js";
+import { Ranks } from "./ranks.js";
 import { session } from "./session.js";
 import { share as sharing } from "./share.js";
 import { Standings, why } from "./standings.js";
@@ -95,6 +96,7 @@ function page(main, experiment, report, session, refresh) {
   const metrics = new Metrics(palette);
   const routes = view === "routes" ? new Routes(config.name, palette) : null;
   const estimates = new Estimates(palette);
+  const ranks = new Ranks(palette);
   const sampling = new Sampling(report.title, palette, view === "standings");
   const picks = openPicks();
   const manage = actions(config, refresh);
@@ -120,6 +122,7 @@ function page(main, experiment, report, session, refresh) {
     view === "mixture" && mixtures?.section,
     routes?.section,
     standings.section,
+    h("div", { class: "charts" }, ranks.chart.card),
     gallery?.section,
     (several = h("div", { class: "charts several" }, metrics.section, metrics.figure, estimates.chart.card, manage.section)),
     (how = folded("how", "How it was sampled", h("p", { class: "quiet" }, report.how), drawings.map(({ element }) => element), anomalous.record)),
@@ -140,11 +143,12 @@ function page(main, experiment, report, session, refresh) {
       if (begun) begun.hidden = report.samples > 0;
       estimates.chart.card.hidden = how.hidden = report.samples === 0;
       const watched = Object.keys(report.watched ?? {}).length;
-      several.classList.toggle("alone", watched === 0 && !report.decision.limits && report.samples > 0);
-      several.classList.toggle("stacked", watched > BESIDE);
       palette.give(coloured(report));
       standings.draw(report);
+      ranks.draw(report);
       metrics.draw(report);
+      several.classList.toggle("alone", metrics.figure.hidden && report.samples > 0);
+      several.classList.toggle("stacked", watched > BESIDE || (watched === 0 && !metrics.figure.hidden));
       anomalous.draw(report);
       estimates.draw(report, progressCurve);
       sampling.draw(report, progressCurve);
@@ -156,7 +160,7 @@ function page(main, experiment, report, session, refresh) {
       gallery?.draw(report);
     },
     stop() {
-      for (const part of [metrics, estimates, sampling, mixtures, routes, gallery]) part?.stop();
+      for (const part of [ranks, metrics, estimates, sampling, mixtures, routes, gallery]) part?.stop();
     },
   };
 }

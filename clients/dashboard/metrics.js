@@ -26,11 +26,12 @@ export function metricsOf(report) {
   }));
 }
 
-// What samples cost, as a metric of the chart; null where that is not known.
-function costs({ standings }) {
-  const of = new Map(standings.filter(({ cost_per_sample: one }) => one !== undefined)
+// What samples cost, as a metric of the chart; null where less than two costs are known.
+function costs({ standings, view }) {
+  const of = new Map(standings.filter(({ cost_per_sample: one }) => one > 0)
     .map(({ generator, cost_per_sample: score }) => [generator, { score, lower: score, upper: score }]));
-  return of.size ? { label: "cost of a sample", title: "Cost of a sample", lower_is_better: true, direction: "↓", better: "lower is better", of } : null;
+  if (of.size < 2 || view === "routes") return null;
+  return { label: "cost of a sample", title: "Cost of a sample", lower_is_better: true, direction: "↓", better: "lower is better", isCost: true, of };
 }
 
 // The scores at which the limits on each metric lie, by its label: of those relative to others by the present scores.
@@ -81,7 +82,7 @@ export class Metrics {
   draw(report) {
     const metrics = metricsOf(report);
     this.section.hidden = metrics.length < 2;
-    const drawn = report.decision.limits ? [costs(report), ...metrics].filter(Boolean) : metrics;
+    const drawn = (report.decision.limits ? [costs(report), ...metrics] : [...metrics, costs(report)]).filter(Boolean);
     this.figure.hidden = drawn.length < 2;
     if (!this.figure.hidden) this.scatter.draw(drawn, ranked(report).map(({ generator }) => generator), limitsOf(report, metrics), report.decision);
     if (metrics.length < 2) return;

@@ -1,9 +1,12 @@
 // A chart of two metrics: each generator with its intervals, and the Pareto front.
 import { DRAWN, styleValue } from "./colours.js";
 import { Choice } from "./choice.js";
-import { score } from "./format.js";
+import { cost, score } from "./format.js";
 import { asInterval, axis } from "./intervals.js";
 import { chart, Drawing, errors } from "./plot.js";
+
+const APART = 10; // times the lowest cost: from there on an axis of costs is logarithmic
+const LABEL = 60; // pixels that a label of such an axis takes
 
 export class Scatter extends Drawing {
   constructor(palette) {
@@ -20,12 +23,12 @@ export class Scatter extends Drawing {
   lacks(metrics, names, limits, { best, limits: verdicts }) {
     const options = metrics.map(({ label, title }) => [label, title]);
     this.limits = limits;
-    this.named = verdicts && best;
     const first = metrics[0].decides ? [metrics[1], metrics[0]] : metrics;
     this.across.offer(options, first[0].label);
     this.up.offer(options, first[1].label);
     this.metrics = [this.across, this.up].map((choice) => metrics.find(({ label }) => label === choice.value));
     const [across, up] = this.metrics;
+    this.named = (verdicts || across.isCost || up.isCost) && best;
     this.points = names
       .map((generator) => ({ generator, x: across.of.get(generator), y: up.of.get(generator) }))
       .filter(({ x, y }) => x && y && x.score !== null && y.score !== null);
@@ -38,26 +41,38 @@ export class Scatter extends Drawing {
     const best = front.map(({ generator }) => generator);
     this.chart.label(`On the Pareto front of ${across.title} and ${up.title}: ${best.join(", ")}`);
     const traces = points.map((point) => marker(point, front.includes(point), across, up, this.palette, this.named));
-    const ends = holding(points.map(({ x }) => x), across);
-    const lines = [...(this.limits.get(up.label) ?? [])].map(([limit, y]) => ({
-      mode: "lines", name: `limit: ${limit}`, hoverinfo: "skip", x: ends, y: [y, y],
+    const limits = [...(this.limits.get(up.label) ?? [])];
+    const xaxis = axisOf(across, points.map(({ x }) => x), this.chart.width);
+    const lines = limits.map(([limit, y]) => ({
+      mode: "lines", name: `limit: ${limit}`, hoverinfo: "skip", x: xaxis.range, y: [y, y],
       line: { color: styleValue("--accent"), width: 1.5 },
     }));
-    const title = ({ title, direction, better }) => `${title} ${direction} ${better}`;
     this.chart.draw([boundary(front, across), ...lines, ...traces], {
       unified: false,
-      xaxis: { title: title(across), range: ends },
-      yaxis: { title: title(up), range: holding(points.map(({ y }) => y), up) },
+      xaxis,
+      yaxis: axisOf(up, points.map(({ y }) => y), this.chart.width, limits.map(([, y]) => y)),
     }, points.length <= DRAWN);
   }
 }
 
-// The range of an axis that holds the better half of the points with their intervals, and those that are not far from them.
-function holding(standings, { lower_is_better: isLower }) {
-  const sign = isLower ? 1 : -1;
-  const inOrder = standings.map(asInterval).sort((a, b) => sign * (a.middle - b.middle));
-  const { least, most } = axis(inOrder);
-  return [least, most];
+// An axis that holds all costs, or the better half of the scores with their intervals, those that are not far from them,
+// and the limits.
+function axisOf(metric, standings, width, limits = []) {
+  const title = `${metric.title} ${metric.direction} ${metric.better}`;
+  if (metric.isCost) return { title, ...ofCosts(standings.map(({ score: each }) => each), width) };
+  const sign = metric.lower_is_better ? 1 : -1;
+  const { least, most } = axis(standings.map(asInterval).sort((a, b) => sign * (a.middle - b.middle)));
+  return { title, range: [Math.min(least, ...limits), Math.max(most, ...limits)] };
+}
+
+function ofCosts(costs, width) {
+  const [least, most] = [Math.min(...costs), Math.max(...costs)];
+  if (most <= APART * least) return { range: [0, 1.15 * most] };
+  const [first, last] = [least / 1.6, 1.6 * most];
+  const powers = Array.from({ length: Math.ceil(Math.log10(last / first)) + 1 }, (_, i) => 10 ** (Math.floor(Math.log10(first)) + i));
+  const all = powers.flatMap((one) => [one, 2 * one, 5 * one]).filter((value) => value >= first && value <= last);
+  const ticks = all.length * LABEL <= width ? all : powers;
+  return { range: [first, last], type: "log", ticks: ticks.map((value) => [value, cost(Number(value.toPrecision(3)))]) };
 }
 
 // The points that no other one beats by one metric without being worse by the other, from left to right.

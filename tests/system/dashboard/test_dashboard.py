@@ -217,7 +217,7 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
     page.get_by_role("button", name="Set cost").click()
     expect(page.get_by_text("35 of 99.5 in cost are spent.")).to_be_visible()
     page.get_by_label("Another generator").fill("newcomer")
-    page.get_by_label("Cost of a sample").fill("0.25")
+    page.get_by_role("spinbutton", name="Cost of a sample").fill("0.25")
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.locator(".standings tbody tr", has_text="newcomer").locator(".cost")).to_have_text("0 at 0.25")
 
