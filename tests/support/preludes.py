@@ -136,6 +136,26 @@ def pairs(url: str) -> dict[str, Any]:
     return {"optimist": Optimist(url), "real": real, "checkpoints": checkpoints, **same}
 
 
+def gate(url: str) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    passes, seconds = rng.random(400) < 0.8, rng.lognormal(0.0, 0.2, 400)
+    changed = rng.random(400)
+    scores = {"production": passes, "candidate": (passes & (changed > 0.01)) | (changed > 0.98)}
+    for name, each in scores.items():
+        known = zip(each.tolist(), seconds.tolist(), strict=True)
+        rows = [{"id": f"q{i}", "score": float(one), "latency": took} for i, (one, took) in enumerate(known)]
+        Path(f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    def model(mean: float) -> Callable[..., np.ndarray]:
+        return lambda size, seeds: np.array([[np.random.default_rng(seed).normal(mean, 1.0)] for seed in seeds])
+
+    client = Optimist(url)
+    means = {"big": 1.0, "mid": 0.5, "base": 0.5, "small": 0.0}
+    ranked = client.create_experiment("ranked", [*means], metric="mean", policy="uniform", stop=False)
+    ranked.run({name: model(mean) for name, mean in means.items()}, max_samples=240, progress=False)
+    return {"client": client, "ranked": ranked, "candidate": model(0.95), "production": model(1.0)}
+
+
 def mixtures(url: str) -> dict[str, Any]:
     shifts = {"a": 0.0, "b": 2.0, "c": 4.0}
     generators = {name: lambda size, seed, shift=shift: _rows(shift, size, seed) for name, shift in shifts.items()}
@@ -181,6 +201,7 @@ PRELUDES: dict[str, Prelude] = {
     "metrics.md": metrics,
     "mixtures.md": mixtures,
     "deploy.md": deploy,
+    "gate.md": gate,
     "pairs.md": pairs,
     "retraction.md": retraction,
     "routing.md": routing,
