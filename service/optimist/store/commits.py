@@ -53,7 +53,7 @@ class Commits:
             kept=TAIL,
             frees=int(request.frees),
             who=request.who,
-            claims=int(request.claims),
+            takes_turn=int(request.claims),
             seconds=TURN,
             channel=keys.DUE,
             experiment=self._commands.full(experiment),

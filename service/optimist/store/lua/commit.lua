@@ -1,5 +1,5 @@
 -- other keys: head tail ...
--- args: expected_seq expected_chain new entry kept frees who claims seconds channel experiment
+-- args: expected_seq expected_chain new entry kept frees who takes_turn seconds channel experiment
 -- args: reads*(place kind field rule value) writes*
 
 -- Commits a step of an experiment whose tables Python changes, if the experiment is as the step was decided from. It knows
@@ -10,7 +10,7 @@
 -- steps, `kept` of them, each with its chain and entry.
 --
 -- new, entry: of the step; '' where nothing is to be written. frees: 1 where it makes room. who: whoever had asked for the
--- turn, and gives it back with this step; '' for nobody. claims: 1 where the turn is asked for; nobody else then commits for
+-- turn, and gives it back with this step; '' for nobody. takes_turn: 1 where the turn is asked for; nobody else then commits for
 -- so many seconds at most. reads: values that the step assumes (`rule` equal or absent), or needs (any). A kind is a field
 -- of a hash, the whole hash, a list, an entry of a stream without its bodies, or the position of the first one. writes: of
 -- each the number of its arguments, a command, a place and the arguments.
@@ -103,7 +103,7 @@ local function give_turn(to, after)
   redis.call('HSET', head, 'turn', to, 'till', string.format('%.6f', time + seconds), 'next', after)
 end
 
-if claims == '1' and seq ~= '0' then
+if takes_turn == '1' and seq ~= '0' then
   redis.call('PERSIST', head) -- while memory is full Redis accepts writes after one that takes no room
   if not is_others then
     give_turn(who, next_one ~= who and next_one or '')
@@ -142,5 +142,5 @@ if not is_same then
     missed = found
   end
 end
-local waits = is_others and (claims == '1' or is_same and fits)
+local waits = is_others and (takes_turn == '1' or is_same and fits)
 return {'ok', waits and 'wait' or is_same and fits and 'done' or 'moved', seq, chain, now, missed, values}
