@@ -1,4 +1,4 @@
-"""Chooses the next pick from estimates and open picks, and decides when an experiment ends (decisions.md §3)."""
+"""Chooses the next pick from estimates and open picks, and decides when an experiment ends (rules/stopping.md)."""
 
 from optimist.policies.arms import Arm, Arms, optimistic, rivals
 from optimist.policies.cheapest import Cheapest, LimitOn

@@ -31,7 +31,7 @@ class Arm:
 
     @property
     def shrink(self) -> float:
-        """√(n/(n + pending)): the factor by which the open picks will reduce this arm's errors (decisions.md §3)."""
+        """√(n/(n + pending)): the factor by which the open picks will reduce this arm's errors (rules/stopping.md)."""
         return math.sqrt(self.samples / (self.samples + self.pending_samples)) if self.samples else 1.0
 
 
@@ -77,7 +77,7 @@ def ratio(part: float, whole: float) -> float:
 
 
 def optimistic(estimate: Estimate, told: int) -> float:
-    """The optimistic value that `ucb` ranks by: value ∓ √(2 log t)·sd_select, or the bound's own (decisions.md §3).
+    """The optimistic value that `ucb` ranks by: value ∓ √(2 log t)·sd_select, or the bound's own (rules/stopping.md).
 
     `told` is t, the number of batches recorded in the whole experiment. Open picks are not taken into account here.
     """

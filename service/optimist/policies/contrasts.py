@@ -1,4 +1,4 @@
-"""Differences of estimates, with errors that allow for common seeds and prompts (decisions.md §3). No torch.
+"""Differences of estimates, with errors that allow for common seeds and prompts (rules/differences.md). No torch.
 
 Where nothing is known of a correlation, differences and errors are those of independent estimates, to the last bit.
 """

@@ -1,4 +1,4 @@
-"""How much the chance in two estimates is the same: the correlation of their influences by index (decisions.md §3).
+"""The chance that two estimates share: the correlation of their influences by index (rules/differences.md).
 
 Estimates may lack indices that others have. An estimate is linear in the influences of its samples, to first order. λ u
 is therefore what a part λ of its unshared samples has added to it, with u the mean influence of the shared samples

@@ -1,4 +1,4 @@
-"""When the best mixture is known well enough, and the mixture as users see it (decisions.md)."""
+"""When the best mixture is known well enough, and the mixture as users see it (rules/mixtures.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One estimate compared with others of the same seeds or prompts: the formulas of decisions.md §3. No torch."""
+"""One estimate compared with others of the same seeds or prompts: the formulas of rules/differences.md. No torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from optimist.policies.correlation import FEWEST_COMMON, Array, Indices, Influen
 from optimist.policies.rare_values import Means, Sampled, moments_of, sampled
 
 Errors = Literal["selection", "stopping"]
-"""Which errors a difference is judged by: sd_select or sd_stop (decisions.md §2)."""
+"""Which errors a difference is judged by: sd_select or sd_stop (rules/differences.md)."""
 
 UNRELATED = 0.25
 """Correlation ρ_L up to which two generators count as unrelated. Above it a contrast at unequal counts loses more than
@@ -208,7 +208,7 @@ def compared(columns: Columns, base: int, influences: Influences, beyond: float 
         controlled = between.control()
         between.compare_jackknives(controlled, between.use_common_indices())
         variances[1] *= between.factors_by_rare_rows()
-    # Rows that both may lack say nothing of how alike the two are (decisions.md §3).
+    # Rows that both may lack say nothing of how alike the two are (rules/differences.md).
     lacking = columns.missing * columns.missing[base] * variances[1]
     variances[1] = np.fmax(variances[1], np.minimum(lacking, parts[1].own + parts[1].each))
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
@@ -269,7 +269,7 @@ class _Differences:
         return cls(columns, base, influences, rho, correlations, common, difference, beyond, parts, variances, shared)
 
     def use_prompts(self) -> None:
-        """Put the sampling variances of differences of means by prompts in their places (decisions.md §3).
+        """Put the sampling variances of differences of means by prompts in their places (rules/differences.md).
 
         Rare values widen what is by chance within prompts: of prompts the list has no others. Values that are all equal
         say nothing of those of other prompts, which may differ as `stopping` says.

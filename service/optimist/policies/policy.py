@@ -1,6 +1,6 @@
 """A policy of an experiment: first a warm-up, then generators without an estimate, then the policy's own rule.
 
-The rules (decisions.md §3) are functions (arms, told, draws) → position of the arm to sample. All arms that they get
+The rules (rules/stopping.md) are functions (arms, told, draws) → position of the arm to sample. All arms that they get
 are active and have an estimate, which `Policy` ensures. On a tie they choose the arm with the fewest samples, recorded
 and pending, then the first (equations.md §3b). The rule top-two samples the leader and its hardest rival; generators
 that share their seeds or prompts are sampled in `lockstep` instead.
@@ -204,7 +204,7 @@ def warmup_batches(
 ) -> int:
     """Batches per generator before the policy decides.
 
-    They are `given`, or by default what decisions.md §3 has for the metric under bounds with standard errors, and one
+    They are `given`, or by default what rules/stopping.md has for the metric under bounds with standard errors, and one
     under the papers' bounds; and at least as many batches of `batch_size` as bring the samples `needed` to fix open
     kernels.
     """

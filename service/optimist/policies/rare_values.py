@@ -1,4 +1,4 @@
-"""Differences of means, and the rare values that a generator may not have shown yet (decisions.md §3). No torch.
+"""Differences of means, and the rare values that a generator may not have shown yet (rules/calibration.md). No torch.
 
 Before the rare values of a skewed law come, the mean of its samples is off and their variance is too small. The other
 generator may have shown such values, and two models are often alike. So a generator borrows γ² samples of the other

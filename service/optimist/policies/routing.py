@@ -1,5 +1,4 @@
-"""Which generator gets a prompt, from what each is expected to score on it, and within a budget (decisions.md,
-routing).
+"""Which generator gets a prompt, from what each is expected to score on it, and within a budget (rules/routing.md).
 
 A router keeps its budget by a price of cost: the dual variable of "the most value at this mean cost". The price is not
 adjusted step by step. It is found anew for each pick from sums and the model of contexts, so that every process has the

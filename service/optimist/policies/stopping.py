@@ -1,4 +1,4 @@
-"""The stopping rule of decisions.md §3, and the text that explains its decision."""
+"""The stopping rule of rules/stopping.md, and the text that explains its decision."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from optimist_client.models.decisions import HardestRival, Verdict, VerdictCode
 
 _ERRORS = 2.0 / 3.0
 """Standard errors by which the differences are assumed larger and smaller for the range of samples still needed. About
-7 of 10 simulated runs end within the range (decisions.md §3)."""
+7 of 10 simulated runs end within the range (rules/stopping.md)."""
 _WIDEST = 100.0
 """Nothing is said about the samples that are needed if the ends of the range differ by a larger factor."""
 _SPLITS = np.linspace(0.98, 0.02, 49)
