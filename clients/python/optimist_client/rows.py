@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -303,6 +304,24 @@ class Rows:
         """The field of scores: the one that was given, or the only one that may be. Raises FixError."""
         ((name,),) = self._fields_of({"values": 1}).values()
         return name
+
+    def score_fields(self) -> list[str]:
+        """The fields that may be scores: those that were given, or all numbers that stand beside nothing else."""
+        if self.fields.field is not None:
+            return [self._existing(name, "score") for name in self.fields.field.split(",")]
+        beside = self._beside()
+        numbers = [name for name, one in self._columns.items() if one.kind == "number" and name not in beside]
+        return [name for name in numbers if not _is_beside(name)] or numbers
+
+    def floats(self, name: str) -> list[float]:
+        """A field of numbers, NaN where a row has none. Raises FixError for another value."""
+        column, found = self._column(name, "number"), list[float]()
+        for line, value in zip(self._lines, map(column.read, column.cells), strict=True):
+            number = math.nan if value is None else value
+            if not isinstance(number, int | float):
+                raise self._wrong(line, name, "a number", value)
+            found.append(float(number))
+        return found
 
     def sample_field(self, usual: Sequence[str], what: str) -> str:
         """The field of the samples: the one that was given, one of the usual names, or the only one of texts.

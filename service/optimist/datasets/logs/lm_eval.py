@@ -1,0 +1,151 @@
+"""Logs of lm-eval: `samples_*.jsonl` with `results_*.json` beside them; until 0.4.2 a JSON array for each task."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from optimist.datasets.logs.rows import Log, Row, cluster_in, number_of
+from optimist_client.errors import FixError
+
+_SAMPLES = re.compile(r'\s*(?:\[\s*)?\{\s*"doc_id":.*"arguments":', re.DOTALL)
+_RESULTS = re.compile(r'\s*\{\s*"results":\s*\{(?!\s*"version")')
+_NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.:-]+")
+_BESIDE = frozenset({"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"})
+"""What a row has besides its scores, where it does not name these."""
+
+
+def opened(file: Path, head: str, cluster: str | None) -> Log | None:
+    """The log that a file of samples is; None for another file.
+
+    head: the beginning of its text. cluster: the field of a question by which those that are alike are known.
+    """
+    if _SAMPLES.match(head) is None:
+        return None
+    results = _results_beside(file)
+    task = _task_of(file, results)
+    model, settings = _model_of(file, task, results)
+    better = results.get("higher_is_better", {}).get(task, {})
+    lower = frozenset(metric for metric, is_higher in better.items() if is_higher is False)
+    is_array = head.lstrip().startswith("[")
+
+    def rows(texts: bool) -> Iterator[Row]:
+        for sample in _array(file) if is_array else _lines(file):
+            yield _row(sample, model, task, cluster, texts)
+
+    return Log(file, rows, settings, lower)
+
+
+def is_results(head: str) -> bool:
+    """Whether a file has the results of lm-eval, which are read with its samples."""
+    return _RESULTS.match(head) is not None
+
+
+def _row(sample: Mapping[str, Any], model: str, task: str, cluster: str | None, texts: bool) -> Row:
+    names: Iterable[str] = sample.get("metrics") or [
+        name for name, value in sample.items() if name not in _BESIDE and isinstance(value, float | int)
+    ]
+    scores: dict[str, float] = {}
+    for name in names:
+        value = number_of(sample.get(name))
+        if value is not None:
+            scores[name] = value
+    id = f"{sample['doc_id']}"
+    own = cluster_in(sample.get("doc"), cluster, id)
+    of = sample.get("filter", "")
+    if not texts:
+        return Row(model, task, id, scores, "" if of == "none" else of, cluster=own)
+    prompt, answer = _texts(sample)
+    return Row(model, task, id, scores, "" if of == "none" else of, cluster=own, prompt=prompt, answer=answer)
+
+
+def _texts(sample: Mapping[str, Any]) -> tuple[str, str]:
+    """The prompt, and the answer as it came; of a choice the one that is most likely."""
+    given = sample.get("arguments") or [[""]]
+    calls: list[list[Any]] = [
+        [*call.values()] if isinstance(call, Mapping) else [*call]
+        for call in (given.values() if isinstance(given, Mapping) else given)
+    ]
+    replies = sample.get("resps") or [[""]]
+    if len(calls) > 1:
+        likelihoods = [_likelihood(reply) for reply in sample.get("filtered_resps") or replies]
+        best = max(range(len(likelihoods)), key=likelihoods.__getitem__)
+        return f"{calls[0][0]}", f"{calls[best][1]}".strip()
+    reply = replies[0]
+    return f"{calls[0][0]}", f"{reply[0] if isinstance(reply, Sequence) and not isinstance(reply, str) else reply}"
+
+
+def _likelihood(reply: Any) -> float:
+    while isinstance(reply, Sequence) and not isinstance(reply, str):
+        reply = reply[0]
+    return float(reply)
+
+
+def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.isspace():
+                continue
+            try:
+                sample = json.loads(line)
+            except ValueError as error:
+                raise FixError(f"{file}: line {number}: expected a JSON object: {error}") from None
+            if not isinstance(sample, dict) or "doc_id" not in sample:
+                raise FixError(f"{file}: line {number}: expected a sample with a doc_id, found {line[:60]!r}")
+            yield sample
+
+
+def _array(file: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        yield from json.loads(file.read_bytes())
+    except ValueError as error:
+        raise FixError(f"{file}: expected a JSON array of samples: {error}") from None
+
+
+def _results_beside(file: Path) -> Mapping[str, Any]:
+    """The results of the same run: those of the same time, or the only ones of the folder; {} without."""
+    known = sorted(file.parent.glob("results*.json"))
+    same = [one for one in known if file.stem.endswith(one.stem.removeprefix("results"))]
+    chosen = [one for one in same if one.stem != "results"] or (known if len(known) == 1 else [])
+    return _read(chosen[0]) if chosen else {}
+
+
+@lru_cache(maxsize=256)
+def _read(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise FixError(f"{file}: expected results of lm-eval: {error}") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _task_of(file: Path, results: Mapping[str, Any]) -> str:
+    tasks = [task for task in results.get("configs", {}) if re.search(rf"_{re.escape(task)}(_|$)", file.stem)]
+    if tasks:
+        return max(tasks, key=len)
+    named = _NAME.fullmatch(file.stem)
+    return file.stem if named is None else named[1]
+
+
+def _model_of(file: Path, task: str, results: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The model's name, and the settings of its run."""
+    config = results.get("config", {})
+    args: dict[str, Any] | str = config.get("model_args") or {}
+    if isinstance(args, str):
+        args = {name: value for name, _, value in (part.partition("=") for part in args.split(",") if part)}
+    args = {**args}
+    named = [args.pop(name, "") for name in ("pretrained", "model", "path")]
+    folder = file.parent.name.replace("__", "/")
+    model = results.get("model_name") or next(filter(None, named), config.get("model") or folder)
+    shots = results.get("n-shot", {}).get(task, "")
+    settings = {
+        **args,
+        "shots": shots,
+        "gen_kwargs": config.get("gen_kwargs") or "",
+        "limit": config.get("limit") or "",
+    }
+    return f"{model}", {name: f"{value}" for name, value in settings.items()} | {"time": f"{results.get('date', '')}"}

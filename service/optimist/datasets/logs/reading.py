@@ -1,0 +1,179 @@
+"""Which files are logs, found by their content; their rows as columns; and short names of the models."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
+from pathlib import Path
+
+from optimist.datasets.logs import inspect, lm_eval, promptfoo, tables
+from optimist.datasets.logs.rows import Log, Row
+from optimist_client.errors import FixError
+from optimist_client.rows import NO_FIELDS, TABLES, Fields
+
+_HEAD = 2**16
+"""Bytes of a file by which it is known."""
+_READERS = (inspect.opened, promptfoo.opened, lm_eval.opened)
+
+
+def logs_in(paths: Sequence[Path], fields: Fields = NO_FIELDS, *, with_tables: bool = False) -> list[Log]:
+    """The logs among files and folders; empty where there is none.
+
+    with_tables: whether tables of scores are logs in any case; otherwise those with a field "task" are, and others
+    beside logs of harnesses. Raises FixError for a file that cannot be read, or is no log beside others that are.
+    """
+    found: dict[Path, Log | None] = {}
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.is_file())
+            logs = [(file, _harness_log(file, fields.cluster)) for file in inside]
+            found |= {file: log for file, log in logs if log is not None}
+        else:
+            found[path] = _harness_log(path, fields.cluster)
+    is_harness = any(log is not None for log in found.values())
+    results = [file for file, log in found.items() if log is None and lm_eval.is_results(_head(file))]
+    others = [file for file, log in found.items() if log is None and file not in results]
+    if results and not is_harness:
+        raise FixError(f"{results[0]}: expected samples beside these results: run lm-eval with --log_samples")
+    if not is_harness and not (others and (with_tables or all(map(_has_tasks, others)))):
+        return []
+    if not others:
+        replace(fields, cluster=None).check_unused(next(iter(found)))
+    if unread := [file for file in others if file.suffix.lower() not in TABLES]:
+        raise FixError(f"{unread[0]}: expected a log of lm-eval, inspect_ai or promptfoo, or a table of scores")
+    return [log or tables.opened(file, fields) for file, log in found.items() if log is not None or file not in results]
+
+
+def _harness_log(file: Path, cluster: str | None) -> Log | None:
+    head = _head(file)
+    return next(filter(None, (reader(file, head, cluster) for reader in _READERS)), None)
+
+
+def _head(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_HEAD).decode("utf-8", "replace")
+    except OSError as error:
+        raise FixError(f"{file}: {error.strerror}") from None
+
+
+def _has_tasks(file: Path) -> bool:
+    """Whether a table has a field of tasks, by its first line."""
+    if file.suffix.lower() not in TABLES or file.suffix.lower() == ".parquet":
+        return False
+    first = _head(file).lstrip("\ufeff \n[").partition("\n")[0]
+    if file.suffix.lower() in (".csv", ".tsv"):
+        return "task" in {name.strip().strip('"').lower() for name in re.split(r"[,;\t|]", first)}
+    try:
+        row = json.loads(first.rstrip(", "))
+    except ValueError:
+        return False
+    return isinstance(row, dict) and "task" in row
+
+
+@dataclass
+class Answers:
+    """The answers of a model to the questions of a task, by one filter, as columns."""
+
+    model: str
+    variant: str
+    task: str
+    filter: str
+    log: Log
+    ids: list[str] = field(default_factory=list[str])
+    clusters: list[str] = field(default_factory=list[str])
+    epochs: array[int] = field(default_factory=lambda: array("q"))
+    scores: dict[str, array[float]] = field(default_factory=dict[str, "array[float]"])
+    """By metric, NaN where an answer was not scored."""
+    costs: array[float] = field(default_factory=lambda: array("d"))
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, row: Row) -> None:
+        """Add a row; its texts are left out."""
+        count = len(self.ids)
+        self.ids.append(row.id)
+        self.clusters.append(row.cluster or row.id)
+        self.epochs.append(row.epoch)
+        self.costs.append(row.cost)
+        self.seconds.append(row.seconds)
+        for metric, value in row.scores.items():
+            column = self.scores.get(metric)
+            if column is None:
+                column = self.scores[metric] = array("d")
+            if len(column) < count:
+                column.extend(repeat(math.nan, count - len(column)))
+            column.append(value)
+
+    def filled(self) -> Answers:
+        """These answers, with NaN where the last ones were not scored."""
+        for column in self.scores.values():
+            column.extend(repeat(math.nan, len(self.ids) - len(column)))
+        return self
+
+
+def answers_in(logs: Iterable[Log], begun: Callable[[str], None] = lambda name: None) -> list[Answers]:
+    """The answers of all logs by model, task and filter, in the order of the logs. Raises FixError without any."""
+    found: list[Answers] = []
+    for log in logs:
+        begun(log.file.name)
+        parts: dict[tuple[str, str, str, str], Answers] = {}
+        for row in log.rows(False):
+            key = row.model, row.variant, row.task, row.filter
+            part = parts.get(key)
+            if part is None:
+                part = parts[key] = Answers(*key[:3], row.filter, log)
+            part.add(row)
+        found += [part.filled() for part in parts.values()]
+    if not found:
+        raise FixError("expected logs with answers, found none")
+    return found
+
+
+def named(answers: Sequence[Answers]) -> dict[str, list[Answers]]:
+    """The answers of each model, by short and unique names: the model's own, then what differs.
+
+    Runs of one model are two models where both have a task: their settings tell them apart, or else their times.
+    """
+    groups: dict[tuple[str, str], list[Answers]] = {}
+    for one in answers:
+        groups.setdefault((one.model, one.variant), []).append(one)
+    whole = [model for model, _ in dict.fromkeys((model, "") for model, _ in groups)]
+    short = _shortened(whole)
+    found: dict[str, list[Answers]] = {}
+    for (model, variant), parts in groups.items():
+        name = f"{short[model]} {variant}".strip()
+        runs: dict[Log, list[Answers]] = {}
+        for part in parts:
+            runs.setdefault(part.log, []).append(part)
+        tasks = [{(part.task, part.filter) for part in own} for own in runs.values()]
+        if sum(map(len, tasks)) == len({*chain(*tasks)}):
+            found[name] = parts
+            continue
+        for run, own in zip(_told_apart([*runs]), runs.values(), strict=True):
+            found.setdefault(f"{name} {run}".strip(), []).extend(own)
+    return found
+
+
+def _shortened(names: Sequence[str]) -> dict[str, str]:
+    """The last part of each name, such as that after an organisation; the whole one where two are the same."""
+    last = {name: next((part for part in reversed(re.split(r"[/:]", name)) if part), name) for name in names}
+    counts = [*last.values()]
+    return {name: own if counts.count(own) == 1 else name for name, own in last.items()}
+
+
+def _told_apart(logs: Sequence[Log]) -> list[str]:
+    """What differs between runs of one model: settings, or else the time, or the file's name."""
+    keys = [*dict.fromkeys(chain(*(log.settings for log in logs)))]
+    differing = [key for key in keys if len({log.settings.get(key, "") for log in logs}) > 1]
+    settings = [key for key in differing if key != "time"]
+    told = [", ".join(f"{key}={log.settings.get(key, '')}" for key in settings) for log in logs]
+    if settings and len({*told}) == len(told):
+        return told
+    times = [log.settings.get("time", "") for log in logs]
+    names = times if len({*times}) == len(logs) else [log.file.stem for log in logs]
+    return [f"{one} {name}".strip() for one, name in zip(told, names, strict=True)]

@@ -1,0 +1,58 @@
+"""Rows of logs: one answer of a model to a question, with its scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Row(NamedTuple):
+    """One answer of a model to a question."""
+
+    model: str
+    """The model's name, as the harness has it."""
+    task: str
+    id: str
+    """Of the question within its task."""
+    scores: Mapping[str, float]
+    """The numbers by metric; NaN, or no number, where the answer was not scored."""
+    filter: str = ""
+    """How the score was taken from the answer, where a harness has several ways."""
+    variant: str = ""
+    """What tells models of one name within a log apart, such as the prompt's label."""
+    epoch: int = 1
+    cluster: str = ""
+    """What questions that are alike have in common; usually the id."""
+    cost: float = math.nan
+    seconds: float = math.nan
+    prompt: str = ""
+    answer: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """A file of a harness. `rows(texts)` reads its rows, with prompts and answers if `texts`."""
+
+    file: Path
+    rows: Callable[[bool], Iterable[Row]]
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What may tell two runs of one model apart, the most telling first."""
+    lower_is_better: frozenset[str] = frozenset()
+    """The metrics of which lower values are better."""
+    skipped: frozenset[tuple[str, int]] = frozenset()
+    """Ids and epochs that were not asked on purpose."""
+
+
+def number_of(value: Any) -> float | None:
+    """The number that a score is, NaN for a missing one; None for a list, a text, or anything else."""
+    if isinstance(value, float | int):
+        return float(value)
+    return math.nan if value is None else None
+
+
+def cluster_in(values: Any, name: str | None, id: str) -> str:
+    """The cluster of a question: the value of this name beside it, or its id without one."""
+    return id if name is None or not isinstance(values, Mapping) or name not in values else f"{values[name]}"
