@@ -26,6 +26,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "datasets": set(),
     "policies": set(),
     "experiments": set(),
+    "leaderboards": set(),
     "routing_gain": set(),
     "metrics": {TORCH},
     "estimation": {TORCH},

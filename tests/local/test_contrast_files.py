@@ -243,7 +243,7 @@ def test_of_more_than_six_files_the_differences_from_the_best_are_shown(tmp_path
     np.save(tmp_path / "real.npy", 0.99 * Z)
     arguments = (tmp_path / "levels.npz", "--paired", "--reference", tmp_path / "real.npy")
     assert len(run(*arguments)[0].split("\n\n")[1].splitlines()) == 1 + 6
-    assert len(run(*arguments, "--all")[0].split("\n\n")[1].splitlines()) == 1 + 21
+    assert len(run(*arguments, "--every")[0].split("\n\n")[1].splitlines()) == 1 + 21
 
 
 def test_equal_names_are_told_apart_by_their_files(tmp_path: Path, files: dict[str, Path]):

@@ -10,6 +10,21 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from optimist.commands.logs import (
+    All,
+    AsCsv,
+    AsLatex,
+    AsMarkdown,
+    Baseline,
+    Filter,
+    Micro,
+    Page,
+    Pass,
+    Plot,
+    Shown,
+    contrast_logs,
+    several,
+)
 from optimist.commands.score import progress
 from optimist.commands.shared import (
     AsJson,
@@ -36,6 +51,7 @@ from optimist.commands.shared import (
     usual_metric,
 )
 from optimist_client.limits import Limit
+from optimist_client.errors import FixError
 from optimist_client.rows import Fields
 from optimist_client.tolerance import parsed
 
@@ -43,7 +59,10 @@ from optimist_client.tolerance import parsed
 def contrast(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Samples of two or more generators, as for `optimist score`."),
+        typer.Argument(
+            help="Samples of two or more generators, as for `optimist score`; or logs of lm-eval, inspect_ai and "
+            "promptfoo, and tables with a field task, of two or more models, also folders of them."
+        ),
     ],
     paired: Annotated[
         bool,
@@ -54,11 +73,19 @@ def contrast(
         ),
     ] = False,
     metric: MetricOfFiles = None,
+    filter: Filter = None,
+    baseline: Baseline = None,
+    micro: Micro = False,
+    of_pass: Pass = None,
+    of_all: All = None,
     reference: ReferenceFile = None,
     reference_samples: ReferenceSamples = None,
     delta: Annotated[float, typer.Option(help="Each interval covers 1 − delta by itself.")] = 0.05,
     every: Annotated[
-        bool, typer.Option("--all", help="Print all differences of more than six generators, too.")
+        bool,
+        typer.Option(
+            "--every", help="Print all differences of more than six generators, and all of more than six tasks."
+        ),
     ] = False,
     field: Field = None,
     id: Id = None,
@@ -74,14 +101,37 @@ def contrast(
     limit: Limits = None,
     costs: Costs = None,
     device: Device = None,
+    plot: Plot = None,
+    page: Page = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
 ) -> None:
     """Compare FILES with each other: their scores, and each difference with an interval of its own.
 
     With --paired, what the samples have in common by their seeds or prompts does not count as chance. With
-    --good-enough or --limit it says which generators meet these, and with --costs which is the cheapest of them. This
-    needs no service.
+    --good-enough or --limit it says which generators meet these, and with --costs which is the cheapest of them. Logs
+    are paired by their questions: a table has models by tasks, and says how many more questions would tell two models
+    apart. This needs no service.
     """
+    shown = Shown(as_json, as_csv, as_markdown, as_latex, plot, page, every)
+    fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
+    with extras("server"), format_errors(ValueError, OSError), progress() as begun:
+        from optimist.datasets.logs.reading import logs_in
+        from optimist.leaderboards.board import Asked
+
+        shown.check()
+        metrics = (*(metric or "").split(","),) if metric else ()
+        asked = Asked(metrics, filter, baseline, micro, prompts_are, delta, several(of_pass, of_all))
+        is_asked = shown.is_given or asked != Asked(metrics, kind=prompts_are, delta=delta)
+        logs = [] if reference is not None else logs_in(files, fields, with_tables=is_asked)
+        if logs and (good_enough is not None or limit or costs is not None):
+            raise FixError("--good-enough, --limit and --costs: expected samples or scores, found logs")
+        show = contrast_logs(logs, asked, shown, begun) if logs else None
+    if show is not None:
+        show()
+        return
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.datasets.sets import sets_in
@@ -90,11 +140,7 @@ def contrast(
     with format_errors(ValueError), progress() as begun:
         (declared,) = metrics_of([usual_metric(metric, files, reference)], real_data(reference, reference_samples))
         question = question_on(declared, paired or id is not None, delta, settings.device, prompts_are)
-        wanted = wanted_by(
-            [question],
-            reference,
-            Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster),
-        )
+        wanted = wanted_by([question], reference, fields)
         wants = [Limit("best", parsed(good_enough))] if good_enough is not None else []
         wants += [Limit.of(text, "--limit: ") for text in limits_named(limits_of(limit), declared)]
         priced = {} if costs is None else numbers_of("--costs", costs)

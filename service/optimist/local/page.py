@@ -13,7 +13,7 @@ import numpy as np
 from optimist.datasets.samples import Source
 from optimist.local.embedding import Embedding
 from optimist.local.evaluation import Evaluation
-from optimist_client.display import as_html, as_notes
+from optimist_client.display import as_html, as_notes, as_page
 from optimist_client.models import Report, Standing
 from optimist_client.previews import encoded, image_kind
 
@@ -28,22 +28,6 @@ _MEANS = {
     "typical": "As many of its samples make the score better than these do as make it worse.",
     "worst": "Without them its score would be better.",
 }
-_STYLE = """
-:root { color-scheme: light dark; --quiet: color-mix(in srgb, CanvasText 62%, Canvas) }
-body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
-h1 { font-size: 1.5rem; line-height: 1.3; max-width: 60rem } h2 { margin: 2.5rem 0 0 } h3 { margin: 1.5rem 0 0 }
-p { margin: 0.5rem 0; max-width: 60rem } .note { margin: 0 0 0.7rem }
-table { display: block; overflow-x: auto; border-collapse: collapse; margin: 1rem 0 }
-td, th { padding: 0.2rem 1.6rem 0.2rem 0; text-align: right; white-space: nowrap }
-caption, td:first-child, th:first-child { text-align: left }
-caption { white-space: nowrap } caption, th, figcaption, .note { color: var(--quiet); font-weight: normal }
-.shown { display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-start }
-.shown:has(pre) { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)) }
-figure { margin: 0; max-width: 16rem } .shown:has(pre) figure { max-width: none }
-img { display: block; max-width: 100%; min-width: 6rem; image-rendering: pixelated }
-figcaption, .note { font-size: 0.85rem; overflow-wrap: anywhere }
-pre { margin: 0; max-height: 20rem; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; font: inherit }
-"""
 
 
 @dataclass(frozen=True)
@@ -92,13 +76,8 @@ def page_of(compared: Compared) -> str:
         f"{_groups(compared.examples.get(row.generator, {}))}</section>"
         for row in report.in_order
     ]
-    title = escape(report.answer)
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     answer = as_html(report).replace(as_notes([report.answer]), "") + as_notes([compared.effort])  # which is the title
-    return (
-        f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head>'
-        f"<body><h1>{title}</h1>{answer}{''.join(parts)}</body></html>\n"
-    )
+    return as_page(report.answer, f"{answer}{''.join(parts)}")
 
 
 def _scored(report: Report, row: Standing) -> str:

@@ -1,0 +1,112 @@
+"""Logs of harnesses in `optimist contrast`: their options, and what is printed of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from optimist.commands.shared import extras, print_table
+from optimist_client.errors import FixError
+
+if TYPE_CHECKING:
+    from optimist.datasets.logs.rows import Log
+    from optimist.leaderboards.board import Asked
+    from optimist.leaderboards.strata import Of
+
+Filter = Annotated[
+    str | None, typer.Option("--filter", help="Of logs: the filter whose scores count, where a task has several.")
+]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", help="Of logs: the model that others are compared with, not the best one.")
+]
+Micro = Annotated[bool, typer.Option("--micro", help="Of logs: all questions count alike, instead of all tasks.")]
+Pass = Annotated[
+    int | None, typer.Option("--pass", min=1, help="Of logs: pass@k, that one of k answers to a question is right.")
+]
+All = Annotated[
+    int | None, typer.Option("--all", min=1, help="Of logs: pass^k, that all of k answers to a question are right.")
+]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Of logs: write a picture (.png, .svg or .pdf).")]
+Page = Annotated[
+    Path | None,
+    typer.Option("--page", help="Of logs: write a page (.html) with the questions on which models differ most."),
+]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Of logs: print a row for each model and task, and nothing else.")]
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Of logs: print a table in Markdown, and nothing else.")]
+AsLatex = Annotated[bool, typer.Option("--latex", help="Of logs: print a table in LaTeX, and nothing else.")]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of logs, and where."""
+
+    as_json: bool = False
+    as_csv: bool = False
+    as_markdown: bool = False
+    as_latex: bool = False
+    plot: Path | None = None
+    page: Path | None = None
+    every: bool = False
+    """Whether there is a column for each task, however many."""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether an option was given that only logs have."""
+        return self.as_csv or self.as_markdown or self.as_latex or self.plot is not None or self.page is not None
+
+    def check(self) -> None:
+        """Raise FixError for two kinds of output, and for a file that cannot be written."""
+        if sum((self.as_json, self.as_csv, self.as_markdown, self.as_latex)) > 1:
+            raise FixError("expected one of --json, --csv, --markdown and --latex")
+        for option, file in {"--plot": self.plot, "--page": self.page}.items():
+            if file is not None and (file.is_dir() or not file.parent.is_dir()):
+                raise FixError(f"{option} {file}: expected a file in an existing folder")
+
+
+def several(of_pass: int | None, of_all: int | None) -> tuple[Of, int] | None:
+    """What --pass or --all asks for. Raises FixError for both."""
+    if of_pass is not None and of_all is not None:
+        raise FixError("expected one of --pass and --all")
+    if of_pass is not None:
+        return "pass", of_pass
+    return None if of_all is None else ("all", of_all)
+
+
+def contrast_logs(logs: Sequence[Log], asked: Asked, shown: Shown, begun: Callable[[str], None]) -> Callable[[], None]:
+    """What prints the comparison, once progress is no longer shown. Raises FixError."""
+    from optimist.datasets.logs.reading import answers_in, named
+    from optimist.leaderboards import texts
+    from optimist.leaderboards.board import board_of
+
+    answers = named(answers_in(logs, begun))
+    board = board_of(answers, asked)
+    if shown.plot is not None:
+        with extras("notebook"):
+            from optimist.leaderboards.figure import draw
+        draw(board, shown.plot)
+    if shown.page is not None:
+        from optimist.leaderboards.page import page_of
+
+        shown.page.write_text(page_of(board, answers), encoding="utf-8")
+
+    def show() -> None:
+        if shown.as_json:
+            typer.echo(json.dumps(texts.as_dict(board), indent=2, allow_nan=False))
+        elif shown.as_csv:
+            typer.echo(texts.as_csv(board), nl=False)
+        elif shown.as_markdown or shown.as_latex:
+            typer.echo(texts.markdown(board) if shown.as_markdown else texts.latex(board))
+        else:
+            for title, head, rows in texts.tables(board, every=shown.every):
+                print_table(head, rows, numbers=[name for name in head[1:] if name != "verdict"], title=title)
+            for line in [*texts.notes(board, every=shown.every), texts.sentence(board)]:
+                Console().print(Text(line), soft_wrap=True)
+
+    return show

@@ -1,0 +1,103 @@
+"""The page of a board: its answer, and the questions on which models differ most, with their answers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+
+from optimist.datasets.logs.reading import Answers
+from optimist.datasets.logs.rows import Log
+from optimist.leaderboards.board import Board
+from optimist.leaderboards.strata import Stratum
+from optimist.leaderboards.texts import notes, sentence, tables
+from optimist_client.display import as_notes, as_page, as_table
+
+SHOWN = 20
+"""Questions on a page."""
+
+
+class Question(NamedTuple):
+    """A question with the answers of models."""
+
+    task: str
+    id: str
+    prompt: str
+    answers: Mapping[str, tuple[float, str]]
+    """By model: its mean score on the question, and the first answer."""
+
+
+def page_of(board: Board, answers: Mapping[str, Sequence[Answers]]) -> str:
+    """The page, which needs no other file. The logs are read again for the texts of the questions that are shown."""
+    parts = [as_table(title, [tuple(head), *map(tuple, rows)]) for title, head, rows in tables(board, every=True)]
+    body = "".join(parts) + as_notes(notes(board, every=True))
+    shown = differing_questions(board, answers, SHOWN)
+    if shown:
+        body += "<h2>Questions on which models differ most</h2>" + "".join(map(_section, shown))
+    return as_page(sentence(board), body)
+
+
+def differing_questions(board: Board, answers: Mapping[str, Sequence[Answers]], count: int) -> list[Question]:
+    """The questions whose scores differ most between models, with the texts of prompts and answers."""
+    # Of questions that differ as much, some of each task.
+    ranked = sorted(
+        (apart, rank, at, place)
+        for at, one in enumerate(board.strata)
+        for rank, (place, apart) in enumerate(_spread(one, count))
+    )
+    chosen = {
+        (board.strata[at].task, board.strata[at].questions[place]): (at, place) for _, _, at, place in ranked[:count]
+    }
+    texts: dict[tuple[str, str], dict[str, tuple[str, str]]] = {key: {} for key in chosen}
+    names = {
+        (part.log, part.model, part.variant, part.task, part.filter): name
+        for name, own in answers.items()
+        for part in own
+    }
+    filters = {one.task: one.filter for one in board.strata}
+    logs: dict[Log, None] = dict.fromkeys(key[0] for key in names)
+    for log in logs:
+        for row in log.rows(True):
+            wanted = texts.get((row.task, row.id))
+            if wanted is not None and row.filter == filters[row.task]:
+                name = names[log, row.model, row.variant, row.task, row.filter]
+                wanted.setdefault(name, (row.prompt, row.answer))
+    found: list[Question] = []
+    for (task, id), (at, place) in chosen.items():
+        known = texts[task, id]
+        means = {name: _means(board.strata[at], name)[place] for name in board.strata[at].scores}
+        prompt = next((prompt for prompt, _ in known.values() if prompt), "")
+        found.append(Question(task, id, prompt, {name: (means[name], known.get(name, ("", ""))[1]) for name in means}))
+    return found
+
+
+def _means(stratum: Stratum, model: str) -> np.ndarray:
+    """The mean score of a model on each question, NaN where it has none."""
+    own = stratum.scores[model].scored
+    counts = np.bincount(own.questions, minlength=len(stratum.questions))
+    sums = np.bincount(own.questions, own.values, len(stratum.questions))
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def _spread(stratum: Stratum, count: int) -> list[tuple[int, float]]:
+    """The questions of a task that have the largest range of scores, with its negative; none without one."""
+    means = np.array([_means(stratum, name) for name in stratum.scores])
+    low, high = np.where(np.isnan(means), np.inf, means).min(0), np.where(np.isnan(means), -np.inf, means).max(0)
+    apart = np.where(np.isfinite(low), high - low, 0.0)
+    order = np.argsort(-apart, kind="stable")[:count]
+    return [(int(place), -float(apart[place])) for place in order if apart[place] > 0.0]
+
+
+def _section(one: Question) -> str:
+    title = escape(f"{one.task}: {one.id}" if one.task else one.id)
+    prompt = f"<pre>{escape(one.prompt)}</pre>" if one.prompt else ""
+    answers = "".join(map(_figure, one.answers.items()))
+    return f'<section><h3>{title}</h3>{prompt}<div class="shown">{answers}</div></section>'
+
+
+def _figure(answer: tuple[str, tuple[float, str]]) -> str:
+    model, (score, text) = answer
+    scored = "no score" if np.isnan(score) else f"{score:.3g}"
+    return f"<figure><figcaption>{escape(model)}: {scored}</figcaption><pre>{escape(text)}</pre></figure>"

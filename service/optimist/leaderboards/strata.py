@@ -1,0 +1,244 @@
+"""The scores of models on tasks by one metric, with questions by number; missing ones, and pass@k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.datasets.logs.reading import Answers
+from optimist.numerics.clusters import Array
+from optimist.numerics.prompted import Kind, PromptedMean
+from optimist_client.errors import FixError
+
+Ints = NDArray[np.int64]
+Of = Literal["pass", "all"]
+"""pass@k: at least one of k answers is right; pass^k: all of them are."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of a model on a task, in the order of its log."""
+
+    values: Array
+    """(n,), NaN where an answer was not scored."""
+    questions: Ints
+    """The number of each one's question (n,)."""
+    epochs: Ints
+    """(n,)."""
+    skipped: frozenset[tuple[int, int]] = frozenset()
+    """Questions and epochs that were left out on purpose."""
+
+    @cached_property
+    def scored(self) -> Scores:
+        """Those that are there."""
+        has = ~np.isnan(self.values)
+        return (
+            self
+            if has.all()
+            else replace(self, values=self.values[has], questions=self.questions[has], epochs=self.epochs[has])
+        )
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A task: the scores of all models that have it, by one metric and filter."""
+
+    task: str
+    metric: str
+    filter: str
+    questions: Sequence[str]
+    clusters: Ints
+    """The number of each question's cluster (M,): its own, where questions are not alike."""
+    scores: Mapping[str, Scores]
+    """By model."""
+
+    def missing(self, model: str) -> int:
+        """The number of answers of a model that have no score: they failed, or only other models have them."""
+        return len(self._lacking(model))
+
+    def filled(self, value: float) -> Stratum:
+        """The scores with this value for those that are missing."""
+        found: dict[str, Scores] = {}
+        for model, scores in self.scores.items():
+            own, lacks = scores.scored, self._lacking(model)
+            questions, epochs = lacks // self._epochs, lacks % self._epochs
+            values = np.concatenate([own.values, np.full(len(lacks), value)])
+            found[model] = Scores(values, np.append(own.questions, questions), np.append(own.epochs, epochs))
+        return replace(self, scores=found)
+
+    def of_several(self, of: Of, k: int) -> Stratum:
+        """The scores as pass@k or pass^k of each question, without bias: 1 − C(n − c, k)/C(n, k), or C(c, k)/C(n, k),
+        of c right ones among n answers. Raises FixError for scores other than 0 and 1, and for fewer than k answers to
+        every question of a model.
+        """
+        found: dict[str, Scores] = {}
+        for model, scores in self.scores.items():
+            own = scores.scored
+            if not np.isin(own.values, (0.0, 1.0)).all():
+                other = own.values[~np.isin(own.values, (0.0, 1.0))][0]
+                raise FixError(
+                    f"{self.task or self.metric}: --{of} needs answers that are right (1) or not (0), found {other:g}"
+                )
+            n = np.bincount(own.questions, minlength=len(self.questions))
+            c = np.bincount(own.questions, own.values, len(self.questions))
+            has = np.flatnonzero(n >= k)
+            if not len(has):
+                raise FixError(f"{model}: --{of} {k} needs {k} answers to a question, found at most {n.max()}")
+            share = _choices(n[has] - c[has] if of == "pass" else c[has], n[has], k)
+            values = 1.0 - share if of == "pass" else share
+            found[model] = Scores(values, has.astype(np.int64), np.zeros(len(has), np.int64))
+        return replace(self, scores=found)
+
+    def mean_of(self, model: str, kind: Kind) -> tuple[float, PromptedMean]:
+        """The mean of a model's scores, and its deviations by cluster. Raises FixError without a score."""
+        own = self.scores[model].scored
+        if not len(own.values):
+            raise FixError(f"{model}: no answer of {self.task or 'the log'} has a score ({self.metric})")
+        mean, n = float(own.values.mean()), len(own.values)
+        clusters = self.clusters[own.questions]
+        counts = np.bincount(clusters, minlength=self.length)
+        means = np.bincount(clusters, own.values, self.length) / np.maximum(counts, 1)
+        seen = np.flatnonzero(counts)
+        within = own.values - means[clusters]
+        residuals = np.full(len(self._asked) if n > len(seen) else 0, np.nan)
+        if len(residuals):
+            residuals[np.searchsorted(self._asked, self._keys(own))] = within
+        return mean, PromptedMean(
+            kind=kind,
+            length=self.length,
+            prompts=seen.astype(np.int32),
+            counts=counts[seen].astype(np.int32),
+            means=means[seen] - mean,
+            variance=float(own.values.var(ddof=1)) if n > 1 else 0.0,
+            squares=float(within @ within),
+            residuals=residuals,
+        )
+
+    def _lacking(self, model: str) -> Ints:
+        """What others were asked, up to the epochs that the model has, and it has no score of."""
+        own = self.scores[model]
+        asked = self._asked[self._asked % self._epochs <= own.epochs.max(initial=0)]
+        skipped = [question * self._epochs + epoch for question, epoch in own.skipped]
+        return np.setdiff1d(asked, np.append(self._keys(own.scored), np.array(skipped, np.int64)))
+
+    @cached_property
+    def length(self) -> int:
+        """The number of clusters."""
+        return int(self.clusters.max()) + 1
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether a model has several answers to a question."""
+        return any(len(own.values) > len(np.unique(own.questions)) for own in self.scores.values())
+
+    @cached_property
+    def _epochs(self) -> int:
+        return max((int(own.epochs.max(initial=0)) for own in self.scores.values()), default=0) + 1
+
+    @cached_property
+    def _asked(self) -> Ints:
+        """What any model was asked, ascending."""
+        return np.unique(np.concatenate([self._keys(own) for own in self.scores.values()]))
+
+    def _keys(self, own: Scores) -> Ints:
+        return own.questions * self._epochs + own.epochs
+
+
+def _choices(c: NDArray[Any], n: NDArray[Any], k: int) -> Array:
+    """C(c, k)/C(n, k)."""
+    found = np.ones(len(n))
+    for drawn in range(k):
+        found *= np.maximum(c - drawn, 0.0) / (n - drawn)
+    return found
+
+
+def strata_of(
+    answers: Mapping[str, Sequence[Answers]], metrics: Sequence[str] | None = None, filter: str | None = None
+) -> list[Stratum]:
+    """The tasks of all models, each by the first of these metrics that it has; by default its first one.
+
+    Raises FixError for a metric that no task has, and where a task has several filters and none is chosen.
+    """
+    parts = [part for own in answers.values() for part in own]
+    found: list[Stratum] = []
+    for task in dict.fromkeys(part.task for part in parts):
+        own = [part for part in parts if part.task == task]
+        there = [*dict.fromkeys(name for part in own for name in part.scores)]
+        metric = next((name for name in metrics or there if name in there), None)
+        if metric is None:
+            continue
+        chosen = _filter_of(task, metric, [part.filter for part in own if metric in part.scores], filter)
+        of_models = {
+            name: [part for part in own if part.task == task and part.filter == chosen] for name, own in answers.items()
+        }
+        found.append(_stratum(task, metric, chosen, {name: own for name, own in of_models.items() if own}))
+    if not found:
+        there = ", ".join(dict.fromkeys(name for part in parts for name in part.scores)) or "none"
+        raise FixError(f"--metric {', '.join(metrics or [])}: no such metric in these logs; there are {there}")
+    return found
+
+
+def metrics_in(answers: Mapping[str, Sequence[Answers]]) -> list[tuple[str, str]]:
+    """The metrics with their filters, in the order of the logs."""
+    parts = [part for own in answers.values() for part in own]
+    return [*dict.fromkeys((name, part.filter) for part in parts for name in part.scores)]
+
+
+def _filter_of(task: str, metric: str, there: Iterable[str], filter: str | None) -> str:
+    """The filter of a task: the only one, or the chosen one. Raises FixError."""
+    filters = [*dict.fromkeys(there)]
+    if len(filters) == 1:
+        return filters[0]
+    if filter in filters:
+        return filter
+    said = f"{task}: {metric} by {' or '.join(filters)}"
+    raise FixError(f"{said}: choose one, as --filter {filters[0]}" + ("" if filter is None else f"; not {filter}"))
+
+
+def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence[Answers]]) -> Stratum:
+    places: dict[str, int] = {}
+    labels: dict[str, int] = {}
+    clusters: list[int] = []
+    scores: dict[str, Scores] = {}
+    for model, parts in answers.items():
+        numbers: list[int] = []
+        for part in parts:
+            for id, label in zip(part.ids, part.clusters, strict=True):
+                place = places.setdefault(id, len(places))
+                if place == len(clusters):
+                    clusters.append(labels.setdefault(label, len(labels)))
+                numbers.append(place)
+        values = [part.scores.get(metric, np.full(len(part.ids), np.nan)) for part in parts]
+        epochs = np.concatenate([np.frombuffer(part.epochs, np.int64) for part in parts])
+        scores[model] = Scores(np.concatenate([np.asarray(one) for one in values]), np.array(numbers, np.int64), epochs)
+    for model, parts in answers.items():
+        skipped = {(places[id], epoch) for part in parts for id, epoch in part.log.skipped if id in places}
+        scores[model] = replace(scores[model], skipped=frozenset(skipped))
+    return Stratum(task, metric, filter, [*places], np.array(clusters, np.int64), scores)
+
+
+def together(strata: Sequence[Stratum]) -> Stratum:
+    """All questions as one stratum, of the models that have all of them."""
+    models = [name for name in strata[0].scores if all(name in one.scores for one in strata)]
+    first = np.cumsum([0, *(len(one.questions) for one in strata)])
+    starts = np.cumsum([0, *(one.length for one in strata)])
+    names = [f"{one.task}/{id}" for one in strata for id in one.questions]
+    scores: dict[str, Scores] = {}
+    for model in models:
+        own = [one.scores[model] for one in strata]
+        scores[model] = Scores(
+            np.concatenate([each.values for each in own]),
+            np.concatenate([each.questions + start for each, start in zip(own, first[:-1], strict=True)]),
+            np.concatenate([each.epochs for each in own]),
+            frozenset(
+                (at + start, epoch) for each, start in zip(own, first, strict=False) for at, epoch in each.skipped
+            ),
+        )
+    clusters = np.concatenate([one.clusters + start for one, start in zip(strata, starts[:-1], strict=True)])
+    metrics, filters = ({getattr(one, name) for one in strata} for name in ("metric", "filter"))
+    return Stratum("", ", ".join(sorted(metrics)), ", ".join(sorted(filters - {""})), names, clusters, scores)
