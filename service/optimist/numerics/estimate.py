@@ -11,6 +11,7 @@ from optimist.numerics.pairing import Pairing
 from optimist.numerics.prompted import PromptedMean
 from optimist.numerics.timing import Timing
 from optimist.records import codec
+from optimist_client.models.decisions import format_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,21 @@ class Estimate:
         ends = (self.score, self.natural(self.lower), self.natural(self.upper))
         score, lower, upper = (float(f"{end:.6g}") if math.isfinite(end) else None for end in ends)
         return self.samples, score, lower, upper
+
+    def __str__(self) -> str:
+        """Two lines: the score with its interval, and what it is made of."""
+        error = self.standard_error
+        if error is not None and self.scale == "log":
+            error *= self.score
+        low, high = (
+            f"{end}" if math.isinf(end) else format_score(end, error)
+            for end in map(self.natural, (self.lower, self.upper))
+        )
+        score = format_score(self.score, error, below_noise=self.is_below_noise)
+        better = "lower" if self.lower_is_better else "higher"
+        made = [] if error is None else [f"standard error {error:.2g}"]
+        made += [f"plug-in {format_score(self.natural(self.plug_in), error)}", *self.warnings]
+        return f"{score} ({low} to {high}), {self.samples:,} samples, {better} is better\n{'; '.join(made)}"
 
     def is_sound(self) -> bool:
         """True if every number may be stored: the values finite, the errors finite and not negative, no bound NaN."""
