@@ -79,9 +79,9 @@ def test_a_score_is_printed_on_two_lines():
     plain = score({"values": values}, "mean")
     assert f"{plain}".splitlines() == [
         "0.500 (0.430 to 0.570), 200 samples, higher is better",
-        "standard error 0.036, plug-in 0.500",
+        "standard error 0.036; plug-in 0.500",
     ]
     rows = np.random.default_rng(0).standard_normal((200, 4))
     first, second = f"{score(rows, 'vendi:kernel.sigma=2')}".splitlines()
     assert first == "9.001 (7.783 to 10.409), 200 samples, higher is better"
-    assert second.startswith("standard error 0.67, plug-in 8.470; fewer samples than features")
+    assert second.startswith("standard error 0.67; plug-in 8.470; fewer samples than features")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from optimist.commands.logs import Filter
 from optimist.commands.options import takes
 from optimist.commands.shared import AsJson, Cost, Field, Id, Prompt, extras, format_errors
 from optimist_client.config import ExperimentConfig
@@ -26,10 +27,15 @@ def route(
             help="A .jsonl or .csv file of a row for each prompt and generator, or one file for each generator: with a "
             "score, the prompt or its context, a list of numbers, and perhaps generator, id, cost and probability. Or "
             "an .npz file with contexts (m, d), the prompts' embeddings, and scores (m, G) of G generators, NaN where "
-            "there is none; or generator, score and probability (m,) of a log. Optional: names, costs, prompts."
+            "there is none; or generator, score and probability (m,) of a log. Optional: names, costs, prompts. Or "
+            "logs of harnesses, as for `optimist contrast`, whose prompts are embedded."
         ),
     ],
     settings: dict[str, Any] | None = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Of logs: the metric; by default the first one.")
+    ] = None,
+    filter: Filter = None,
     field: Field = None,
     id: Id = None,
     prompt: Prompt = None,
@@ -45,13 +51,22 @@ def route(
     service.
     """
     with extras("server,scoring"):
+        from optimist.datasets.logs.reading import answers_in, logs_in, named
+        from optimist.leaderboards.questions import arrays_of
+        from optimist.leaderboards.strata import strata_of
         from optimist.routing_gain.gain import as_rows
-        from optimist.routing_gain.reports import route_file
+        from optimist.routing_gain.reports import route_arrays, route_file
         from optimist.simulation.reporting import as_tables
-    given = settings or {}
+    how = {**(settings or {}), "features": frequencies, "types": types, "seed": seed}
     with format_errors(ValueError):
         fields = Fields(field=field, id=id, prompt=prompt, cost=cost)
-        report = route_file(*log, fields=fields, embed=_embedded, **given, features=frequencies, types=types, seed=seed)
+        logs = logs_in(log, fields) if log[0].suffix != ".npz" else []
+        if logs:
+            answers = named(answers_in(logs))
+            strata = strata_of(answers, None if metric is None else metric.split(","), filter)
+            report = route_arrays(arrays_of(answers, strata, _embedded), log[0], **how)
+        else:
+            report = route_file(*log, fields=fields, embed=_embedded, **how)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
         return
@@ -66,7 +81,7 @@ def route(
         spent = (
             f"Mean cost of a prompt: {report.gain.cost:.3g} routed, {report.gain.single_cost:.3g} by the best alone."
         )
-        if given.keys() & {"ceiling", "at_least"}:
+        if (settings or {}).keys() & {"ceiling", "at_least"}:
             spent += f" A unit of cost is priced at {report.gain.price:.3g} to keep the budget."
         console.print(Text(spent), soft_wrap=True)
 

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from optimist.datasets.logs.reading import Answers
-from optimist.leaderboards.strata import Of, Stratum, metrics_in, strata_of, together
+from optimist.leaderboards.strata import Of, Stratum, direction_of, mean_of, metrics_in, strata_of, together
 from optimist.numerics.clusters import FEW, clusters_to_decide
 from optimist.numerics.prompted import Kind, differing
 from optimist_client.errors import FixError
@@ -234,7 +234,7 @@ def board_of(answers: Mapping[str, Sequence[Answers]], asked: Asked) -> Board:
     if not common:
         lacks = ", ".join(f"{one.task}: {', '.join(one.scores)}" for one in strata)
         raise FixError(f"expected a task that all models have; found {lacks}")
-    lower = _direction(common, answers)
+    lower = direction_of(common, answers)
     means = _Means(common, asked, lower)
     best = next(iter(means.total))
     base = asked.baseline or best
@@ -246,27 +246,13 @@ def board_of(answers: Mapping[str, Sequence[Answers]], asked: Asked) -> Board:
             _cell(common, means, name, base, asked.delta),
             {task: _cell(*of, name, base, asked.delta) for task, of in alone.items() if name in of[1].models},
             means.verdict(name, base, asked.delta),
-            *(_mean(np.concatenate([getattr(part, of) for part in answers[name]])) for of in ("costs", "seconds")),
+            *(mean_of(answers[name], of) for of in ("costs", "seconds")),
         )
         for name in means.total
     ]
     left_out = [one.task for one in strata if one not in common]
     others = _others(answers, asked, {(one.metric, one.filter) for one in common}, set(models))
     return Board(asked, strata, lower, base, standings, extremes, left_out, others, _more(means, base, asked))
-
-
-def _direction(strata: Sequence[Stratum], answers: Mapping[str, Sequence[Answers]]) -> bool:
-    """Whether lower scores are better. Raises FixError where they are in some tasks only."""
-    lower = {
-        one.task: any(
-            one.metric in part.log.lower_is_better for own in answers.values() for part in own if part.task == one.task
-        )
-        for one in strata
-    }
-    if len({*lower.values()}) > 1:
-        up, down = (next(one for one in strata if lower[one.task] is way) for way in (False, True))
-        raise FixError(f"of {up.metric} higher is better, of {down.metric} lower: choose one, as --metric {up.metric}")
-    return next(iter(lower.values()))
 
 
 def _cell(strata: Sequence[Stratum], means: _Means, model: str, base: str, delta: float) -> Cell:
@@ -279,11 +265,6 @@ def _cell(strata: Sequence[Stratum], means: _Means, model: str, base: str, delta
         means.against(model, base) if model != base and base in means.models else None,
         means.is_tied(model, delta),
     )
-
-
-def _mean(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else math.nan
 
 
 def _extremes(strata: Sequence[Stratum], asked: Asked, lower: bool, base: str) -> list[Extreme]:
@@ -318,7 +299,7 @@ def _others(
         strata = [one for one in strata_of(parts, [metric], filter) if {*one.scores} == models]
         if not strata:
             continue
-        means = _Means(strata, asked, _direction(strata, answers))
+        means = _Means(strata, asked, direction_of(strata, answers))
         found[f"{metric}, {filter}" if filter else metric] = {
             name: (one, means.is_tied(name, asked.delta)) for name, one in means.total.items()
         }

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from optimist.datasets.logs.reading import Answers
-from optimist.datasets.logs.rows import Log
 from optimist.leaderboards.board import Board
+from optimist.leaderboards.questions import texts_of
 from optimist.leaderboards.strata import Stratum
 from optimist.leaderboards.texts import notes, sentence, tables
 from optimist_client.display import as_notes, as_page, as_table
@@ -50,40 +50,19 @@ def differing_questions(board: Board, answers: Mapping[str, Sequence[Answers]], 
     chosen = {
         (board.strata[at].task, board.strata[at].questions[place]): (at, place) for _, _, at, place in ranked[:count]
     }
-    texts: dict[tuple[str, str], dict[str, tuple[str, str]]] = {key: {} for key in chosen}
-    names = {
-        (part.log, part.model, part.variant, part.task, part.filter): name
-        for name, own in answers.items()
-        for part in own
-    }
-    filters = {one.task: one.filter for one in board.strata}
-    logs: dict[Log, None] = dict.fromkeys(key[0] for key in names)
-    for log in logs:
-        for row in log.rows(True):
-            wanted = texts.get((row.task, row.id))
-            if wanted is not None and row.filter == filters[row.task]:
-                name = names[log, row.model, row.variant, row.task, row.filter]
-                wanted.setdefault(name, (row.prompt, row.answer))
+    texts = texts_of(answers, board.strata, chosen)
     found: list[Question] = []
     for (task, id), (at, place) in chosen.items():
         known = texts[task, id]
-        means = {name: _means(board.strata[at], name)[place] for name in board.strata[at].scores}
+        means = {name: board.strata[at].by_question(name)[place] for name in board.strata[at].scores}
         prompt = next((prompt for prompt, _ in known.values() if prompt), "")
         found.append(Question(task, id, prompt, {name: (means[name], known.get(name, ("", ""))[1]) for name in means}))
     return found
 
 
-def _means(stratum: Stratum, model: str) -> np.ndarray:
-    """The mean score of a model on each question, NaN where it has none."""
-    own = stratum.scores[model].scored
-    counts = np.bincount(own.questions, minlength=len(stratum.questions))
-    sums = np.bincount(own.questions, own.values, len(stratum.questions))
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-
-
 def _spread(stratum: Stratum, count: int) -> list[tuple[int, float]]:
     """The questions of a task that have the largest range of scores, with its negative; none without one."""
-    means = np.array([_means(stratum, name) for name in stratum.scores])
+    means = np.array([stratum.by_question(name) for name in stratum.scores])
     low, high = np.where(np.isnan(means), np.inf, means).min(0), np.where(np.isnan(means), -np.inf, means).max(0)
     apart = np.where(np.isfinite(low), high - low, 0.0)
     order = np.argsort(-apart, kind="stable")[:count]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -126,6 +127,13 @@ class Stratum:
         skipped = [question * self._epochs + epoch for question, epoch in own.skipped]
         return np.setdiff1d(asked, np.append(self._keys(own.scored), np.array(skipped, np.int64)))
 
+    def by_question(self, model: str) -> Array:
+        """The mean score of a model on each question (M,), NaN where it has none."""
+        own = self.scores[model].scored
+        counts = np.bincount(own.questions, minlength=len(self.questions))
+        sums = np.bincount(own.questions, own.values, len(self.questions))
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
     @cached_property
     def length(self) -> int:
         """The number of clusters."""
@@ -187,6 +195,27 @@ def metrics_in(answers: Mapping[str, Sequence[Answers]]) -> list[tuple[str, str]
     """The metrics with their filters, in the order of the logs."""
     parts = [part for own in answers.values() for part in own]
     return [*dict.fromkeys((name, part.filter) for part in parts for name in part.scores)]
+
+
+def direction_of(strata: Sequence[Stratum], answers: Mapping[str, Sequence[Answers]]) -> bool:
+    """Whether lower scores are better. Raises FixError where they are in some tasks only."""
+    lower = {
+        one.task: any(
+            one.metric in part.log.lower_is_better for own in answers.values() for part in own if part.task == one.task
+        )
+        for one in strata
+    }
+    if len({*lower.values()}) > 1:
+        up, down = (next(one for one in strata if lower[one.task] is way) for way in (False, True))
+        raise FixError(f"of {up.metric} higher is better, of {down.metric} lower: choose one, as --metric {up.metric}")
+    return next(iter(lower.values()))
+
+
+def mean_of(answers: Sequence[Answers], what: Literal["costs", "seconds"]) -> float:
+    """The mean of what is known of the answers of a model, NaN where nothing is."""
+    values = np.concatenate([getattr(part, what) for part in answers])
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else math.nan
 
 
 def _filter_of(task: str, metric: str, there: Iterable[str], filter: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -359,6 +359,23 @@ def route_file(
     else:
         fields.check_unused(file)
         arrays = arrays_in(file)
+    return route_arrays(
+        arrays, file, price=price, ceiling=ceiling, at_least=at_least, features=features, types=types, seed=seed
+    )
+
+
+def route_arrays(
+    arrays: Mapping[str, NDArray[Any]],
+    file: Path,
+    *,
+    price: float = 0.0,
+    ceiling: float | None = None,
+    at_least: float | None = None,
+    features: int = 256,
+    types: int = 6,
+    seed: int = 0,
+) -> RouteReport:
+    """The report on the arrays of a file, as `route_file` describes them. Raises FixError as it does."""
     known = prompts_of(arrays, file)
     texts = None if "prompts" not in arrays else tuple(map(str, arrays["prompts"]))
     if texts is not None and len(texts) != len(known.contexts):
