@@ -147,7 +147,7 @@ class More(NamedTuple):
     """Whether more epochs of the same questions would not."""
 
 
-class _Means:
+class Means:
     """The means of all models on some strata, and their differences."""
 
     def __init__(self, strata: Sequence[Stratum], asked: Asked, lower_is_better: bool) -> None:
@@ -235,11 +235,11 @@ def board_of(answers: Mapping[str, Sequence[Answers]], asked: Asked) -> Board:
         lacks = ", ".join(f"{one.task}: {', '.join(one.scores)}" for one in strata)
         raise FixError(f"expected a task that all models have; found {lacks}")
     lower = direction_of(common, answers)
-    means = _Means(common, asked, lower)
+    means = Means(common, asked, lower)
     best = next(iter(means.total))
     base = asked.baseline or best
     extremes = _extremes(common, asked, lower, base)
-    alone = {one.task: ([one], _Means([one], asked, lower)) for one in strata}
+    alone = {one.task: ([one], Means([one], asked, lower)) for one in strata}
     standings = [
         Standing(
             name,
@@ -255,7 +255,7 @@ def board_of(answers: Mapping[str, Sequence[Answers]], asked: Asked) -> Board:
     return Board(asked, strata, lower, base, standings, extremes, left_out, others, _more(means, base, asked))
 
 
-def _cell(strata: Sequence[Stratum], means: _Means, model: str, base: str, delta: float) -> Cell:
+def _cell(strata: Sequence[Stratum], means: Means, model: str, base: str, delta: float) -> Cell:
     scored = [one.scores[model].scored for one in strata]
     return Cell(
         sum(len(own.values) for own in scored),
@@ -276,7 +276,7 @@ def _extremes(strata: Sequence[Stratum], asked: Asked, lower: bool, base: str) -
     ends = (0.0, 1.0) if low >= 0.0 and high <= 1.0 else (low, high)
     found: list[Extreme] = []
     for end in ends:
-        means = _Means([one.filled(end) for one in strata], asked, lower)
+        means = Means([one.filled(end) for one in strata], asked, lower)
         best = next(iter(means.total))
         against = asked.baseline or base
         verdicts: dict[str, Verdict] = {name: means.verdict(name, against, asked.delta) for name in means.models}
@@ -299,14 +299,14 @@ def _others(
         strata = [one for one in strata_of(parts, [metric], filter) if {*one.scores} == models]
         if not strata:
             continue
-        means = _Means(strata, asked, direction_of(strata, answers))
+        means = Means(strata, asked, direction_of(strata, answers))
         found[f"{metric}, {filter}" if filter else metric] = {
             name: (one, means.is_tied(name, asked.delta)) for name, one in means.total.items()
         }
     return found
 
 
-def _more(means: _Means, base: str, asked: Asked) -> More | None:
+def _more(means: Means, base: str, asked: Asked) -> More | None:
     """The rival that is closest to being told from the base, of those that are not, and what would tell it."""
     reach = -NormalDist().inv_cdf(means.each(asked.delta) / 2.0)
     close = {

@@ -1,0 +1,55 @@
+"""`optimist plan`: how many questions a comparison of models needs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from optimist.commands.logs import Filter, Micro
+from optimist.commands.shared import AsJson, Cluster, Id, extras, format_errors, print_table
+from optimist_client.rows import Fields
+
+
+def plan(
+    logs: Annotated[
+        list[Path], typer.Argument(help="Logs of a pilot of two or more models, as for `optimist contrast`.")
+    ],
+    difference: Annotated[float, typer.Option(help="The smallest difference of two models that is to be told.")],
+    delta: Annotated[float, typer.Option(help="The chance of telling apart what is equal.")] = 0.05,
+    power: Annotated[float, typer.Option(help="The chance of telling a difference that is there.")] = 0.8,
+    metric: Annotated[str | None, typer.Option("--metric", help="The metric; by default the first one.")] = None,
+    filter: Filter = None,
+    micro: Micro = False,
+    id: Id = None,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how many questions it takes to tell models apart, from how the answers of a pilot vary. Needs no service."""
+    with extras("server"), format_errors(ValueError, OSError):
+        from optimist.datasets.logs.reading import answers_in, logs_in, named
+        from optimist.leaderboards.board import Asked
+        from optimist.leaderboards.planning import plan_of
+
+        answers = named(answers_in(logs_in(logs, Fields(id=id, cluster=cluster), with_tables=True)))
+        asked = Asked((*(metric or "").split(","),) if metric else (), filter, micro=micro, delta=delta)
+        found = plan_of(answers, asked, difference, power)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, allow_nan=False))
+        return
+    head = ("models", "pilot", "questions", "unpaired", "with many epochs")
+    rows = [
+        (
+            " and ".join(one.models),
+            *(f"{count:,}" for count in (one.pilot, one.questions, one.unpaired)),
+            "" if one.least is None else f"{one.least:,}",
+        )
+        for one in found.needs
+    ]
+    print_table(head, rows, numbers=head[1:])
+    Console().print(Text(found.sentence), soft_wrap=True)
