@@ -21,6 +21,8 @@ _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 """Without zeros at the front, which identifiers have, and without separators of thousands."""
 _COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*),\d+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
+_GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Correct, incorrect, partly correct, no answer."""
 _TRUE = {"true": True, "false": False}
 
 
@@ -93,6 +95,15 @@ def numbers_in(value: Any) -> list[float] | None:
         return None
     found = [float(each) for each in listed]
     return found if all(map(math.isfinite, found)) else None
+
+
+def number_of(value: Any) -> float | None:
+    """The number that a score is, which may be a boolean or a grade of inspect_ai; NaN for a missing one, else None."""
+    if isinstance(value, str):
+        return _GRADES.get(value)
+    if isinstance(value, float | int):
+        return float(value)
+    return math.nan if value is None else None
 
 
 def label_of(value: Any) -> str | None:

@@ -17,11 +17,11 @@ from optimist_client.embeddings import check_embedders
 from optimist_client.errors import FixError, from_problem
 from optimist_client.margins import Margin, Steps, check_both
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
-from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, named_embeddings
+from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, named_embeddings, packed
 from optimist_client.previews import previews_of
 from optimist_client.progress import shown
 from optimist_client.run import Allowance, Catch, Failures, Makers, Reporting, Run, check_functions
-from optimist_client.validation import valid
+from optimist_client.validation import is_mapping, valid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -275,6 +275,30 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         if refused:
             raise from_problem(refused[0])
         return replies
+
+    @operation
+    async def append(
+        self, generator: str, batch: Any, *, start: int | None = None, key: str | None = None
+    ) -> models.TellReply:
+        """Tell samples (n, d) that no pick asked for, such as answers in a harness. Returns the reply.
+
+        batch: as of `Pick.tell`, rows or a mapping of named arrays. start: the index of the first one, by which they
+        are compared with those of other generators; those told before do not count again. key: batches with the same
+        one count once, within a day; None: each call is a batch of its own. Raises `ConflictError` for another batch
+        with the same key.
+        """
+        from optimist_client.tensors import MEDIA_TYPE, encode
+
+        named: dict[str, Any] = dict(batch) if is_mapping(batch) else {self.info.config.metric.first_name: batch}
+        answer = await self._transport.call(
+            "POST",
+            f"/v1/experiments/{self.name}/generators/{quote(generator, safe='')}/batches",
+            body=encode({name: packed(name, values) for name, values in named.items()}),
+            media_type=MEDIA_TYPE,
+            params={} if start is None else {"start": start},
+            headers={"idempotency-key": key or _unique()},
+        )
+        return models.TellReply.model_validate(answer)
 
     @iteration
     async def picks(self, max_samples: int | None = None, *, worker: str | None = None) -> AsyncGenerator[PickT, None]:

@@ -163,7 +163,7 @@ class PickOperations:
 
         named: dict[str, Any] = dict(batch) if is_mapping(batch) else {self._tensor: batch}
         named |= beside or {}
-        arrays: dict[str, NDArray[Any]] = {name: _packed(name, values) for name, values in named.items()}
+        arrays: dict[str, NDArray[Any]] = {name: packed(name, values) for name, values in named.items()}
         if previews is None and self._has_previews and RECORDS in named:
             previews = answers_of(named[RECORDS])
         rows = max((len(array) for array in arrays.values()), default=0)
@@ -225,7 +225,7 @@ class PickOperations:
         return f"<{type(self).__name__} {self.number}: {self.size} × {self.generator}>"
 
 
-def _packed(name: str, values: Any) -> NDArray[Any]:
+def packed(name: str, values: Any) -> NDArray[Any]:
     """An array of a batch as it is sent."""
     from optimist_client.tensors import IDS, RECORDS, as_floats, pack_ids, pack_records
 

@@ -82,6 +82,7 @@ class Transport(ABC, Generic[Http]):
         body: bytes | None = None,
         media_type: str | None = None,
         params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         patience: float | None = None,
         is_long: bool = False,
     ) -> Any:
@@ -89,11 +90,13 @@ class Transport(ABC, Generic[Http]):
 
         is_long: whether the reply may take as long as that to a file.
         """
-        headers = {"content-type": media_type} if media_type else None
+        named = {**(headers or {}), **({"content-type": media_type} if media_type else {})}
         timeout = {"timeout": self._of_files} if is_long else {}
 
         async def send() -> httpx.Response:
-            return await self._request(method, path, json=json, content=body, headers=headers, params=params, **timeout)
+            return await self._request(
+                method, path, json=json, content=body, headers=named or None, params=params, **timeout
+            )
 
         return _answer(await self._reply(send, patience))
 

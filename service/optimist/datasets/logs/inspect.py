@@ -9,12 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.logs.rows import Log, Row, cluster_in, number_of
+from optimist.datasets.logs.rows import Log, Row, cluster_in
+from optimist_client.cells import number_of
 from optimist_client.errors import FixError
 
 _JSON = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
-_GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Correct, incorrect, partly correct, no answer."""
 
 
 def opened(file: Path, head: str, cluster: str | None) -> Log | None:
@@ -54,10 +53,10 @@ def _row(sample: Any, model: str, task: str, cluster: str | None, texts: bool) -
     for scorer, score in ({} if sample.error else sample.scores or {}).items():
         parts = score.value.items() if isinstance(score.value, Mapping) else [("", score.value)]
         for part, value in parts:
-            number = number_of(_GRADES.get(value, value) if isinstance(value, str) else value)
+            number = number_of(value)
             if number is not None:
                 scores[f"{scorer}.{part}" if part else scorer] = number
-    costs = [usage.total_cost for usage in sample.model_usage.values()]
+    costs: list[Any] = [getattr(usage, "total_cost", None) for usage in sample.model_usage.values()]
     return Row(
         model,
         task,

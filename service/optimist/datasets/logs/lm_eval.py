@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.logs.rows import Log, Row, cluster_in, number_of
+from optimist.datasets.logs.rows import Log, Row, cluster_in
+from optimist_client.cells import number_of
 from optimist_client.errors import FixError
 
 _SAMPLES = re.compile(r'\s*(?:\[\s*)?\{\s*"doc_id":.*"arguments":', re.DOTALL)

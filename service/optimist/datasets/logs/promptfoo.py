@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.logs.rows import Log, Row, cluster_in, number_of
+from optimist.datasets.logs.rows import Log, Row, cluster_in
+from optimist_client.cells import number_of
 from optimist_client.errors import FixError
 
 _HEAD = re.compile(r'\s*\{\s*(?:"evalId":|"results":\s*\{\s*"version":|"version":\s*\d+,\s*"timestamp":)')

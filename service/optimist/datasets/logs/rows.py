@@ -46,13 +46,6 @@ class Log:
     """Ids and epochs that were not asked on purpose."""
 
 
-def number_of(value: Any) -> float | None:
-    """The number that a score is, NaN for a missing one; None for a list, a text, or anything else."""
-    if isinstance(value, float | int):
-        return float(value)
-    return math.nan if value is None else None
-
-
 def cluster_in(values: Any, name: str | None, id: str) -> str:
     """The cluster of a question: the value of this name beside it, or its id without one."""
     return id if name is None or not isinstance(values, Mapping) or name not in values else f"{values[name]}"
