@@ -84,12 +84,22 @@ def test_runs_of_one_model_are_called_by_what_differs(tmp_path: Path):
             "results": {"sums": {}},
             "configs": {"sums": {}},
             "n-shot": {"sums": shots},
+            "config": {"model": "hf", "model_args": {"pretrained": f"{org}/tiny"}},
             "model_name": f"{org}/tiny",
         }
         written(tmp_path / f"{number}/results_{stamp}.json", [results])
         written(tmp_path / f"{number}/samples_sums_{stamp}.jsonl", [sample(0, 1.0)])
     assert [*read(tmp_path)] == ["acme/tiny shots=0", "acme/tiny shots=5", "other/tiny"]
     assert [*read(tmp_path / "0", tmp_path / "1")] == ["tiny shots=0", "tiny shots=5"]
+
+
+def test_runs_that_differ_in_nothing_are_called_by_their_times(tmp_path: Path):
+    """Without arguments that name the model, lm-eval calls it by chance."""
+    for number, date in enumerate((1795911129.6, 1795911167.2)):
+        results = {"results": {}, "configs": {"sums": {}}, "model_name": f"qdp{number}", "date": date}
+        written(tmp_path / f"{number}/results_{number}.json", [results | {"config": {"model": "dummy"}}])
+        written(tmp_path / f"{number}/samples_sums_{number}.jsonl", [sample(0, 1.0)])
+    assert [*read(tmp_path)] == ["dummy 00:12:09", "dummy 00:12:47"]
 
 
 def test_results_of_lm_eval_without_samples_say_what_to_do():

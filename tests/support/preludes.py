@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from optimist_client import AsyncOptimist, Optimist
+from tests.support.places import DATA
 
 Prelude = Callable[[str], dict[str, Any]]
 """From the service's URL to the names that a page's Python begins with; files are made in the working directory."""
@@ -195,8 +197,14 @@ def routing(url: str) -> dict[str, Any]:
     }
 
 
+def logs(url: str) -> dict[str, Any]:
+    shutil.copytree(DATA / "logs", "logs")
+    return {}
+
+
 PRELUDES: dict[str, Prelude] = {
     "coming-from.md": coming_from,
+    "logs.md": logs,
     "sdk.md": sdk,
     "metrics.md": metrics,
     "mixtures.md": mixtures,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -139,9 +140,10 @@ def _model_of(file: Path, task: str, results: Mapping[str, Any]) -> tuple[str, d
     if isinstance(args, str):
         args = {name: value for name, _, value in (part.partition("=") for part in args.split(",") if part)}
     args = {**args}
-    named = [args.pop(name, "") for name in ("pretrained", "model", "path")]
-    folder = file.parent.name.replace("__", "/")
-    model = results.get("model_name") or next(filter(None, named), config.get("model") or folder)
+    own = next(filter(None, [args.pop(name, "") for name in ("pretrained", "model", "path")]), "")
+    # Without arguments that name a model, the name in the results is one of chance.
+    model = (results.get("model_name") if own else None) or own or config.get("model")
+    model = model or file.parent.name.replace("__", "/")
     shots = results.get("n-shot", {}).get(task, "")
     settings = {
         **args,
@@ -149,4 +151,6 @@ def _model_of(file: Path, task: str, results: Mapping[str, Any]) -> tuple[str, d
         "gen_kwargs": config.get("gen_kwargs") or "",
         "limit": config.get("limit") or "",
     }
-    return f"{model}", {name: f"{value}" for name, value in settings.items()} | {"time": f"{results.get('date', '')}"}
+    started = results.get("date")
+    time = datetime.fromtimestamp(started, UTC).isoformat() if isinstance(started, float) else f"{started or ''}"
+    return f"{model}", {name: f"{value}" for name, value in settings.items()} | {"time": time}

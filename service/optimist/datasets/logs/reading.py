@@ -174,6 +174,8 @@ def _told_apart(logs: Sequence[Log]) -> list[str]:
     told = [", ".join(f"{key}={log.settings.get(key, '')}" for key in settings) for log in logs]
     if settings and len({*told}) == len(told):
         return told
-    times = [log.settings.get("time", "") for log in logs]
+    times = [log.settings.get("time", "").partition("+")[0].partition(".")[0] for log in logs]
+    if len({one.partition("T")[0] for one in times}) == 1:
+        times = [one.partition("T")[2] for one in times]
     names = times if len({*times}) == len(logs) else [log.file.stem for log in logs]
     return [f"{one} {name}".strip() for one, name in zip(told, names, strict=True)]
