@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from optimist.commands.shared import extras, print_table
+from optimist.commands.shared import METRIC, extras, print_table
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from optimist.leaderboards.board import Asked
     from optimist.leaderboards.strata import Of
 
+MetricOfLogs = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        help=f"{METRIC} By default mean of tables where there is no --reference, and else fid. Of logs: the names of "
+        "their metrics, of which each task counts by the first that it has; by default its first one.",
+    ),
+]
 Filter = Annotated[
     str | None, typer.Option("--filter", help="Of logs: the filter whose scores count, where a task has several.")
 ]

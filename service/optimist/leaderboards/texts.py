@@ -132,12 +132,15 @@ def tables(board: Board, *, every: bool = False) -> list[tuple[str, list[str], l
         ]
         found.append(("Missing scores", ["model", "missing", "left out", *ends], rows))
     if board.others:
-        names = [one.model for one in board.standings]
         rows = [
-            [metric, *(f"{_plus_minus(means[name][0], delta)}{' *' if means[name][1] else ''}" for name in names)]
-            for metric, means in board.others.items()
+            [
+                one.model,
+                _marked(one.overall.mean, one.overall.is_tied, delta),
+                *(_marked(*means[one.model], delta) for means in board.others.values()),
+            ]
+            for one in board.standings
         ]
-        found.append(("Further metrics (* best, or not told from it)", ["metric", *names], rows))
+        found.append(("By metric (* best, or not told from it)", ["model", board.title, *board.others], rows))
     return found
 
 
@@ -180,6 +183,10 @@ def _plus_minus(mean: Measured, delta: float) -> str:
 
 def _finite(end: float) -> float | None:
     return end if math.isfinite(end) else None
+
+
+def _marked(mean: Measured, is_tied: bool, delta: float) -> str:
+    return f"{_plus_minus(mean, delta)}{' *' if is_tied else ''}"
 
 
 def _number(value: float) -> str:

@@ -18,6 +18,8 @@ from optimist_client.rows import NO_FIELDS, TABLES, Fields
 
 _HEAD = 2**16
 """Bytes of a file by which it is known."""
+_SUFFIXES = (".json", ".jsonl", ".eval")
+"""Endings of the logs of harnesses in folders."""
 _READERS = (inspect.opened, promptfoo.opened, lm_eval.opened)
 
 
@@ -30,7 +32,7 @@ def logs_in(paths: Sequence[Path], fields: Fields = NO_FIELDS, *, with_tables: b
     found: dict[Path, Log | None] = {}
     for path in paths:
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.is_file())
+            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
             logs = [(file, _harness_log(file, fields.cluster)) for file in inside]
             found |= {file: log for file, log in logs if log is not None}
         else:
