@@ -39,6 +39,7 @@ SPREAD, ALIKE, EDGE = 1.5, 0.7, 0.3
 advantage."""
 TRUTH = 2_000_000
 """Questions by which the true difference is integrated."""
+SHORT = "Q: 1 + 3?"
 ARGUMENTS = "A word problem about trains that leave two towns at different times, told at some length. " * 6
 READ = """
 import resource, sys, time
@@ -47,7 +48,7 @@ started = time.perf_counter()
 from optimist.datasets.logs.reading import answers_in, logs_in, named
 from optimist.leaderboards.board import Asked, board_of
 from optimist.leaderboards.texts import sentence
-sentence(board_of(named(answers_in(logs_in([Path(sys.argv[1])]))), Asked()))
+sentence(board_of(named(answers_in(logs_in([*Path(sys.argv[1]).rglob("*.jsonl")]))), Asked()))
 print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
@@ -65,10 +66,10 @@ def main() -> None:
             held, z = coverage(name, options.logs, np.random.default_rng(place))
             print(f"| {name} | {options.logs:,} | {held:.3f} | {z:.2f} |", flush=True)
     else:
-        print("| rows | bytes of a row | json.loads, s | compared, s | times | largest memory, MiB |")
-        print("|-----:|-----:|-----:|-----:|-----:|-----:|")
-        for arguments in (ARGUMENTS, "Q: 1 + 3?"):
-            print(reading(options.rows, arguments), flush=True)
+        print("| log | rows | bytes of a row | json.loads, s | compared, s | times | largest memory, MiB |")
+        print("|-----|-----:|-----:|-----:|-----:|-----:|-----:|")
+        for kind, arguments in (("lm-eval", ARGUMENTS), ("lm-eval", SHORT), ("table", SHORT)):
+            print(reading(options.rows, kind, arguments), flush=True)
 
 
 def chances(rng: np.random.Generator, questions: int) -> np.ndarray:
@@ -110,18 +111,20 @@ def coverage(name: str, logs: int, rng: np.random.Generator) -> tuple[float, flo
     return held / logs, math.sqrt(squares / logs)
 
 
-def reading(rows: int, arguments: str) -> str:
+def reading(rows: int, kind: str, arguments: str) -> str:
     """A row of the table: logs of two models with so many rows together, whose prompts are `arguments`."""
+    made = _sample if kind == "lm-eval" else _line
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         files: list[Path] = []
         for model in ("large", "small"):
-            file = Path(folder, model, "samples_sums_2026-01-01T00-00-00.000000.jsonl")
+            name = "samples_sums_2026-01-01T00-00-00.000000" if kind == "lm-eval" else model
+            file = Path(folder, model, f"{name}.jsonl")
             file.parent.mkdir()
             files.append(file)
             with file.open("w") as stream:
                 for number, right in enumerate((rng.random(rows // 2) < 0.6).tolist()):
-                    stream.write(json.dumps(_sample(number, float(right), arguments)) + "\n")
+                    stream.write(json.dumps(made(number, float(right), arguments)) + "\n")
         size = sum(file.stat().st_size for file in files)
         started = time.perf_counter()
         for file in files:
@@ -131,9 +134,7 @@ def reading(rows: int, arguments: str) -> str:
         parsing = time.perf_counter() - started
         done = subprocess.run([sys.executable, "-c", READ, folder], capture_output=True, text=True, check=True)
         seconds, memory = map(float, done.stdout.split())
-    return (
-        f"| {rows:,} | {size / rows:,.0f} | {parsing:.1f} | {seconds:.1f} | {seconds / parsing:.1f} | {memory:,.0f} |"
-    )
+    return f"| {kind} | {rows:,} | {size / rows:,.0f} | {parsing:.1f} | {seconds:.1f} | {seconds / parsing:.1f} | {memory:,.0f} |"
 
 
 def _sample(number: int, right: float, arguments: str) -> dict[str, object]:
@@ -153,6 +154,12 @@ def _sample(number: int, right: float, arguments: str) -> dict[str, object]:
         "target_hash": hash,
         "exact_match": right,
     }
+
+
+def _line(number: int, right: float, arguments: str) -> dict[str, object]:
+    """A row of a table with tasks."""
+    beside = {"cost": 0.001, "seconds": 0.5, "prompt": arguments, "answer": f"That is {number}."}
+    return {"task": "sums", "id": number, "score": right, **beside}
 
 
 if __name__ == "__main__":

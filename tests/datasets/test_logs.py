@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,35 @@ def test_tables_with_a_field_task_are_logs_and_others_where_that_is_asked(tmp_pa
     other = written(tmp_path / "plain.jsonl", plain)
     assert logs_in([other]) == []
     assert [*read(other, with_tables=True)] == ["a"]
+
+
+def test_fields_of_tables_are_named_alike_in_lines_of_json_and_in_cells(tmp_path: Path):
+    lines = [
+        {"llm": name, "task": "x", "key": i, "scores.acc": i % 2, "passage": i // 2, "cost": 0.5}
+        for name in ("a", "b")
+        for i in range(6)
+    ]
+    nested = [
+        {"llm": one["llm"], "task": "x", "key": one["key"], "scores": {"acc": one["scores.acc"]}} for one in lines
+    ]
+    nested = [{**one, "passage": line["passage"], "cost": 0.5} for one, line in zip(nested, lines, strict=True)]
+    cells = [",".join(lines[0]), *(",".join(f"{value}" for value in line.values()) for line in lines)]
+    (tmp_path / "cells.csv").write_text("\n".join(cells))
+    fields = Fields(by="llm", id="key", cluster="passage")
+    for file in (tmp_path / "cells.csv", written(tmp_path / "lines.jsonl", nested)):
+        for chosen in (fields, replace(fields, field="scores.acc")):
+            found = read(file, fields=chosen)
+            assert [*found] == ["a", "b"]
+            ((one,), _) = found.values()
+            assert (one.ids, one.clusters[:3]) == ([f"{i}" for i in range(6)], ["0", "0", "1"])
+            assert {name: [*values] for name, values in one.scores.items()} == {"scores.acc": [0, 1, 0, 1, 0, 1]}
+            assert sum(one.costs) == 3.0
+        with pytest.raises(FixError, match="no field 'nope'"):
+            read(file, fields=replace(fields, cluster="nope"))
+    with pytest.raises(FixError, match="line 1: expected an id"):
+        read(tmp_path / "lines.jsonl", fields=Fields(by="llm"))
+    with pytest.raises(FixError, match="--missing: logs are compared"):
+        read(tmp_path / "lines.jsonl", fields=Fields(missing="zero"))
 
 
 def test_what_is_no_log_is_named(tmp_path: Path):

@@ -311,7 +311,7 @@ class Rows:
             return [self._existing(name, "score") for name in self.fields.field.split(",")]
         beside = self._beside()
         numbers = [name for name, one in self._columns.items() if one.kind == "number" and name not in beside]
-        return [name for name in numbers if not _is_beside(name)] or numbers
+        return [name for name in numbers if not is_beside(name)] or numbers
 
     def floats(self, name: str) -> list[float]:
         """A field of numbers, NaN where a row has none. Raises FixError for another value."""
@@ -398,7 +398,7 @@ class Rows:
         ((array, width),) = wanted.items()
         if width != 1:
             return {array: [self._only(lists, "features")] if lists else numbers}
-        scores = [name for name in numbers if not _is_beside(name)] or numbers or lists
+        scores = [name for name in numbers if not is_beside(name)] or numbers or lists
         return {array: [next((name for name in scores if name.lower() == _SCORE), None) or self._only(scores, "score")]}
 
     def _only(self, names: Sequence[str], what: str) -> str:
@@ -476,7 +476,7 @@ def _same(label: str | None, value: str) -> bool:
     return known == value or (known in ("True", "False") and known.lower() == value.lower())
 
 
-def _is_beside(name: str) -> bool:
+def is_beside(name: str) -> bool:
     """Whether a number of this name stands beside a score: a cost, a time, a count."""
     words = {*re.split(r"[\W_]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())}
     return any(map(_BESIDE.fullmatch, words)) and _SCORE not in words
@@ -529,15 +529,16 @@ def _of_json(file: Path, stream: Any) -> _Table:
 
 def _columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:
     """The columns of rows, objects within them flat."""
-    flat = [dict(_leaves(row)) for row in rows]
+    flat = [dict(leaves(row)) for row in rows]
     names = dict.fromkeys(name for row in flat for name in row)
     return {name: Column([row.get(name) for row in flat]) for name in names}
 
 
-def _leaves(row: Mapping[Any, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+def leaves(row: Mapping[Any, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    """The fields of a row with their values, those of objects within it by names with dots."""
     for name, value in row.items():
         if is_mapping(value) and value:
-            yield from _leaves(value, f"{before}{name}.")
+            yield from leaves(value, f"{before}{name}.")
         else:
             yield f"{before}{name}", value
 

@@ -220,13 +220,13 @@ def mean_of(answers: Sequence[Answers], what: Literal["costs", "seconds"]) -> fl
 
 def _filter_of(task: str, metric: str, there: Iterable[str], filter: str | None) -> str:
     """The filter of a task: the only one, or the chosen one. Raises FixError."""
-    filters = [*dict.fromkeys(there)]
+    filters = {one or "none": one for one in there}
     if len(filters) == 1:
-        return filters[0]
+        return next(iter(filters.values()))
     if filter in filters:
-        return filter
-    said = f"{task}: {metric} by {' or '.join(filters)}"
-    raise FixError(f"{said}: choose one, as --filter {filters[0]}" + ("" if filter is None else f"; not {filter}"))
+        return filters[filter]
+    said = f"{task}: {metric} by {' or '.join(filters)}: choose one, as --filter {next(iter(filters))}"
+    raise FixError(said + ("" if filter is None else f"; not {filter}"))
 
 
 def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence[Answers]]) -> Stratum:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.logs.rows import Log, Row, cluster_in
+from optimist.datasets.logs.rows import Log, Row, cluster_in, objects_of
 from optimist_client.cells import number_of
 from optimist_client.errors import FixError
 
@@ -36,7 +36,9 @@ def opened(file: Path, head: str, cluster: str | None) -> Log | None:
     is_array = head.lstrip().startswith("[")
 
     def rows(texts: bool) -> Iterator[Row]:
-        for sample in _array(file) if is_array else _lines(file):
+        for number, sample in enumerate(_array(file), 1) if is_array else objects_of(file):
+            if "doc_id" not in sample:
+                raise FixError(f"{file}: sample {number}: expected a doc_id, found {', '.join(sample)}")
             yield _row(sample, model, task, cluster, texts)
 
     return Log(file, rows, settings, lower)
@@ -85,20 +87,6 @@ def _likelihood(reply: Any) -> float:
     while isinstance(reply, Sequence) and not isinstance(reply, str):
         reply = reply[0]
     return float(reply)
-
-
-def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
-    with file.open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            if line.isspace():
-                continue
-            try:
-                sample = json.loads(line)
-            except ValueError as error:
-                raise FixError(f"{file}: line {number}: expected a JSON object: {error}") from None
-            if not isinstance(sample, dict) or "doc_id" not in sample:
-                raise FixError(f"{file}: line {number}: expected a sample with a doc_id, found {line[:60]!r}")
-            yield sample
 
 
 def _array(file: Path) -> Iterator[Mapping[str, Any]]:

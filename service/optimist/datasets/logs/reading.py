@@ -44,6 +44,8 @@ def logs_in(paths: Sequence[Path], fields: Fields = NO_FIELDS, *, with_tables: b
         raise FixError(f"{results[0]}: expected samples beside these results: run lm-eval with --log_samples")
     if not is_harness and not (others and (with_tables or all(map(_has_tasks, others)))):
         return []
+    if fields.missing is not None:
+        raise FixError("--missing: logs are compared without missing scores, and with all of them at both extremes")
     if not others:
         replace(fields, cluster=None).check_unused(next(iter(found)))
     if unread := [file for file in others if file.suffix.lower() not in TABLES]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from optimist_client.errors import FixError
 
 
 class Row(NamedTuple):
@@ -49,3 +52,19 @@ class Log:
 def cluster_in(values: Any, name: str | None, id: str) -> str:
     """The cluster of a question: the value of this name beside it, or its id without one."""
     return id if name is None or not isinstance(values, Mapping) or name not in values else f"{values[name]}"
+
+
+def objects_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file of lines of JSON, with the numbers of their lines. Raises FixError."""
+    number = 0
+    try:
+        with file.open(encoding="utf-8-sig") as stream:
+            for number, line in enumerate(stream, 1):
+                if line.isspace():
+                    continue
+                found = json.loads(line)
+                if not isinstance(found, dict):
+                    raise FixError(f"{file}: line {number}: expected a JSON object, found {line[:60]!r}")
+                yield number, found
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FixError(f"{file}: line {number}: expected a JSON object in UTF-8: {error}") from None

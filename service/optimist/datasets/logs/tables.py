@@ -3,56 +3,126 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from optimist.datasets.logs.rows import Log, Row
+from optimist.datasets.logs.rows import Log, Row, objects_of
+from optimist_client.cells import label_of
 from optimist_client.errors import FixError
-from optimist_client.rows import Fields, Rows
+from optimist_client.rows import GENERATORS, PLACES, QUESTIONS, Fields, Rows, is_beside, leaves
 
-_EPOCHS = ("epoch", "attempt", "trial", "repeat")
-_ANSWERS = ("answer", "output", "completion", "response", "text")
+_NAMES = {
+    "model": GENERATORS,
+    "task": ("task",),
+    "id": QUESTIONS,
+    "epoch": ("epoch", "attempt", "trial", "repeat"),
+    "cost": ("cost",),
+    "seconds": ("seconds", "latency", "duration"),
+    "prompt": ("prompt",),
+    "answer": ("answer", "output", "completion", "response", "text"),
+    "cluster": (),
+}
+"""The usual names of fields by what they are, of each the first that there is."""
+_NUMBER = (float, int)
 
 
 def opened(file: Path, fields: Fields) -> Log:
-    """The log that a table is, by the names of its fields: model, task, id, epoch, cost, seconds, prompt, answer."""
-    return Log(file, lambda texts: _rows(file, fields, texts))
+    """The log that a table is, by the names of its fields. Lines of JSON are read one by one, others as a whole."""
+    is_read_by_line = file.suffix.lower() == ".jsonl" and fields == replace(fields, field=None, where=())
+    return Log(file, lambda texts: _of_lines(file, fields, texts) if is_read_by_line else _of_rows(file, fields, texts))
 
 
-def _rows(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
+class _Layout(NamedTuple):
+    """The fields of rows that have the same ones, by what they are."""
+
+    model: str | None
+    task: str | None
+    id: str | None
+    epoch: str | None
+    cost: str | None
+    seconds: str | None
+    prompt: str | None
+    answer: str | None
+    cluster: str | None
+    scores: tuple[str, ...]
+    """The fields that are scores where they are numbers."""
+
+
+def _layout(names: Sequence[str], given: Mapping[str, str]) -> _Layout:
+    """given: the names that a caller says, by what they are. Raises FixError for one that no field has."""
+    lowered = {name.lower(): name for name in reversed([*names])}
+    for what, name in given.items():
+        if name.lower() not in lowered:
+            raise FixError(f"no field {name!r} ({what}); there are {', '.join(names)}")
+    usual = _NAMES | {what: (name.lower(),) for what, name in given.items()}
+    by = {what: next((lowered[name] for name in own if name in lowered), None) for what, own in usual.items()}
+    used = {*by.values(), *(lowered.get(name) for name in (*QUESTIONS, *PLACES))}
+    scores = (*(name for name in names if name not in used and not is_beside(name)),)
+    return _Layout(**by, scores=scores)
+
+
+def _given(fields: Fields) -> dict[str, str]:
+    return {"model" if what == "by" else what: name for what, name in replace(fields, field=None).given.items()}
+
+
+def _of_lines(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
+    layouts: dict[tuple[str, ...], _Layout] = {}
+    given, model = _given(fields), file.stem
+    for number, whole in objects_of(file):
+        row = dict(leaves(whole)) if dict in map(type, whole.values()) else whole
+        names = (*row,)
+        try:
+            layout = layouts.get(names)
+            if layout is None:
+                layout = layouts[names] = _layout(names, given)
+            yield _row(row, layout, model, texts)
+        except ValueError as error:
+            raise FixError(f"{file}: line {number}: {error}") from None
+
+
+def _row(row: Mapping[Any, Any], layout: _Layout, model: str, texts: bool) -> Row:
+    """A row of a table. model: its name where no field has it. Raises ValueError without an id."""
+    get = row.get  # which has nothing by the name None
+    id = label_of(get(layout.id))
+    if id is None:
+        raise ValueError(
+            "expected an id, a text or a whole number, by which answers to a question belong together (--id)"
+        )
+    cost, seconds, epoch = get(layout.cost), get(layout.seconds), get(layout.epoch)
+    return Row(
+        _text(get(layout.model), model),
+        _text(get(layout.task)),
+        id,
+        {name: float(value) for name in layout.scores if isinstance(value := row[name], _NUMBER)},
+        "",
+        "",
+        int(epoch) if isinstance(epoch, _NUMBER) else 1,
+        _text(get(layout.cluster), id),
+        cost if isinstance(cost, _NUMBER) else math.nan,
+        seconds if isinstance(seconds, _NUMBER) else math.nan,
+        _text(get(layout.prompt)) if texts else "",
+        _text(get(layout.answer)) if texts else "",
+    )
+
+
+def _text(value: Any, otherwise: str = "") -> str:
+    return value if isinstance(value, str) else otherwise if value is None else f"{value}"
+
+
+def _of_rows(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
     for model, part in Rows.from_file(file, fields).by_generator().items():
-        count = len(part)
-
-        def named(*names: str, part: Rows = part) -> str | None:
-            return next((own for name in names for own in part.names if own.lower() == name), None)
-
-        task, epoch, answer = named("task"), named(*_EPOCHS), named(*_ANSWERS)
-        id = part.id
-        if id is None:
-            raise FixError(f"{file}: expected a field of ids, by which answers to a question belong together (--id)")
-        tasks = part.labels(task, "task") if task else [""] * count
-        ids = part.labels(id, "id")
-        clusters = part.clusters() or ids
-        scores = {name: part.floats(name) for name in part.score_fields()}
-        beside = {
-            name: part.floats(own) if own else [math.nan] * count
-            for name, own in {"cost": part.cost, "seconds": named("seconds", "latency", "duration")}.items()
-        }
-        epochs = part.floats(epoch) if epoch else [1.0] * count
-        shown = {
-            name: part.texts(own) if texts and own else [""] * count
-            for name, own in {"prompt": part.prompt, "answer": answer}.items()
-        }
-        for place in range(count):
-            yield Row(
-                model,
-                tasks[place],
-                ids[place],
-                {name: values[place] for name, values in scores.items()},
-                epoch=int(epochs[place]),
-                cluster=clusters[place],
-                cost=beside["cost"][place],
-                seconds=beside["seconds"][place],
-                prompt=shown["prompt"][place],
-                answer=shown["answer"][place],
-            )
+        layout = _layout(part.names, _given(fields))
+        scores = (*part.score_fields(),)
+        numbers = {layout.epoch, layout.cost, layout.seconds, *scores}
+        labels = {layout.task, layout.id, layout.cluster, *((layout.prompt, layout.answer) if texts else ())}
+        columns: dict[Any, Sequence[Any]] = {name: part.floats(name) for name in numbers if name is not None}
+        columns |= {name: part.labels(name, "label") for name in labels if name is not None}
+        of_model = layout._replace(model=None, scores=scores)
+        for place in range(len(part)):
+            row = {name: values[place] for name, values in columns.items()}
+            try:
+                yield _row(row, of_model, model, texts)
+            except ValueError as error:
+                raise FixError(f"{file}: {error}") from None
