@@ -259,7 +259,7 @@ def _cell(strata: Sequence[Stratum], means: Means, model: str, base: str, delta:
     scored = [one.scores[model].scored for one in strata]
     return Cell(
         sum(len(own.values) for own in scored),
-        sum(len(np.unique(own.questions)) for own in scored),
+        sum(own.distinct for own in scored),
         sum(one.missing(model) for one in strata),
         means.total[model],
         means.against(model, base) if model != base and base in means.models else None,

@@ -30,9 +30,14 @@ class Scores:
     questions: Ints
     """The number of each one's question (n,)."""
     epochs: Ints
-    """(n,)."""
+    """(n,), numbered from 0."""
     skipped: frozenset[tuple[int, int]] = frozenset()
     """Questions and epochs that were left out on purpose."""
+
+    @property
+    def distinct(self) -> int:
+        """The number of questions."""
+        return int(np.count_nonzero(np.bincount(self.questions)))
 
     @cached_property
     def scored(self) -> Scores:
@@ -106,9 +111,9 @@ class Stratum:
         means = np.bincount(clusters, own.values, self.length) / np.maximum(counts, 1)
         seen = np.flatnonzero(counts)
         within = own.values - means[clusters]
-        residuals = np.full(len(self._asked) if n > len(seen) else 0, np.nan)
+        residuals = np.full(np.count_nonzero(self._asked) if n > len(seen) else 0, np.nan)
         if len(residuals):
-            residuals[np.searchsorted(self._asked, self._keys(own))] = within
+            residuals[np.cumsum(self._asked)[self._keys(own)] - 1] = within
         return mean, PromptedMean(
             kind=kind,
             length=self.length,
@@ -123,9 +128,11 @@ class Stratum:
     def _lacking(self, model: str) -> Ints:
         """What others were asked, up to the epochs that the model has, and it has no score of."""
         own = self.scores[model]
-        asked = self._asked[self._asked % self._epochs <= own.epochs.max(initial=0)]
-        skipped = [question * self._epochs + epoch for question, epoch in own.skipped]
-        return np.setdiff1d(asked, np.append(self._keys(own.scored), np.array(skipped, np.int64)))
+        lacks = self._asked.copy()
+        lacks.reshape(-1, self._epochs)[:, own.epochs.max(initial=0) + 1 :] = False
+        lacks[self._keys(own.scored)] = False
+        lacks[[question * self._epochs + epoch for question, epoch in own.skipped]] = False
+        return np.flatnonzero(lacks)
 
     def by_question(self, model: str) -> Array:
         """The mean score of a model on each question (M,), NaN where it has none."""
@@ -142,16 +149,19 @@ class Stratum:
     @property
     def has_epochs(self) -> bool:
         """Whether a model has several answers to a question."""
-        return any(len(own.values) > len(np.unique(own.questions)) for own in self.scores.values())
+        return any(len(own.values) > own.distinct for own in self.scores.values())
 
     @cached_property
     def _epochs(self) -> int:
         return max((int(own.epochs.max(initial=0)) for own in self.scores.values()), default=0) + 1
 
     @cached_property
-    def _asked(self) -> Ints:
-        """What any model was asked, ascending."""
-        return np.unique(np.concatenate([self._keys(own) for own in self.scores.values()]))
+    def _asked(self) -> NDArray[np.bool_]:
+        """Whether any model was asked a question in an epoch, by the key of these."""
+        found = np.zeros(len(self.questions) * self._epochs, bool)
+        for own in self.scores.values():
+            found[self._keys(own)] = True
+        return found
 
     def _keys(self, own: Scores) -> Ints:
         return own.questions * self._epochs + own.epochs
@@ -234,6 +244,7 @@ def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence
     labels: dict[str, int] = {}
     clusters: list[int] = []
     scores: dict[str, Scores] = {}
+    known = np.array(sorted({epoch for parts in answers.values() for part in parts for epoch in part.epochs}), np.int64)
     for model, parts in answers.items():
         numbers: list[int] = []
         for part in parts:
@@ -243,11 +254,12 @@ def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence
                     clusters.append(labels.setdefault(label, len(labels)))
                 numbers.append(place)
         values = [part.scores.get(metric, np.full(len(part.ids), np.nan)) for part in parts]
-        epochs = np.concatenate([np.frombuffer(part.epochs, np.int64) for part in parts])
+        epochs = np.searchsorted(known, np.concatenate([np.frombuffer(part.epochs, np.int64) for part in parts]))
         scores[model] = Scores(np.concatenate([np.asarray(one) for one in values]), np.array(numbers, np.int64), epochs)
     for model, parts in answers.items():
-        skipped = {(places[id], epoch) for part in parts for id, epoch in part.log.skipped if id in places}
-        scores[model] = replace(scores[model], skipped=frozenset(skipped))
+        left = [(id, epoch) for part in parts for id, epoch in part.log.skipped if id in places and epoch in known]
+        skipped = frozenset((places[id], int(np.searchsorted(known, epoch))) for id, epoch in left)
+        scores[model] = replace(scores[model], skipped=skipped)
     return Stratum(task, metric, filter, [*places], np.array(clusters, np.int64), scores)
 
 
