@@ -89,3 +89,7 @@ def test_prompts_of_logs_are_routed():
     assert table["Twice 3?"] == [1.0, pytest.approx(0.75)]
     assert np.isnan(table["Twice 7?"][1])
     assert arrays["costs"].tolist() == pytest.approx([0.001, 0.00054])
+
+
+def test_limits_are_of_samples_and_not_of_logs():
+    assert "expected samples or scores, found logs" in run(PROMPTFOO, "--good-enough", "2%", code=1)[1]

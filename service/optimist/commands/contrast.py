@@ -50,8 +50,8 @@ from optimist.commands.shared import (
     settings_of,
     usual_metric,
 )
-from optimist_client.limits import Limit
 from optimist_client.errors import FixError
+from optimist_client.limits import Limit
 from optimist_client.rows import Fields
 from optimist_client.tolerance import parsed
 

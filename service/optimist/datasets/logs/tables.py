@@ -78,16 +78,16 @@ def _of_lines(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
             if layout is None:
                 layout = layouts[names] = _layout(names, given)
             yield _row(row, layout, model, texts)
-        except ValueError as error:
+        except FixError as error:
             raise FixError(f"{file}: line {number}: {error}") from None
 
 
 def _row(row: Mapping[Any, Any], layout: _Layout, model: str, texts: bool) -> Row:
-    """A row of a table. model: its name where no field has it. Raises ValueError without an id."""
+    """A row of a table. model: its name where no field has it. Raises FixError without an id."""
     get = row.get  # which has nothing by the name None
     id = label_of(get(layout.id))
     if id is None:
-        raise ValueError(
+        raise FixError(
             "expected an id, a text or a whole number, by which answers to a question belong together (--id)"
         )
     cost, seconds, epoch = get(layout.cost), get(layout.seconds), get(layout.epoch)
@@ -124,5 +124,5 @@ def _of_rows(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
             row = {name: values[place] for name, values in columns.items()}
             try:
                 yield _row(row, of_model, model, texts)
-            except ValueError as error:
+            except FixError as error:
                 raise FixError(f"{file}: {error}") from None
