@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from optimist import contrast, score
-from optimist_client.metrics import FID, RKE, Gaussian, Mean
+from optimist.estimation.question import declared_of
+from optimist_client.metrics import FID, RKE, Coverage, Density, Gaussian, Mean, Precision, Vendi
 from optimist_client.metrics.texts import parsed
 from tests.support.commands import invoked
 
@@ -46,6 +47,16 @@ def test_several_scores_in_memory_are_those_of_each():
         score({"features": REAL}, metrics)
     with pytest.raises(ValueError, match="fid is given twice"):
         score(arrays(0.0), [metrics[0], metrics[0]])
+
+
+def test_scores_of_the_same_samples_share_what_they_are_computed_from():
+    rows, kernel = arrays(0.5)["features"], Gaussian(2.0, 16)
+    by_balls = [Precision(reference=REAL), Density(reference=REAL), Coverage(reference=REAL)]
+    balls = [declared_of(metric).setting("reference") for metric in by_balls]
+    assert balls[0] is balls[1] is balls[2]
+    for metrics in ([RKE(kernel=kernel), Vendi(kernel=kernel), Vendi(kernel=kernel, order=3.0, label="3")], by_balls):
+        found = score({"features": rows}, metrics)
+        assert [*found.values()] == [score(rows, metric) for metric in metrics]
 
 
 def test_values_of_one_column_may_be_vectors(tmp_path: Path):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist_client.errors import FixError
 from tests.support.streams import rows_of, taken
 
 
@@ -83,3 +84,15 @@ def test_identical_rows_have_a_scatter_of_exactly_zero():
 def test_a_statistic_of_no_columns_is_refused():
     with pytest.raises(ValueError, match="dimension"):
         GaussianStatistic(0)
+
+
+def test_a_statistic_alone_keeps_no_halves():
+    rows = rows_of(0, 12, 3)
+    whole, alone = GaussianStatistic(3, keep=4), GaussianStatistic(3, keep=4, halves=False)
+    for statistic in (whole, alone):
+        statistic.update(rows)
+    assert torch.equal(alone.scatter, whole.scatter)
+    assert alone.bytes < whole.bytes
+    with pytest.raises(FixError, match="halves=True"):
+        alone.half(0)
+    assert torch.equal(GaussianStatistic(3, keep=4, halves=False).restore(alone.state()).scatter, alone.scatter)

@@ -49,6 +49,18 @@ def test_scores_are_those_of_the_published_definition(kind: type[Metric], offset
     assert metric.plug_in(fed(metric, fake)) == pytest.approx(published(real, fake, 3)[kind.name], abs=1e-12)
 
 
+@pytest.mark.parametrize("spread", [1.0, 1e-4, 1e-7, 1e18])
+def test_what_single_precision_cannot_tell_is_told_by_double_precision(spread: float):
+    kinds = torch.randn(4, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    near, far = (torch.cat([kinds + spread * rows_of(seed + place, 4, 6) for place in range(20)]) for seed in (2, 40))
+    balls = Balls(near, 3)
+    distances = torch.stack([(near - row).square().sum(1).sqrt() for row in near])
+    radii = distances.fill_diagonal_(torch.inf).sort(1).values[:, 2]
+    assert torch.allclose(balls.radii, radii, rtol=1e-8, atol=0.0)
+    inside = torch.stack([(near - row).square().sum(1).sqrt() < radii for row in far])
+    assert torch.equal(balls.hits(far), inside.sum(1))
+
+
 def test_reference_numbers(stored):
     file = stored("neighbours")
     real, fake, k = torch.from_numpy(file["real"]), torch.from_numpy(file["fake"]), int(file["k"])

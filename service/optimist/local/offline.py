@@ -18,13 +18,13 @@ from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
 from optimist.local.basis import basis_of, hashes_in
-from optimist.local.single import score
+from optimist.local.single import score, scores
 from optimist.metrics.vendi.influence import FULL
 from optimist.numerics.batches import check_batch, check_rows
 from optimist.numerics.copies import Hashes, shared_with
 from optimist.numerics.estimate import Estimate
 from optimist.records import codec
-from optimist_client.config import PromptsAre
+from optimist_client.config import PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.files import read_arrays
 from optimist_client.metrics import Metric
@@ -84,31 +84,25 @@ def score_files(
     all generators, as a new experiment fixes them. Raises FixError for a file or an array that is not as expected,
     and for settings that make no sense.
     """
-    question = Question(declared_of(metric, device, **settings), bound, delta, device=device)
-    questions = [question, *(Question(declared_of(one, device), delta=delta, device=device) for one in watch)]
+    how: dict[str, Any] = {"delta": delta, "device": device, "are_list": prompts_are == "list"}
+    question = Question(declared_of(metric, device, **settings), bound, **how)
+    questions = [question, *(Question(declared_of(one, device), **how) for one in watch)]
     by_label([one.metric for one in questions])
     wanted = wanted_by(questions, beside, fields)
     if any(one.open_kernels for one in questions):
         questions = _fitted(questions, files, wanted)
     sigmas = {field: kernel.sigma for field, kernel in questions[0].kernels.items()}
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
-    how: dict[str, Any] = {"delta": delta, "device": device, "prompts_are": prompts_are}
     found: list[FileScore] = []
     known: list[tuple[str, Hashes]] = []
     for one in generators_in(files, wanted):
         begun(one.name)
-        how |= {"cluster": None if one.clusters is None else _CLUSTER}
-        clusters = {} if one.clusters is None else {_CLUSTER: one.clusters}
+        cluster = None if one.clusters is None else _CLUSTER
+        beside: dict[str, Any] = {} if one.clusters is None else {_CLUSTER: one.clusters}
+        names = [array for each in questions for array in each.reads.values()]
         with naming(one):
-            estimate, *others = (
-                score(
-                    {**clusters, **{array: one.batch[array] for array in each.reads.values()}},
-                    each.metric,
-                    bound=each.bound,
-                    **how,
-                )
-                for each in questions
-            )
+            check_prompts_are(prompts_are, cluster is not None, bound)
+            estimate, *others = scores(beside | {array: one.batch[array] for array in names}, questions, cluster)
         watched = {each.metric.shown_label: other for each, other in zip(questions[1:], others, strict=True)}
         hashes = hashes_in(one.batch, question)
         basis = basis_of(one.name, one.batch, question, hashes, one.basis)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from optimist.datasets.sets import clusters_beside
-from optimist.estimation.arrays import Batch, arrays_of, check_arrays, tensors_of
+from optimist.estimation.arrays import Batch, arrays_of, check_arrays, real_data_of, tensors_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.basis import allowing_for_copies, hashes_in
+from optimist.metrics.bound import Bound
 from optimist.metrics.devices import find_device
 from optimist.metrics.threads import few_threads
+from optimist.numerics.copies import Hashes
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.real_data import RealData
 from optimist_client.config import BoundOptions, PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -59,54 +65,115 @@ def score(
     200
     """
     place = find_device(device)
-    labels = None
-    if not isinstance(metric, str | Metric):
-        labelled = by_label(metric)
+    if isinstance(metric, str | Metric):
+        label, metrics = None, [metric]
+    else:
+        label, metrics = [*by_label(metric)], _sharing_real_data(metric)
         arrays: Mapping[str, Any] = batch if isinstance(batch, Mapping) else {}
-        if missing := {name for one in metric for name in one.array_names.values()} - arrays.keys():
+        names = {name for one in metric for name in one.array_names.values()}
+        if missing := names - arrays.keys():
             raise FixError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
-        how: dict[str, Any] = {"bound": bound, "delta": delta, "device": device, "cluster": cluster, **settings}
-        how["prompts_are"] = prompts_are
-        beside = () if cluster is None else (cluster,)
-        parts = {
-            label: {name: arrays[name] for name in (*one.array_names.values(), *beside) if name in arrays}
-            for label, one in labelled.items()
-        }
-        return {label: score(parts[label], one, **how) for label, one in labelled.items()}
+        batch = {name: rows for name, rows in arrays.items() if name in {*names, cluster}}
     options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
     check_prompts_are(prompts_are, cluster is not None, bound)
-    question = Question(
-        declared_of(metric, place, **settings), bound, delta, options, place, are_list=prompts_are == "list"
-    )
+    how: dict[str, Any] = {"options": options, "device": place, "are_list": prompts_are == "list"}
+    questions = [Question(declared_of(one, place, **settings), bound, delta, **how) for one in metrics]
+    found = scores(batch, questions, cluster)
+    return found[0] if label is None else dict(zip(label, found, strict=True))
+
+
+def _sharing_real_data(metrics: Sequence[Metric]) -> list[Metric]:
+    """The metrics, of which those that were given the same real features share what is made of them."""
+    made: dict[int, RealData] = {}
+    found: list[Metric] = []
+    for metric in metrics:
+        given = metric.setting("reference")
+        if isinstance(given, np.ndarray | Tensor):
+            if id(given) not in made:
+                made[id(given)] = real_data_of(given)
+            metric = metric.model_copy(update={"reference": made[id(given)]})
+        found.append(metric)
+    return found
+
+
+def scores(batch: Batch, questions: Sequence[Question], cluster: str | None = None) -> list[Estimate]:
+    """The estimate of each question by one set of samples, which is read once; several metrics need arrays by name.
+
+    Estimates whose statistics are the same share one. Raises FixError as `score` does.
+    """
+    labels = None
     if cluster is not None:
-        if bound != "influence":
-            raise FixError(f"cluster: expected the bound 'influence', got {bound!r}")
+        if others := {question.bound for question in questions} - {"influence"}:
+            raise FixError(f"cluster: expected the bound 'influence', got {others.pop()!r}")
         batch, labels = clusters_beside("batch", batch, cluster)
-    arrays = arrays_of(batch, question.reads.values())
-    if len(arrays) > 1 and not arrays.keys() & set(question.reads.values()):
-        expected = ", ".join(question.reads.values())
-        raise FixError(
-            f"expected one set of samples, with the array {expected}; got {', '.join(arrays)}: "
-            "`optimist.contrast` compares several sets by name"
-        )
-    arrays = check_arrays(arrays, [question])
-    tensors = question.own(tensors_of(arrays))
-    question = question.fitted({name: [rows] for name, rows in tensors.items()})
-    widths = {name: rows.shape[1] for name, rows in tensors.items()}
+    given = arrays_of(batch, [name for question in questions for name in question.reads.values()])
     clusters = None if labels is None else torch.from_numpy(np.unique(labels, return_inverse=True)[1])
-    question = question.on_clusters(0 if clusters is None else int(clusters.max()) + 1)
-    limits = question.bound_for(widths)
+    tensors: dict[str, Tensor] = {}
+    hashes: dict[str, Hashes | None] = {}
+    shared = _Shared()
+    found: list[Estimate] = []
+    for question in questions:
+        names = question.reads.values()
+        arrays = given if len(questions) == 1 else {name: given[name] for name in names}
+        if len(arrays) > 1 and not arrays.keys() & {*names}:
+            raise FixError(
+                f"expected one set of samples, with the array {', '.join(names)}; got {', '.join(arrays)}: "
+                "`optimist.contrast` compares several sets by name"
+            )
+        arrays = check_arrays(arrays, [question])
+        tensors |= {name: rows for name, rows in tensors_of(arrays).items() if name not in tensors}
+        array = question.reads[question.arrays[0]]
+        if array not in hashes:
+            hashes[array] = hashes_in(arrays, question)
+        rows = question.own(tensors)
+        question = question.fitted({name: [each] for name, each in rows.items()})
+        question = question.on_clusters(0 if clusters is None else int(clusters.max()) + 1)
+        estimated = partial(_estimate, question, rows, clusters, shared)
+        found.append(allowing_for_copies(estimated(None), hashes[array], question, estimated))
+    return found
 
-    def estimated(places: slice | NDArray[np.int64]) -> Estimate:
-        if clusters is not None:
-            part = {name: rows[places] for name, rows in tensors.items()}
-            estimator = StreamingEstimator(limits, 0.0, clusters=question.counts)
-            estimator.add(part, [""] * len(clusters[places]), clusters[places])
-            return estimator.estimate()
-        statistic = limits.statistic()
-        count = len(next(iter(tensors.values())))
-        with few_threads(count if question.is_exact else sum(widths.values()), count):
-            statistic.update(*(rows[places] for rows in tensors.values()))
-            return limits.estimate(statistic)
 
-    return allowing_for_copies(estimated(slice(None)), hashes_in(arrays, question), question, estimated)
+def _estimate(
+    question: Question,
+    tensors: Mapping[str, Tensor],
+    clusters: Tensor | None,
+    shared: _Shared,
+    places: NDArray[np.int64] | None,
+) -> Estimate:
+    """The estimate of the rows of tensors (n, …) at these places, None: of all."""
+    widths = {name: rows.shape[1] for name, rows in tensors.items()}
+    limits, part = question.bound_for(widths), tensors
+    if places is not None:
+        part = {name: rows[places] for name, rows in tensors.items()}
+        clusters = None if clusters is None else clusters[places]
+    count = len(next(iter(part.values())))
+    if clusters is not None:
+        estimator = StreamingEstimator(limits, 0.0, clusters=question.counts)
+        estimator.add(part, [""] * count, clusters)
+        return estimator.estimate()
+    with few_threads(count if question.is_exact else sum(widths.values()), count):
+        return limits.estimate(shared.statistic(limits, tuple(part.values())))
+
+
+class _Shared:
+    """The statistics of one set of samples."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[object, tuple[Tensor, ...], list[Tensor], Any]] = []
+
+    def statistic(self, limits: Bound, rows: tuple[Tensor, ...]) -> Any:
+        """The statistic of these rows; one where two metrics take the same, by rows, layout, state and identity."""
+        statistic = limits.alone()
+        kind = type(statistic), statistic.layout, {name: each.shape for name, each in statistic.state().items()}
+        identity = [tensor for _, tensors in limits.metric.identity() for tensor in tensors]
+        for other, of_rows, others, made in self._made:
+            if (
+                other == kind
+                and all(map(operator.is_, rows, of_rows))
+                and len(others) == len(identity)
+                and all(map(torch.equal, identity, others))
+            ):
+                return made
+        statistic.update(*rows)
+        self._made.append((kind, rows, identity, statistic))
+        return statistic

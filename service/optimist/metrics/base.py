@@ -174,6 +174,10 @@ class Score:
         """An empty `Statistic`, laid out for `analyse`."""
         raise NotImplementedError
 
+    def alone(self) -> Any:
+        """An empty `Statistic` for estimates of one generator, which may leave out what only its mixtures need."""
+        return self.statistic()
+
     @cached_property
     def layout(self) -> tuple[int, ...] | None:
         """The layout of the statistics that it takes."""

@@ -55,6 +55,10 @@ class Bound(ABC):
         """An empty `Statistic` laid out for this bound."""
         return self.metric.statistic()
 
+    def alone(self) -> Any:
+        """As `Score.alone` has it, laid out for this bound."""
+        return self.statistic()
+
     @abstractmethod
     def estimate(self, statistic: Any) -> Estimate:
         """The estimate from 1 sample or more, every number finite or deliberately ±inf.
@@ -71,6 +75,9 @@ class InfluenceBound(Bound):
     """
 
     name = "influence"
+
+    def alone(self) -> Any:
+        return self.metric.alone()
 
     def estimate(
         self,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -23,6 +24,8 @@ from optimist_client.metrics import Coverage, Density, Metric, Precision
 
 ENTRIES = 2**21
 """Distances that are held at a time, 16 MiB a matrix."""
+OPEN = 64
+"""Products are computed again in float64 where those in float32 leave more than one in so many pairs open."""
 _PAIRS = 2**20
 """Numbers of the pairs whose distances are computed again at a time."""
 
@@ -54,17 +57,31 @@ class Balls(Reference):
         """The layout of statistics of these balls."""
         self._centre = torch.from_numpy(given.mean(axis=0)).to(device)
         self._rows = torch.from_numpy(given).to(device) - self._centre
+        self._single = self._rows.float()
+        self._latest: tuple[bytes, list[Tensor]] = b"", []
         self._squares = self._rows.square().sum(1)
         self.radii = torch.cat([self._radii(start, block) for start, block in self._blocks(self._rows)])
         """(m,)"""
 
     def inside(self, rows: Tensor) -> Iterator[Tensor]:
-        """Which balls each row (b, d) is inside, some rows at a time: (≤ b, m), bool."""
+        """Which balls each row (b, d) is inside, some rows at a time: (≤ b, m), bool.
+
+        What was found of a batch is kept until the next one, for the other metrics that read it.
+        """
+        content = hashlib.sha256(rows.cpu().double().contiguous().numpy().data).digest()
+        digest, latest = self._latest
+        if digest != content:
+            latest = [pack(inside) for inside in self._inside(rows)]
+            self._latest = content, latest
+        return (unpack(packed, self.count) for packed in latest)
+
+    def _inside(self, rows: Tensor) -> Iterator[Tensor]:
+        def compare(squares: Tensor) -> tuple[Tensor, Tensor]:
+            squares -= self.radii.square().to(squares.dtype)
+            return squares < 0.0, squares.abs_()
+
         for _, block in self._blocks(rows.to(self.device, torch.float64) - self._centre):
-            squares, doubt = self._square_distances(block)
-            limits = self.radii.square()
-            found = squares < limits
-            near = ((squares - limits).abs() <= doubt).nonzero()
+            found, near = self._by_products(block, compare)
             found[near[:, 0], near[:, 1]] = self._exact(block, near) < self.radii[near[:, 1]]
             yield found
 
@@ -77,13 +94,39 @@ class Balls(Reference):
         size = max(1, ENTRIES // self.count)
         return zip(range(0, len(rows), size), rows.split(size), strict=True)
 
-    def _square_distances(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Squared distances (b, m) of centred rows (b, d), and how far off they may be (b, m)."""
-        sizes = rows.square().sum(1)[:, None] + self._squares
-        # Twice the bound of the rounding of sums over d.
-        return torch.addmm(sizes, rows, self._rows.T, alpha=-2.0), sizes * (
-            4.0 * (self.dimension + 4) * torch.finfo(torch.float64).eps
-        )
+    def _by_products(
+        self, rows: Tensor, compare: Callable[[Tensor], tuple[Tensor, Tensor]], *, of_rows: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """What `compare` finds by the squared distances (b, m) of centred rows (b, d), and the pairs (p, 2) that these
+        cannot tell.
+
+        compare: its second answer (b, m) is how far each distance is from where it would be found otherwise, which is a
+        constant, or with `of_rows` another distance of the same row. It may write to the distances. Products of float32
+        take half the time, and leave the pairs within their rounding open: where these are many, float64 follows.
+        """
+        squares, largest = rows.square().sum(1)[:, None], self._squares.max()
+        found, near = squares, squares
+        for dtype in self._precisions(float(torch.maximum(squares.max(), largest))):
+            sizes = torch.add(squares.to(dtype), self._squares.to(dtype))
+            found, apart = compare(sizes.addmm_(rows.to(dtype), self._rows_as(dtype).T, alpha=-2.0))
+            # Twice the bound of the rounding of sums over d, and of what is compared.
+            rounding = (2.0 if of_rows else 1.0) * (self.dimension + 8) * torch.finfo(dtype).eps
+            near = (apart <= (rounding * (squares + largest)).to(dtype)).nonzero()
+            if not of_rows:
+                own = squares[near[:, 0], 0] + self._squares[near[:, 1]]
+                near = near[apart[near[:, 0], near[:, 1]] <= rounding * own]
+            if len(near) * OPEN <= len(rows) * self.count:
+                break
+        return found, near
+
+    def _precisions(self, largest: float) -> tuple[torch.dtype, ...]:
+        """The arithmetic to try for rows with squared norms up to `largest`: float32 where that is in its range, and
+        where its products are not made of rounded numbers."""
+        is_whole = self.device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
+        return (torch.float32, torch.float64) if is_whole and 1e-20 < largest < 1e30 else (torch.float64,)
+
+    def _rows_as(self, dtype: torch.dtype) -> Tensor:
+        return self._single if dtype == torch.float32 else self._rows
 
     def _exact(self, rows: Tensor, pairs: Tensor) -> Tensor:
         """The distances (p,) of pairs (p, 2): a place in centred rows (b, d), and a real row."""
@@ -98,14 +141,18 @@ class Balls(Reference):
 
     def _radii(self, start: int, rows: Tensor) -> Tensor:
         """The radii (b,) of the balls around these centred rows, the first of which is the real row `start`."""
-        squares, doubt = self._square_distances(rows)
         own = torch.arange(len(rows), device=rows.device)
-        squares[own, start + own] = torch.inf
-        nearest = squares.kthvalue(self.neighbours, dim=1).values
-        near = (squares <= (nearest + 2.0 * doubt.amax(1))[:, None]).nonzero()
-        distances = torch.full_like(squares, torch.inf)
-        distances[near[:, 0], near[:, 1]] = self._exact(rows, near)
-        return distances.kthvalue(self.neighbours, dim=1).values
+
+        def compare(squares: Tensor) -> tuple[Tensor, Tensor]:
+            squares[own, start + own] = torch.inf
+            nearest = squares.topk(self.neighbours, dim=1, largest=False).values[:, -1:]
+            return squares, squares - nearest
+
+        _, near = self._by_products(rows, compare, of_rows=True)
+        distances = self._exact(rows, near)
+        order = distances.argsort()
+        order = order[near[order, 0].argsort(stable=True)]
+        return distances[order[torch.searchsorted(near[order, 0], own) + self.neighbours - 1]]
 
 
 LAST = 256
@@ -404,6 +451,17 @@ def make(declared: Precision | Density | Coverage, setting: Setting) -> Neighbou
     return (PrecisionScore if isinstance(declared, Precision) else DensityScore)(balls)
 
 
+_BALLS: WeakValueDictionary[tuple[bytes, int, str], Balls] = WeakValueDictionary()
+
+
 def reference(declared: Precision | Density | Coverage, data: RealData, device: torch.device | str) -> Balls:
-    """The balls around the real rows. Raises FixError where the rows were not kept, or are too few."""
-    return Balls(data.rows_for(declared.name), declared.neighbours, device)
+    """The balls around the real rows, which are the same object for all metrics that use it at a time.
+
+    Raises FixError where the rows were not kept, or are too few.
+    """
+    rows = data.rows_for(declared.name)
+    key = hashlib.sha256(np.ascontiguousarray(rows, dtype=np.float64).data).digest(), declared.neighbours, f"{device}"
+    found = _BALLS.get(key)
+    if found is None:
+        found = _BALLS[key] = Balls(rows, declared.neighbours, device)
+    return found

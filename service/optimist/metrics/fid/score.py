@@ -33,10 +33,16 @@ class FrechetDistance(Score):
         self.widths = {"features": self.dimension}
         self._influence = FrechetInfluence(reference)
 
-    def statistic(self, scatter: bool = False) -> GaussianStatistic:
-        """An empty statistic on the reference's device that keeps all rows while n ≤ rank."""
-        reference = self.reference
-        return GaussianStatistic(reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device)
+    def statistic(self, scatter: bool = False, halves: bool = True) -> GaussianStatistic:
+        """An empty statistic on the reference's device that keeps all rows while n ≤ rank.
+
+        halves: whether it keeps the half of even places apart past that, which mixtures read.
+        """
+        dimension, keep, device = self.dimension, self.reference.rank, self.reference.device
+        return GaussianStatistic(dimension, keep=keep, scatter=scatter, halves=halves, device=device)
+
+    def alone(self) -> GaussianStatistic:
+        return self.statistic(halves=False)
 
     def follow(self, statistic: GaussianStatistic) -> None:
         """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.

@@ -77,8 +77,8 @@ class GaussianStatistic(Statistic):
     """Mean and scatter of a stream of feature rows, updated one batch at a time by Chan's formula in float64.
 
     While `samples` ≤ `keep` it holds all rows and no d × d matrix, unless `scatter=True` requests that from the start;
-    the batch that exceeds `keep` builds the scatter and the moments of the samples in even places of the log, one
-    triangle more, and drops the rows. The state is a function of the sequence of batches alone:
+    the batch that exceeds `keep` builds the scatter and, with `halves`, the moments of the samples in even places of
+    the log, one triangle more, and drops the rows. The state is a function of the sequence of batches alone:
     reading a property never changes it. Tensors handed out are views of the state: do not write to them.
     """
 
@@ -92,6 +92,7 @@ class GaussianStatistic(Statistic):
         first: int = 300,
         last: int = 512,
         scatter: bool = False,
+        halves: bool = True,
         device: torch.device | str = "cpu",
     ) -> None:
         if dimension < 1 or min(keep, first, last) < 0:
@@ -100,6 +101,7 @@ class GaussianStatistic(Statistic):
         self.keep = keep
         self.first = first
         self.last = last
+        self.halves = halves
         self.layout = (dimension, keep, first, last)
         self.device = torch.device(device)
         self.samples = 0
@@ -163,7 +165,7 @@ class GaussianStatistic(Statistic):
     def half(self, parity: int) -> RowMoments:
         """The moments of the samples in even (0) or odd (1) places of the log.
 
-        Raises FixError where there are none.
+        Raises FixError where there are none, and where they are not kept.
         """
         if self.holds_rows:
             rows = self._head.tensor[parity::2]
@@ -171,7 +173,8 @@ class GaussianStatistic(Statistic):
                 raise FixError("a half needs at least 1 sample")
             mean, centred = centre(rows)
             return RowMoments(len(rows), mean, centred.T @ centred)
-        assert self._even is not None
+        if self._even is None:
+            raise FixError("the halves of the stream are kept only with halves=True")
         even = self._even.moments()
         return even if parity == 0 else RowMoments(self.samples, self.mean, self.scatter).without(even)
 
@@ -211,7 +214,7 @@ class GaussianStatistic(Statistic):
 
     def _take_even(self, batch: Tensor) -> None:
         """Add the rows of even places to their half, which begins with the batch that exceeds `keep`."""
-        if self.samples + len(batch) <= self.keep:
+        if not self.halves or self.samples + len(batch) <= self.keep:
             return
         if self._even is None:
             self._even = EvenHalf(self.dimension, self.device)
@@ -221,7 +224,8 @@ class GaussianStatistic(Statistic):
 
     def restore(self, tensors: Mapping[str, Tensor]) -> Self:
         if int(tensors["samples"]) > self.keep:
-            self._scatter, self._even = SymmetricSum(self.dimension, self.device), EvenHalf(self.dimension, self.device)
+            self._scatter = SymmetricSum(self.dimension, self.device)
+            self._even = EvenHalf(self.dimension, self.device) if self.halves else None
         return super().restore(tensors)
 
     def _zeros(self, *shape: int) -> Tensor:

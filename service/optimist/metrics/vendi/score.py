@@ -152,6 +152,9 @@ class VendiScore(Score):
         """
         return KernelStatistic(self.feature_map, halves=halves, prompts=self.prompts)
 
+    def alone(self) -> KernelStatistic:
+        return self.statistic(halves=self.needs_halves)
+
     def follow(self, statistic: KernelStatistic) -> None:
         """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
 
