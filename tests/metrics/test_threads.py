@@ -10,7 +10,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from optimist.metrics.threads import MANY, WIDE, few_threads, one_thread
+from optimist.metrics.threads import MANY, WIDE, few_threads, lapack_on_one_thread, one_thread
 from optimist.simulation.runner import Runner
 
 
@@ -55,6 +55,31 @@ def test_pieces_of_a_simulation_that_run_in_threads_leave_each_other_one():
 
     with joblib.parallel_config(backend="threading"), Runner(2, progress=False) as runner:
         assert runner.run("pieces", [first, second]) == [None, {1}]
+    assert used() == {2}
+
+
+def test_eigenproblems_in_several_threads_use_one_of_blas_and_give_the_others_back():
+    begun, ended = Barrier(2), Barrier(2)
+
+    def of_blas() -> set[int]:
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    seen: list[set[int]] = []
+
+    def first() -> None:
+        with lapack_on_one_thread:
+            begun.wait()
+            ended.wait()
+            seen.append(of_blas())
+
+    another = Thread(target=first)
+    another.start()
+    with lapack_on_one_thread:
+        begun.wait()
+        seen.append(of_blas())
+    ended.wait()
+    another.join()
+    assert seen == [{1}, {1}]
     assert used() == {2}
 
 

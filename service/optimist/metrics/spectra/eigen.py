@@ -18,6 +18,8 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
+from optimist.metrics.threads import lapack_on_one_thread
+
 _LAPACK = import_module("scipy.linalg.cython_lapack")
 
 
@@ -82,7 +84,8 @@ def _with_workspace(name: str, *arguments: bytes | int | Tensor) -> None:
 def _call(name: str, *arguments: bytes | int | Tensor) -> None:
     """Call a routine, `info` left out. Raises ArithmeticError where that tells of a failure."""
     info = ctypes.c_int()
-    _routine(name)(*map(_place, arguments), ctypes.byref(info))
+    with lapack_on_one_thread:
+        _routine(name)(*map(_place, arguments), ctypes.byref(info))
     if info.value:
         raise ArithmeticError(f"LAPACK's {name} failed: {info.value}")
 
