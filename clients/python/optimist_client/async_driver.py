@@ -45,6 +45,10 @@ class AsyncTransport(Transport[httpx.AsyncClient]):
         answer = await asyncio.to_thread(function, *args)
         return await answer if inspect.isawaitable(answer) else answer
 
+    def slots(self, count: int) -> asyncio.Semaphore:
+        """A context that so many tasks may be inside at once."""
+        return asyncio.Semaphore(count)
+
     async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
         """Run each loop as a task. If this task is cancelled, they are cancelled, too, and clean up themselves."""
         ends = await asyncio.gather(*(loop() for loop in loops), return_exceptions=True)

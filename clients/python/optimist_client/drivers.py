@@ -49,6 +49,10 @@ class BlockingTransport(Transport[httpx.Client]):
             raise FixError(f"expected a blocking function, {_name(function)} is asynchronous: use AsyncOptimist")
         return answer
 
+    def slots(self, count: int) -> _Slots:
+        """A context that so many threads may be inside at once."""
+        return _Slots(count)
+
     async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
         """Run a single loop in this thread, so that Ctrl-C interrupts it; run several in one thread each."""
         if len(loops) == 1:
@@ -78,6 +82,19 @@ class BlockingTransport(Transport[httpx.Client]):
     async def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+
+class _Slots:
+    """A semaphore of threads, for coroutines that block."""
+
+    def __init__(self, count: int) -> None:
+        self._free = threading.Semaphore(count)
+
+    async def __aenter__(self) -> None:
+        self._free.acquire()
+
+    async def __aexit__(self, *error: object) -> None:
+        self._free.release()
 
 
 def _join(threads: Sequence[threading.Thread]) -> None:

@@ -61,6 +61,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         max_cost: float | None = None,
         timeout: float | None = None,  # noqa: ASYNC109  it ends a run, it does not cancel one
         workers: int = 1,
+        ahead: int = 0,
         callbacks: Sequence[Callback] = (),
         progress: bool | None = None,
         catch: Catch = None,
@@ -87,6 +88,10 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         timeout: seconds after which no more samples are begun; those on their way are still told.
         workers: number of parallel loops. Several loops call your functions from several threads at the same time. In
             `AsyncExperiment` the loops are tasks, and functions that are not asynchronous run in threads.
+        ahead: how many picks each worker has in hand beside the one that it generates, so that it waits for no answer:
+            batches are told, and the next picks asked for, meanwhile. They count as open, so decisions take some more
+            samples; 1 helps where an answer takes as long as a good part of a batch. They are given up when the
+            experiment or the run ends, and after 30 seconds. Your functions are then called from other threads.
         callbacks: functions that are called with a new report about once a second, and with the last one, as those of
             `optimist_client.callbacks`. If one raises, the run ends with that error.
         progress: whether to show progress; None shows it in notebooks, with standings and a chart, and in terminals.
@@ -110,6 +115,8 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         failures = Failures(catch)
         if workers < 1:
             raise FixError(f"workers: expected at least 1, got {workers}")
+        if ahead < 0:
+            raise FixError(f"ahead: expected at least 0, got {ahead}")
         costs = {row.generator: row.cost_per_sample for row in (await ExperimentOperations.report(self)).standings}
         if unknown := [name for name in generators if name not in costs] or ["none"] * (not generators):
             raise FixError(f"generators: expected some of {', '.join(costs)}; got {', '.join(unknown)}")
@@ -129,7 +136,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
 
             listeners = [*callbacks, display.show] if display.shows_reports else callbacks
             reporting = Reporting(self._transport, partial(ExperimentOperations.report, self), listeners)
-            await Run(self._transport, makers, draw, display, allowance, reporting, failures).work(workers)
+            await Run(self._transport, makers, draw, display, allowance, reporting, failures).work(workers, ahead)
             report = failures.within(await self._scored_report())
             await reporting.show(report)
         return report

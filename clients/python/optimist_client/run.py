@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 4000
 """Maximum characters of generators' names in a URL. If there are more, a tell does not ask for the next pick."""
+OLDEST = 30.0
+"""Seconds that a pick which was asked ahead may wait for its worker; then it is given up for one of newer estimates. A
+batch that takes as long does not notice an ask."""
 Drawn = tuple["AskReply", PickOperations | None]
 """The reply to an ask, and its pick."""
 Catch = type[Exception] | tuple[type[Exception], ...] | None
@@ -298,10 +301,17 @@ class Run:
         self._told = 0
         self._open: set[PickOperations] = set()
         self._ending = False
+        self._has_ended = False
+        """Whether the experiment has: picks whose samples nobody has begun to generate are given up."""
 
-    async def work(self, workers: int) -> None:
-        """Run this many loops until all have ended. Raises the first loop's error."""
-        await self._transport.together([self._loop] * workers, self._interrupted)
+    async def work(self, workers: int, ahead: int = 0) -> None:
+        """Run this many workers until all have ended. Raises the first error of one.
+
+        ahead: how many further picks each has in hand. They are in loops of their own, of which as many as there are
+        workers generate at once, while the others tell, ask, and wait.
+        """
+        self._slots = self._transport.slots(workers)
+        await self._transport.together([self._loop] * (workers * (1 + ahead)), self._interrupted)
 
     async def _loop(self) -> None:
         worker = f"run-{uuid.uuid4().hex}"
@@ -316,6 +326,7 @@ class Run:
                 elif reply.retry_after is not None:
                     await self._transport.sleep(min(reply.retry_after, max(self._allowance.seconds_left, 0.0)))
                 else:
+                    self._has_ended = self._has_ended or reply.ended
                     return
         except BaseException:
             self._ending = True
@@ -333,13 +344,20 @@ class Run:
             await self._reporting.turn()
             if self._ending or not self._allowance.take(pick):
                 return None
-            try:
-                told = await self._makers.make(pick)
-            except GeneratorError as error:
-                self._failures.add(pick, error)
-                self._allowance.give_back(pick)
-                reason = f"{error}"
-                return None
+            since = time.monotonic()
+            async with self._slots:
+                is_old = time.monotonic() - since > OLDEST
+                if self._ending or self._has_ended or is_old:
+                    self._allowance.give_back(pick)
+                    reason = "it waited too long for its worker" if is_old else reason
+                    return None
+                try:
+                    told = await self._makers.make(pick)
+                except GeneratorError as error:
+                    self._failures.add(pick, error)
+                    self._allowance.give_back(pick)
+                    reason = f"{error}"
+                    return None
             if pick.settled:  # given up meanwhile because of Ctrl-C in the main thread
                 return None
             asks_on = self._asks_on and not self._ending and self._allowance.is_left()

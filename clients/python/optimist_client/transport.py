@@ -9,6 +9,7 @@ import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Generic
 
@@ -217,6 +218,10 @@ class Transport(ABC, Generic[Http]):
     @abstractmethod
     async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the user, or one that takes long, and return its result."""
+
+    @abstractmethod
+    def slots(self, count: int) -> AbstractAsyncContextManager[Any]:
+        """A context that so many loops may be inside at once; others wait."""
 
     @abstractmethod
     async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:

@@ -194,7 +194,57 @@ def test_an_interrupt_in_a_generator_gives_the_pick_back(experiment: Experiment)
     assert experiment.run(GENERATORS).decision.best == "b"
 
 
-def test_an_interrupt_gives_the_picks_of_threads_back_while_they_generate(experiment: Experiment):
+def test_a_worker_generates_its_next_pick_while_its_batch_is_told(client: Optimist, experiment: Experiment):
+    at_once, begun, told = threading.Lock(), threading.Semaphore(0), iter(range(1000))
+
+    def generate(size: int, seed: int) -> np.ndarray:
+        assert at_once.acquire(blocking=False), "one worker generates two batches at once"
+        begun.release()
+        at_once.release()
+        return np.random.default_rng(seed).standard_normal((size, 4))
+
+    def answered(response: httpx.Response) -> None:
+        if response.request.url.path.endswith("/batch") and next(told) == 0:
+            for _ in range(2):  # this answer arrives once the second batch is being made
+                assert begun.acquire(timeout=60)
+
+    client._transport._http.event_hooks["response"] = [answered]
+    report = experiment.run(dict.fromkeys(SHIFTS, generate), ahead=1, max_samples=100)
+    assert (report.samples, report.open_picks) == (100, 0)
+    with pytest.raises(FixError, match="ahead: expected at least 0"):
+        experiment.run(GENERATORS, ahead=-1)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_picks_ahead_are_given_up_once_the_experiment_ends(
+    client: Optimist, experiment: Experiment, asynchronous: bool
+):
+    if asynchronous:
+        async with AsyncOptimist(client._transport._urls) as other:
+            found = await (await other.experiment(experiment.name)).run(GENERATORS, workers=2, ahead=2)
+    else:
+        found = experiment.run(GENERATORS, workers=2, ahead=2)
+    assert (found.state, found.decision.best, found.open_picks) == ("decided", "b", 0)
+
+
+def test_a_pick_that_waited_too_long_for_its_worker_is_given_up(
+    client: Optimist, experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("optimist_client.run.OLDEST", 0.0)
+    reasons: list[str] = []
+
+    def seen(request: httpx.Request) -> None:
+        if request.method == "DELETE":
+            reasons.append(request.url.params["reason"])
+
+    client._transport._http.event_hooks["request"] = [seen]
+    report = experiment.run(GENERATORS, timeout=0.5)
+    assert (report.samples, report.open_picks) == (0, 0)
+    assert set(reasons) == {"it waited too long for its worker"}
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_an_interrupt_gives_the_picks_of_threads_back_while_they_generate(experiment: Experiment, ahead: int):
     inside, released, seen = threading.Semaphore(0), threading.Event(), []
 
     def generate(size: int, seed: int) -> np.ndarray:
@@ -206,19 +256,19 @@ def test_an_interrupt_gives_the_picks_of_threads_back_while_they_generate(experi
         try:
             assert inside.acquire(timeout=60)
             assert inside.acquire(timeout=60)
-            seen.append(experiment.report().open_picks)
+            until(lambda: experiment.report().open_picks == 2 * (1 + ahead))
             os.kill(os.getpid(), signal.SIGINT)
             until(lambda: experiment.report().open_picks == 0)
-            seen.append(0)
+            seen.append(True)
         finally:
             released.set()
 
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        experiment.run(dict.fromkeys(SHIFTS, generate), workers=2)
+        experiment.run(dict.fromkeys(SHIFTS, generate), workers=2, ahead=ahead)
     thread.join()
-    assert seen == [2, 0]
+    assert seen == [True]
     assert (experiment.report().samples, experiment.report().open_picks) == (0, 0)
 
 
