@@ -19,7 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from optimist_client import parquet
 from optimist_client.cells import Column, has_decimal_commas, label_of, numbers_in
 from optimist_client.errors import FixError
 from optimist_client.validation import is_list, is_mapping
@@ -127,6 +126,8 @@ class Rows:
             raise FixError(f"{file}: expected a file ending in {', '.join(TABLES)}, found {file.suffix!r}")
         try:
             if suffix == ".parquet":
+                from optimist_client import parquet
+
                 found = {name: Column(cells) for name, cells in parquet.columns_of(file).items()}
                 count = len(next(iter(found.values())).cells) if found else 0
                 rows = cls(file, fields, _flat(found), range(1, count + 1))

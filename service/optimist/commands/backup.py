@@ -15,7 +15,6 @@ import typer
 
 from optimist.commands.shared import DataDir, RedisUrl, console, extras, format_errors, redis_of, service
 from optimist_client.errors import FixError, NotFoundError, StopError
-from optimist_client.results import replaced
 
 if TYPE_CHECKING:
     from optimist.store import Store
@@ -74,6 +73,8 @@ class _Saving:
     @contextmanager
     def written(self, name: str) -> Generator[Path]:
         """A temporary file, which becomes the file of an experiment once it was written without an error."""
+        from optimist_client.results import replaced
+
         file = self._folder / f"{name}.zip"
         file.parent.mkdir(parents=True, exist_ok=True)
         with replaced(file) as part:

@@ -6,7 +6,7 @@ import json
 import time
 import webbrowser
 from contextlib import nullcontext
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, Group
@@ -14,9 +14,11 @@ from rich.live import Live
 from rich.text import Text
 
 from optimist.commands.shared import AsJson, ExperimentName, Url, print_table, service
-from optimist_client import Experiment
 from optimist_client.models import Report, Summary
 from optimist_client.models.decisions import format_score
+
+if TYPE_CHECKING:
+    from optimist_client import Experiment
 
 EVERY = 1.0
 """Seconds between two looks at an experiment that is watched."""

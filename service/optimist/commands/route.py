@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
@@ -17,6 +15,9 @@ from optimist.commands.options import takes
 from optimist.commands.shared import AsJson, Cost, Field, Id, Prompt, extras, format_errors
 from optimist_client.config import ExperimentConfig
 from optimist_client.rows import Fields
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @takes(ExperimentConfig, "price", "ceiling", "at_least")
@@ -92,4 +93,6 @@ def _embedded(prompts: list[str]) -> NDArray[Any]:
 
     with extras("embed-offline"):
         embed = embedder_of("text")
+    import numpy as np
+
     return np.asarray(embed(prompts))

@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist.settings import Settings, has_password
-from optimist_client import Optimist
 from optimist_client.config import PromptsAre
 from optimist_client.errors import FixError, OptimistError, UnreachableError
 from optimist_client.installed import install_hint
@@ -26,6 +25,7 @@ from optimist_client.validation import each_in_words
 
 if TYPE_CHECKING:
     from optimist.numerics.real_data import RealData
+    from optimist_client import Optimist
 
 
 WRONG_USE: Any = typer.BadParameter.__bases__[0].__bases__[0]
@@ -244,6 +244,8 @@ def redis_of(data_dir: Path | None, redis_url: str | None, *, reads: bool = Fals
 @contextmanager
 def service(url: str) -> Generator[Optimist]:
     """A client of a service. Its errors, and those of files, are printed as messages; the exit status is then 1."""
+    from optimist_client import Optimist
+
     with format_errors(OptimistError, OSError, ValueError), Optimist(url, patience=PATIENCE) as optimist:
         try:
             yield optimist

@@ -25,7 +25,6 @@ from threadpoolctl import threadpool_limits
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from optimist.api.app import create_app
 from optimist.api.middleware.limits import ADMITTED, GONE, WHOLE, SharedCounters
 from optimist.process import answer_soon, configure_log, give_back_from
 from optimist.records import CannotStart
@@ -286,6 +285,9 @@ def run_api(
 
     Raises CannotStart if another process listens by now, FixError if a module of OPTIMIST_METRICS is not there.
     """
+    # Here, so that the scorer, which takes longest to start, has begun before the routes are loaded.
+    from optimist.api.app import create_app
+
     app = create_app(settings, redis_url, counters)
     # What has been made by now stays: the collector need not go through it again and again.
     gc.freeze()
