@@ -19,6 +19,7 @@ from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
 from optimist.local.basis import basis_of, hashes_in
 from optimist.local.single import score, scores
+from optimist.metrics.devices import find_device
 from optimist.metrics.vendi.influence import FULL
 from optimist.numerics.batches import check_batch, check_rows
 from optimist.numerics.copies import Hashes, shared_with
@@ -84,9 +85,10 @@ def score_files(
     all generators, as a new experiment fixes them. Raises FixError for a file or an array that is not as expected,
     and for settings that make no sense.
     """
-    how: dict[str, Any] = {"delta": delta, "device": device, "are_list": prompts_are == "list"}
-    question = Question(declared_of(metric, device, **settings), bound, **how)
-    questions = [question, *(Question(declared_of(one, device), **how) for one in watch)]
+    place = find_device(device)
+    how: dict[str, Any] = {"delta": delta, "device": place, "are_list": prompts_are == "list"}
+    question = Question(declared_of(metric, place, **settings), bound, **how)
+    questions = [question, *(Question(declared_of(one, place), **how) for one in watch)]
     by_label([one.metric for one in questions])
     wanted = wanted_by(questions, beside, fields)
     if any(one.open_kernels for one in questions):
