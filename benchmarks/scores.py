@@ -80,8 +80,8 @@ def peer(tool: str, case: str, rows: Rows, real: Rows, moments: tuple[Rows, Rows
     rows = rows.astype(np.float64) if double else rows
     if tool == "pytorch-fid":
         covariance, shift = np.cov(rows, rowvar=False), rows.mean(axis=0) - moments[0]
-        root = scipy.linalg.sqrtm(covariance @ moments[1]).real
-        return shift @ shift + np.trace(covariance) + np.trace(moments[1]) - 2.0 * np.trace(root)
+        root: Any = scipy.linalg.sqrtm(covariance @ moments[1])
+        return shift @ shift + np.trace(covariance) + np.trace(moments[1]) - 2.0 * np.trace(root.real)
     if tool == "clean-fid":
         return statistics.mean(kernel_distance(rows, real) for _ in range(SUBSETS))
     if tool == "prdc":
@@ -105,7 +105,7 @@ def peer(tool: str, case: str, rows: Rows, real: Rows, moments: tuple[Rows, Rows
 def kernel_distance(rows: Rows, real: Rows) -> float:
     """The unbiased kernel distance of one subset of both."""
     one, other = (each[np.random.choice(len(each), SUBSET, replace=False)] for each in (rows, real))
-    alike = sum((each @ each.T / each.shape[1] + 1.0) ** 3 for each in (one, other))
+    alike = np.sum([(each @ each.T / each.shape[1] + 1.0) ** 3 for each in (one, other)], axis=0)
     between = (one @ other.T / one.shape[1] + 1.0) ** 3
     return float((alike.sum() - np.diag(alike).sum()) / (SUBSET - 1) - 2.0 * between.sum() / SUBSET) / SUBSET
 

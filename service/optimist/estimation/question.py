@@ -13,6 +13,7 @@ from optimist.estimation.arrays import real_data_of
 from optimist.estimation.clustered import By
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
+from optimist.metrics.threads import few_threads
 from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_settings
 from optimist.numerics.batches import check_number, check_text, check_whole
 from optimist.numerics.open_kernels import rows_to_fit
@@ -231,7 +232,8 @@ def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
     data = metric.setting("reference")
     if not isinstance(data, RealData):
         return metric
-    made = make_reference(metric, data, device)
+    with few_threads(data.dimension, data.samples or 0):
+        made = make_reference(metric, data, device)
     made.hashes = data.hashes
     return metric.model_copy(update={"reference": made})
 

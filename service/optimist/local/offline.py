@@ -100,11 +100,12 @@ def score_files(
     for one in generators_in(files, wanted):
         begun(one.name)
         cluster = None if one.clusters is None else _CLUSTER
-        beside: dict[str, Any] = {} if one.clusters is None else {_CLUSTER: one.clusters}
-        names = [array for each in questions for array in each.reads.values()]
+        read: dict[str, Any] = {array: one.batch[array] for each in questions for array in each.reads.values()}
         with naming(one):
             check_prompts_are(prompts_are, cluster is not None, bound)
-            estimate, *others = scores(beside | {array: one.batch[array] for array in names}, questions, cluster)
+            estimate, *others = scores(
+                read | ({} if one.clusters is None else {_CLUSTER: one.clusters}), questions, cluster
+            )
         watched = {each.metric.shown_label: other for each, other in zip(questions[1:], others, strict=True)}
         hashes = hashes_in(one.batch, question)
         basis = basis_of(one.name, one.batch, question, hashes, one.basis)
