@@ -174,5 +174,5 @@ def test_mixtures_have_no_truth_for_the_goal_best():
     truth: Any = TrueMixtures(lambda weights: 0.0, np.ones(3))
     with pytest.raises(ValueError, match="expected scores by generator for the goal 'best'"):
         optimist.simulate(rows(), metric="rke", kernel=KERNEL, truth=truth, rounds=10)
-    with pytest.raises(ValueError, match=r"goal: expected 'best', 'mixture'.* got 'most'"):
+    with pytest.raises(ValueError, match=r"goal: expected 'best', 'cheapest', 'mixture'.* got 'most'"):
         optimist.simulate(rows(), goal="most", metric="rke", kernel=KERNEL, rounds=10)

@@ -102,6 +102,7 @@ TABLE = {
     ("POST", "/v1/import"): Route("admin", allowed=422, elsewhere=422, request={"content": b"no archive"}),
     ("GET", EXPERIMENT): Route("viewer"),
     ("GET", f"{EXPERIMENT}/report"): Route("viewer"),
+    ("GET", f"{EXPERIMENT}/gate"): Route("viewer"),
     # The generators have no estimates.
     ("GET", f"{EXPERIMENT}/contrast"): Route("viewer", f"{INSIDE}/contrast?generator=a&against=b", 422),
     ("GET", f"{EXPERIMENT}/anomalies"): Route("viewer"),

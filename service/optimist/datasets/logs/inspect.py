@@ -12,6 +12,7 @@ from typing import Any
 from optimist.datasets.logs.rows import Log, Row, cluster_in
 from optimist_client.cells import number_of
 from optimist_client.errors import FixError
+from optimist_client.installed import install_hint
 
 _JSON = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
 
@@ -26,7 +27,7 @@ def opened(file: Path, head: str, cluster: str | None) -> Log | None:
     try:
         log: Any = import_module("inspect_ai.log")
     except ModuleNotFoundError:
-        raise FixError(f"{file}: reading logs of inspect_ai needs it: pip install 'optimist[inspect]'") from None
+        raise FixError(f"{file}: reading logs of inspect_ai needs it: {install_hint('inspect')}") from None
     try:
         header = log.read_eval_log(file, header_only=True)
     except Exception as error:  # errors of zipfile, zlib, JSON and pydantic
