@@ -102,7 +102,7 @@ TABLE = {
     ("POST", "/v1/import"): Route("admin", allowed=422, elsewhere=422, request={"content": b"no archive"}),
     ("GET", EXPERIMENT): Route("viewer"),
     ("GET", f"{EXPERIMENT}/report"): Route("viewer"),
-    ("GET", f"{EXPERIMENT}/gate"): Route("viewer"),
+    ("GET", f"{EXPERIMENT}/gate"): Route("viewer", path=f"{INSIDE}/gate?candidate=a&baseline=b&margin=1%25"),
     # The generators have no estimates.
     ("GET", f"{EXPERIMENT}/contrast"): Route("viewer", f"{INSIDE}/contrast?generator=a&against=b", 422),
     ("GET", f"{EXPERIMENT}/anomalies"): Route("viewer"),
