@@ -67,7 +67,7 @@ Action = Callable[[], object]
 """One round of one worker."""
 Bodies = Mapping[str, bytes]
 """A batch of each generator, by its name."""
-PATH = {"max_wait": 0.0, "rescore_growth": 1.0, "grow": False}
+PATH: Mapping[str, Any] = {"max_wait": 0.0, "rescore_growth": 1.0, "grow": False}
 WARM_UP = 320
 """Number of rounds of an experiment before it is measured, at least."""
 
@@ -205,28 +205,28 @@ def fresh(body: bytes) -> bytes:
 def variants(service: Service, bodies: Bodies, d: int, workers: int) -> dict[str, Callable[[], Variant]]:
     """What makes each variant of the service, by its short name, for one dimension and number of workers."""
     tag, names = f"{d}-{len(bodies)}-{workers}", [f"w{i}" for i in range(workers)]
-    made = {"pids": service.pids, "rounds": max(WARM_UP, len(bodies)), "settle": service.settle}
+    variant = partial(Variant, pids=service.pids, rounds=max(WARM_UP, len(bodies)), settle=service.settle)
     experiment = partial(service.experiment, d=d, generators=[*bodies])
 
     def combined() -> Variant:
         shared = experiment(f"one-{tag}", **PATH)
         actions = [service.combined(shared, name, bodies) for name in names]
-        return Variant("combined", actions, **made)
+        return variant("combined", actions)
 
     def own() -> Variant:
         paths = [experiment(f"own-{tag}-{name}", **PATH) for name in names]
         actions = [service.combined(path, name, bodies) for path, name in zip(paths, names, strict=True)]
-        return Variant("combined, an experiment each", actions, experiments=len(paths), **made)
+        return variant("combined, an experiment each", actions, experiments=len(paths))
 
     def two() -> Variant:
         shared = experiment(f"two-{tag}", **PATH)
         actions = [service.two_requests(shared, name, bodies) for name in names]
-        return Variant("two requests", actions, **made)
+        return variant("two requests", actions)
 
     def default() -> Variant:
         shared = experiment(f"default-{tag}", grow=False)
         actions = [service.combined(shared, name, bodies) for name in names]
-        return Variant("default", actions, **made)
+        return variant("default", actions)
 
     return {"combined": combined, "two": two, **({"default": default} if workers == 1 else {"own": own})}
 

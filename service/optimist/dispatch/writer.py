@@ -164,7 +164,7 @@ class Writer:
         if answer.waits or answer.missed:
             self._contested_until = self.clock() + CONTESTED
         self._catch_up(answer)
-        return not answer.waits and self.head is not None
+        return not answer.waits and answer.missed is not None
 
     def _load(self) -> Generator[Load, Any, None]:
         loaded: Loaded = yield Load()
@@ -221,7 +221,7 @@ class Writer:
                     levels.follow(key[1], key[2], row)
         self.head = answer.head
 
-    def _forget(self, changes: Iterable[Change]) -> None:
+    def _forget(self, changes: Iterable[tuple[Table[Any, Any], Any, Any]]) -> None:
         """Keep nothing of picks that these changes have ended."""
         for table, key, _ in changes:
             if table is PICKS and key not in self.tables.picks:

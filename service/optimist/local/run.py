@@ -195,6 +195,7 @@ class InMemory(BlockingTransport):
         body: bytes | None = None,
         media_type: str | None = None,
         params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         patience: float | None = None,
         is_long: bool = False,
     ) -> Any:
