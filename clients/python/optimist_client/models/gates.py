@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Literal
-from xml.etree import ElementTree
+from xml.etree import ElementTree  # nosec B405, it is only written
 
 from pydantic import computed_field
 
