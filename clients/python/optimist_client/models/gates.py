@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Literal
-from xml.etree import ElementTree  # nosec B405, it is only written
+
+# It only writes.
+from xml.etree import ElementTree  # nosec B405
 
 from pydantic import computed_field
 
