@@ -17,6 +17,7 @@ from optimist.local.run import LocalService
 from optimist.metrics.bound import InfluenceBound
 from optimist_client import FixError, GeneratorError
 from optimist_client.metrics import KID, Mean
+from optimist_client.models import AskReply
 
 REAL = np.random.default_rng(0).standard_normal((400, 4))
 
@@ -38,6 +39,20 @@ def test_it_decides_and_returns_the_report_of_a_service(workers: int):
     assert report.decision.decided
     assert (report.decision.best, report.state, report.open_picks) == ("good", "decided", 0)
     assert report.watched["kid"].best == "good"
+
+
+def test_a_decision_that_a_later_batch_overturns_ends_no_other_worker(monkeypatch: pytest.MonkeyPatch):
+    ask, answers = LocalService.ask, list[AskReply]()
+
+    def ended_at_first(self: LocalService, worker: str | None, generators: Any) -> AskReply:
+        reply = ask(self, worker, generators)
+        answers.append(reply if answers else reply.model_copy(update={"picks": [], "ended": True, "retry_after": None}))
+        return answers[-1]
+
+    monkeypatch.setattr(LocalService, "ask", ended_at_first)
+    report = optimist.run(MODELS, reference=REAL, workers=2, max_samples=40, stop=False)
+    assert (answers[0].ended, report.samples, report.open_picks) == (True, 40, 1)
+    assert len(answers) < 40
 
 
 def test_it_continues_an_evaluation_and_keeps_its_indices(tmp_path: Any):

@@ -302,7 +302,8 @@ class Run:
         self._open: set[PickOperations] = set()
         self._ending = False
         self._has_ended = False
-        """Whether the experiment has: picks whose samples nobody has begun to generate are given up."""
+        """Whether the newest answer says that the experiment has: picks whose samples nobody has begun to generate are
+        given up. In memory a batch that comes after it may overturn the decision."""
 
     async def work(self, workers: int, ahead: int = 0) -> None:
         """Run this many workers until all have ended. Raises the first error of one.
@@ -319,14 +320,13 @@ class Run:
         try:
             while following is not None or (not self._ending and self._allowance.is_left()):
                 reply, pick = following or await self._ask(worker)
-                following = None
+                following, self._has_ended = None, reply.ended
                 self._show(0, reply.decision)
                 if pick is not None:
                     following = await self._serve(pick, worker)
                 elif reply.retry_after is not None:
                     await self._transport.sleep(min(reply.retry_after, max(self._allowance.seconds_left, 0.0)))
                 else:
-                    self._has_ended = self._has_ended or reply.ended
                     return
         except BaseException:
             self._ending = True
