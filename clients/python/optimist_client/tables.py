@@ -84,22 +84,22 @@ def markdown(cells: Cells) -> str:
 
 
 def _latex(cells: Cells) -> str:
-    known = re.compile("|".join(map(re.escape, _LATEX)))
-    escaped = [
-        [known.sub(lambda found: _LATEX[found[0]], cell).replace("∞", r"$\infty$") for cell in line] for line in cells
-    ]
-    head, *lines = [f"{' & '.join(line)} \\\\" for line in escaped]
-    columns = "l" + "r" * (len(cells[0]) - 1)
-    rows = [
-        f"\\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        head,
-        r"\midrule",
-        *lines,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(rows)
+    return tabular([[in_latex(cell) for cell in line] for line in cells])
+
+
+_READ = re.compile("|".join(map(re.escape, _LATEX)))
+
+
+def in_latex(text: str) -> str:
+    """A text as LaTeX shows it."""
+    return _READ.sub(lambda found: _LATEX[found[0]], text)
+
+
+def tabular(lines: Sequence[Sequence[str]]) -> str:
+    """A table with booktabs. lines: cells in LaTeX, those of the head first."""
+    head, *rows = [f"{' & '.join(line)} \\\\" for line in lines]
+    begin = f"\\begin{{tabular}}{{l{'r' * (len(lines[0]) - 1)}}}"
+    return "\n".join([begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"])
 
 
 def _csv(cells: Cells) -> str:

@@ -8,15 +8,13 @@ import math
 from typing import Any
 
 from optimist.leaderboards.board import Board, Cell, Extreme, Measured, More
+from optimist.numerics.estimate import finite
+from optimist_client import tables as tables_of
 from optimist_client.models.decisions import about, format_range, format_score, listed, lowered
 
 WORDS = {"base": "", "better": "better", "worse": "worse", "close": "too close to call"}
 MOST = 6
 """Tasks that a table has columns for, unless all are asked for."""
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-}  # fmt: skip
 
 
 def sentence(board: Board) -> str:
@@ -68,7 +66,7 @@ def _apart(cell: Cell, delta: float) -> str:
     low, high = cell.difference.interval(delta)
     value = cell.difference.value
     low, high = (low, high) if value >= 0.0 else (-high, -low)
-    return format_range(abs(value), _finite(low), _finite(high), "linear")
+    return format_range(abs(value), finite(low), finite(high), "linear")
 
 
 def _at_extremes(board: Board) -> str:
@@ -170,7 +168,7 @@ def difference_text(difference: Measured | None, delta: float) -> str:
     if difference is None:
         return ""
     low, high = difference.interval(delta)
-    return format_range(difference.value, _finite(low), _finite(high), "linear")
+    return format_range(difference.value, finite(low), finite(high), "linear")
 
 
 def _plus_minus(mean: Measured, delta: float) -> str:
@@ -179,10 +177,6 @@ def _plus_minus(mean: Measured, delta: float) -> str:
         return f"{format_score(mean.value, None)} ± ∞"
     decimals = max(3, 1 - math.floor(math.log10(half))) if 0.0 < half < 0.1 else 3
     return f"{format_score(mean.value, half)} ± {half:.{min(decimals, 6)}f}"
-
-
-def _finite(end: float) -> float | None:
-    return end if math.isfinite(end) else None
 
 
 def _marked(mean: Measured, is_tied: bool, delta: float) -> str:
@@ -212,30 +206,27 @@ def _grid(board: Board, plus: str) -> tuple[list[str], list[list[tuple[str, bool
 def markdown(board: Board) -> str:
     """A table in Markdown; bold is what is best, or cannot be told from the best."""
     head, rows = _grid(board, "±")
-    lines = [[f"{cell} {arrow(board)}" if 0 < place < len(head) - 1 else cell for place, cell in enumerate(head)]]
-    lines.append(["---", *("---:" for _ in head[1:])])
-    lines += [[f"**{cell}**" if bold else cell for cell, bold in row] for row in rows]
-    escaped = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
-    return "\n".join([*escaped, "", _caption(board)])
+    shown = [f"{cell} {arrow(board)}" if 0 < place < len(head) - 1 else cell for place, cell in enumerate(head)]
+    cells = [tuple(shown), *(tuple(f"**{cell}**" if bold else cell for cell, bold in row) for row in rows)]
+    return f"{tables_of.markdown(cells)}\n\n{_caption(board)}"
 
 
 def latex(board: Board) -> str:
     """A table in LaTeX with booktabs; bold is what is best, or cannot be told from the best."""
     head, rows = _grid(board, r"$\pm$")
     way = r"$\downarrow$" if board.lower_is_better else r"$\uparrow$"
+    in_latex = tables_of.in_latex
     shown = [
-        f"{_escaped(cell)} {way}" if 0 < place < len(head) - 1 else _escaped(cell) for place, cell in enumerate(head)
+        f"{in_latex(cell)} {way}" if 0 < place < len(head) - 1 else in_latex(cell) for place, cell in enumerate(head)
     ]
     body = [
-        " & ".join(
-            rf"\textbf{{{cell}}}" if bold else cell if r"$\pm$" in cell else _escaped(cell).replace("–", "--")
+        [
+            rf"\textbf{{{cell}}}" if bold else cell if r"$\pm$" in cell else in_latex(cell).replace("–", "--")
             for cell, bold in row
-        )
+        ]
         for row in rows
     ]
-    lines = [r"\toprule", " & ".join(shown) + r" \\", r"\midrule", *(f"{line} \\\\" for line in body), r"\bottomrule"]
-    table = "\n".join([rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", *lines, r"\end{tabular}"])
-    return f"{table}\n% {_caption(board)}"
+    return f"{tables_of.tabular([shown, *body])}\n% {_caption(board)}"
 
 
 def _caption(board: Board) -> str:
@@ -245,10 +236,6 @@ def _caption(board: Board) -> str:
         f"{board.title}: ± is half of an interval of {1.0 - asked.delta:.4g}, differences are paired by question. "
         f"Bold: best, or not told from the best."
     )
-
-
-def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
 _COLUMNS = (

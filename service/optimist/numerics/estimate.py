@@ -185,6 +185,11 @@ def natural(value: float, scale: Scale, floor: float | None = 0.0) -> float:
     return math.exp(value) if value < 709.0 else math.inf
 
 
+def finite(number: float) -> float | None:
+    """The number; None for one that is not finite, as it stands in reports."""
+    return number if math.isfinite(number) else None
+
+
 def is_due(samples: int, last_due: int, growth: float) -> bool:
     """True if an estimate is due after a batch that brought a generator to `samples` (rules/estimates.md).
 

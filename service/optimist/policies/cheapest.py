@@ -11,19 +11,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from optimist.cache import Cache
-from optimist.numerics.estimate import Estimate
+from optimist.numerics.estimate import Estimate, finite
 from optimist.policies.arms import Arm, losses, rivals
 from optimist.policies.limits import Array, Flags, Margins, margins_of, threshold
 from optimist.policies.paired import UNRELATED
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision
+from optimist.policies.verdicts import ERRORS, WIDEST
 from optimist_client.errors import FixError
 from optimist_client.limits import Limit
 from optimist_client.models.decisions import LimitVerdict, LimitVerdictCode
 
-_ERRORS = 2.0 / 3.0
-"""Errors by which margins are assumed larger and smaller for the range of samples still needed."""
-_WIDEST = 100.0
-"""Nothing is said about the samples that are needed if the ends of the range differ by a larger factor."""
 _CHEAPEST = 1e-6
 """The least cost of a sample, as a part of the highest one, that picks are weighed by."""
 
@@ -276,16 +273,16 @@ class Table:
                 limit=f"{on.limit}",
                 verdict=code,
                 against=None if rival < 0 else self.arms[rival].name,
-                value=_finite(value),
-                lower=_finite(lower),
-                upper=_finite(upper),
-                allowed=_finite(allowed),
+                value=finite(value),
+                lower=finite(lower),
+                upper=finite(upper),
+                allowed=finite(allowed),
                 scale="linear" if on.limit.is_fixed else estimate.scale,
                 more_samples=self._more(margins, g, int(columns[g])) if code == "open" else None,
             )
 
     def _more(self, margins: Margins, place: int, column: int) -> tuple[int, int] | None:
-        """The samples of the two that the hardest margin takes, if it is `_ERRORS` errors larger, and if it is smaller:
+        """The samples of the two that the hardest margin takes, if it is `ERRORS` errors larger, and if it is smaller:
         n ((z sd/margin)² − 1)."""
         rival = margins.rivals[column]
         n = margins.samples[place] + (0.0 if rival < 0 else margins.samples[rival])
@@ -296,9 +293,9 @@ class Table:
             return None
         low, high = (
             max(n * ((reach * error / assumed) ** 2 - 1.0), 0.0) if assumed > 0.0 else math.inf
-            for assumed in (abs(margin) + _ERRORS * error, abs(margin) - _ERRORS * error)
+            for assumed in (abs(margin) + ERRORS * error, abs(margin) - ERRORS * error)
         )
-        if not high <= _WIDEST * max(low, FEWEST_SAMPLES):
+        if not high <= WIDEST * max(low, FEWEST_SAMPLES):
             return None
         return math.ceil(low), math.ceil(high)
 
@@ -306,10 +303,6 @@ class Table:
 def _tail(z: float) -> float:
     """1 − Φ(z)."""
     return 0.5 * math.erfc(z / math.sqrt(2.0))
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from optimist.cache import Cache
-from optimist.numerics.estimate import Estimate
+from optimist.numerics.estimate import Estimate, finite
 from optimist.policies.arms import Arm, known_error, ratio
 from optimist.policies.correlation import Influences
 from optimist.policies.paired import UNRELATED, Against, Columns, Errors, compared
@@ -221,9 +221,9 @@ def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, 
                 against=arms[base].name,
                 scale=contrasts.estimates[base].scale,
                 difference=difference,
-                standard_error=error if math.isfinite(error) else None,
-                lower=lower if math.isfinite(lower) else None,
-                upper=upper if math.isfinite(upper) else None,
+                standard_error=finite(error),
+                lower=finite(lower),
+                upper=finite(upper),
                 correlation=found.correlations[place],
                 common=found.common[place],
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from optimist.numerics.anomalies import Anomaly, Levels, anomalies, in_words
+from optimist.numerics.estimate import finite
 from optimist.policies.arms import Arm, rivals
 from optimist.policies.contrasts import described
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
@@ -77,7 +77,7 @@ def standing_of(
     error = lower = upper = bracket = change = None
     if estimate is not None:
         bracket = estimate.bracket and (estimate.natural(estimate.bracket[0]), estimate.natural(estimate.bracket[1]))
-        lower, upper = _finite(estimate.natural(estimate.lower)), _finite(estimate.natural(estimate.upper))
+        lower, upper = finite(estimate.natural(estimate.lower)), finite(estimate.natural(estimate.upper))
         if estimate.stopping_error is not None:
             # On the log scale an error is relative: d exp(v) = exp(v) dv.
             error = estimate.stopping_error * (estimate.score if estimate.scale == "log" else 1.0)
@@ -88,7 +88,7 @@ def standing_of(
     return Standing(
         generator=arm.name,
         state="active" if generator is None else generator.state,
-        score=_finite(estimate.score) if estimate else None,
+        score=finite(estimate.score) if estimate else None,
         below_noise=estimate is not None and estimate.is_below_noise,
         standard_error=error,
         lower=lower,
@@ -146,7 +146,3 @@ def even_cost(arms: Sequence[Arm], samples: int | None, costs: Mapping[str, floa
     if samples is None or not all(arm.name in costs for arm in arms):
         return None
     return samples * sum(costs[arm.name] for arm in arms) / len(arms)
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

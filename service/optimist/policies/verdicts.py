@@ -19,10 +19,10 @@ from optimist.policies.policy import Policy
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision, fewest_of_leader, is_early, rarer_than
 from optimist_client.models.decisions import HardestRival, Verdict, VerdictCode
 
-_ERRORS = 2.0 / 3.0
+ERRORS = 2.0 / 3.0
 """Standard errors by which the differences are assumed larger and smaller for the range of samples still needed. About
 7 of 10 simulated runs end within the range (rules/stopping.md)."""
-_WIDEST = 100.0
+WIDEST = 100.0
 """Nothing is said about the samples that are needed if the ends of the range differ by a larger factor."""
 _SPLITS = np.linspace(0.98, 0.02, 49)
 """Parts of the allowed variance that the best arm may have; the cheapest one is taken."""
@@ -194,7 +194,7 @@ class _Rivals:
         return needed if needed is not None and needed > own.length - found.clusters else None
 
     def more_samples(self) -> tuple[int, int] | None:
-        """The samples that a decision takes if all differences are `_ERRORS` errors larger, and if they are smaller.
+        """The samples that a decision takes if all differences are `ERRORS` errors larger, and if they are smaller.
 
         sd_stop² of each generator falls as 1/n. None if the larger number is unbounded or says nothing.
         """
@@ -203,7 +203,7 @@ class _Rivals:
             return None
         left = self._left_of_list()
         gaps, ends = self.differences + self.tolerated, list[float]()
-        for assumed in (gaps + _ERRORS * self.errors, gaps - _ERRORS * self.errors):
+        for assumed in (gaps + ERRORS * self.errors, gaps - ERRORS * self.errors):
             more = 0.0
             for _ in range(3):  # the threshold grows with log t
                 batches = self.told + round(more * self.told / samples)
@@ -213,7 +213,7 @@ class _Rivals:
                     return None
             ends.append(more if left is None else min(more, left))
         low, high = math.ceil(ends[0]), math.ceil(ends[1])
-        return (low, high) if high <= _WIDEST * max(low, FEWEST_SAMPLES) else None
+        return (low, high) if high <= WIDEST * max(low, FEWEST_SAMPLES) else None
 
     def _left_of_list(self) -> int | None:
         """Samples until all scores are exact; None where they never are."""
