@@ -123,3 +123,16 @@ async def test_samples_may_have_no_indices(store: Store):
     assert entry.indices == ()
     [found] = (await store.state("none")).generators
     assert (found.samples, found.returned) == (3, [])
+
+
+async def test_a_pick_takes_only_the_indices_that_come_next(store: Store):
+    """Those that it was planned with may be another batch's by then, or its generator may have begun anew."""
+    planned = (await store.state("x")).rounds, [AskGroup("ask", [new_pick(0, "{}", 0, SIZE)])]
+    await store.append("x", 0, "key", Contents("digest", 6, b"body"), start=0)
+    assert await open_picks(store, "x", *planned, 60.0) is None
+    assert (await generator(store)).handed == 8
+    planned = (await store.state("x")).rounds, [AskGroup("ask", [new_pick(0, "{}", 8, SIZE)])]
+    await store.retract("x", generator=0)
+    assert await open_picks(store, "x", *planned, 60.0) is None
+    await take(store, 0, SIZE)
+    assert (await generator(store)).handed == SIZE

@@ -11,8 +11,9 @@
 -- they are handed out later. A repeated ask is recognised by its entry in `requests`: it gets its first picks, and nothing is
 -- opened.
 
--- What the new picks take, by generator: {handed: how many indices that no pick had before, runs: what is returned then,
--- from `first` on}; nil where they take returned indices that are not the first ones.
+-- What the new picks take, by generator: {handed: the first index that no pick has then, runs: what is returned then, from
+-- `first` on}; nil where they take returned indices that are not the first ones, or others than those that come next: a
+-- batch without a pick may have brought these since, or a retraction may have begun anew.
 local function taken_by_all()
   local found = {}
   for _, pick in ipairs(new_picks) do
@@ -20,11 +21,13 @@ local function taken_by_all()
     if start then
       local g, left = pick.generator, tonumber(pick.left)
       start, size = tonumber(start), tonumber(size)
-      found[g] = found[g] or {handed = 0, first = 1, runs = returned_by(g)}
+      found[g] = found[g] or {handed = tonumber(redis.call('HGET', counts, g .. ':handed')), first = 1, runs = returned_by(g)}
       local of = found[g]
       local runs, first = of.runs, of.first
-      if pick.again == '' then
-        of.handed = of.handed + size + left
+      if pick.again == '' and start ~= of.handed then
+        return nil
+      elseif pick.again == '' then
+        of.handed = start + size + left
         of.runs, of.first = joined({unpack(runs, first)}, left > 0 and {start + size, left} or {}), 1
       elseif runs[first] ~= start or runs[first + 1] ~= size + left then
         return nil
@@ -106,7 +109,7 @@ local function open(at_first, was_changed)
     redis.call('HSET', requests, group.request, opened[#opened])
   end
   for g, of in pairs(taken) do
-    redis.call('HINCRBY', counts, g .. ':handed', of.handed)
+    redis.call('HSET', counts, g .. ':handed', of.handed)
     put_returned(g, {unpack(of.runs, of.first)})
   end
   redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'state_token', new_token(version + 1),
