@@ -32,9 +32,9 @@ test-long: $(DEV)
 test-full: $(DEV)
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full --timeout 1800
 
-# Many processes on one experiment in one thread, from $(SEEDS) seeds; docs/reliability.md says what is simulated.
-SEEDS ?= 1000
-STEPS ?= 4000
+# Dispatchers on one experiment in one thread, from $(SEEDS) seeds; docs/reliability.md says what is simulated.
+SEEDS ?= 50
+STEPS ?= 2000
 FIRST ?= 0
 interleave: $(TEST)
 	$(BIN)/python -m tests.interleavings --seeds $(SEEDS) --first $(FIRST) --steps $(STEPS)

@@ -7,7 +7,6 @@ import contextlib
 import json
 import math
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from redis.asyncio import Redis
 from optimist.dispatch import dispatcher as dispatcher_module
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
-from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import (
     SLICES,
@@ -26,7 +24,6 @@ from optimist.records import (
     Conflict,
     Contents,
     Exchanged,
-    ExperimentState,
     Measures,
     Returned,
     StoreError,
@@ -37,6 +34,7 @@ from optimist_client.models.picks import MOST_PICKS
 from tests.support.configs import config_of, experiment_of
 from tests.support.exchanges import claimed
 from tests.support.made import create
+from tests.support.states import comparable
 
 
 async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
@@ -303,23 +301,6 @@ STEPS = st.lists(
     min_size=5,
     max_size=40,
 )
-
-
-def comparable(state: PolicyState) -> tuple[object, ...]:
-    """All that picks and reports are made from. Deadlines are known only roughly, bytes in the log not at all."""
-    stored, open_picks = state.stored, state.open_picks
-    picks = [open_picks[leased.number] for leased in stored.open_picks]
-    owned = [open_picks.owned(AskRequest(worker=worker, count=MOST_PICKS)) for worker in WORKERS if worker is not None]
-    owned += [open_picks.owned(AskRequest(request_id=pick.request_id, count=MOST_PICKS)) for pick in picks]
-    counts = [open_picks.of_key[""], len(open_picks), *map(open_picks.of_worker, filter(None, WORKERS))]
-    cost_left = None if state.cost_left is None else pytest.approx(state.cost_left - state.pending_cost)
-    plain: ExperimentState = replace(
-        stored,
-        open_picks=[replace(pick, deadline=0.0) for pick in stored.open_picks],
-        generators=[replace(one, units={"": replace(one.primary, log_bytes=0)}) for one in stored.generators],
-    )
-    left = state.samples_left, cost_left
-    return plain, picks, owned, counts, left, state.arms, state.estimates, state.goal, report_of(state)
 
 
 class World:

@@ -1,17 +1,15 @@
-"""What must hold of a simulated experiment, by what the store has."""
+"""What must hold of an experiment, by what the oracle has."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import chain
+from typing import Any
 
-from optimist.dispatch.writer import Writer
-from optimist.experiments.tables import Tables
-from optimist.experiments.transitions.checking import is_retracted
-from optimist.experiments.transitions.indices import pairs, returned_by
-from optimist.experiments.transitions.levels import KEPT, Levels
 from optimist.records import chained
-from optimist.records.tables import (
+from tests.oracle.oracle import Oracle
+from tests.oracle.rows import (
     BLENDED,
     CONTENTS,
     COPIES,
@@ -22,57 +20,34 @@ from optimist.records.tables import (
     RETRACTIONS,
     SETTLED,
     TOLD,
-    WHOLE,
-    rows_in,
+    UNITS,
 )
-from tests.interleavings.operations import PREVIEWS as MOST_PREVIEWS
-from tests.interleavings.operations import ROOM
-from tests.support.memory_store import MemoryStore
-
-HISTORY = 7
-
-
-def tables_of(store: MemoryStore) -> Tables:
-    return Tables(rows_in(store.contents.hashes))
+from tests.oracle.transitions.checking import is_retracted
+from tests.oracle.transitions.indices import pairs, returned_by
+from tests.oracle.transitions.levels import KEPT
+from tests.oracle.transitions.picks import Room
 
 
-def check_store(store: MemoryStore, tables: Tables, *, has_journal: bool = True) -> None:
-    """The tables are the fold of all steps, and the counts are those of the logs."""
-    assert not has_journal or tables == Tables(store.folded()), "the tables are the fold of all steps"
+def check_oracle(oracle: Oracle, room: Room, previews: int) -> None:
+    """The counts are those of the logs, and nothing counts twice. previews: how many a generator may have."""
+    tables = oracle.tables
     if tables.root is None:
         return
-    assert tables.root.told * HISTORY == len(store.contents.history), "every batch is in the history"
-    assert len(tables.picks) <= ROOM.experiment, "open picks"
-    assert max(map(len, tables.of_worker.values()), default=0) <= max(ROOM.experiment, ROOM.worker)
+    assert tables.root.told == len(oracle.history), "every batch is in the history"
+    assert len(tables.picks) <= room.experiment, "open picks"
     for worker, numbers in tables.of_worker.items():
-        assert not worker or len(numbers) <= ROOM.worker, "open picks of a worker"
-    assert sum(float(text) for text in store.contents.hashes.get(BLENDED.name, {}).values()) < 1e-6, "credits sum to 0"
+        assert not worker or len(numbers) <= room.worker, "open picks of a worker"
+    assert max(tables.of_key.values(), default=0) <= room.key, "open picks of a key"
+    assert abs(sum(tables[BLENDED].values())) < 1e-6, "credits sum to 0"
     for g in tables.generators:
-        _check_generator(store, tables, g)
-    _check_beside(store, tables)
+        _check_generator(oracle, g)
+    _check_beside(oracle, previews)
 
 
-def check_writer(store: MemoryStore, tables: Tables, writer: Writer) -> None:
-    """A process at the head of the store has exactly its tables, and their indices."""
-    mine = writer.tables
-    assert mine == tables, "a process has what the store has"
-    for name in ("of_request", "of_worker", "of_key", "open_samples", "open_batches", "starts", "sizes"):
-        one, other = getattr(mine, name), getattr(tables, name)
-        assert {k: v for k, v in one.items() if v} == {k: v for k, v in other.items() if v}, name
-    assert (mine.samples, mine.scales) == (tables.samples, tables.scales)
-    deadlines = [pick.deadline for pick in tables.picks.values()]
-    assert all(mine.earliest <= deadline <= mine.latest for deadline in deadlines), "leases are bounded"
-    for (table, key), value in writer._kept.items():
-        stored = store.contents.hashes.get(table.part(key), {}).get(table.text_of(key))
-        assert table.value_in(key, stored) == value, "what is kept is what is stored"
-    for (table, key), value in writer._derived.items():
-        rows = table.value_in(key, store.contents.hashes.get(table.part(key), {}))
-        kept = {place: ranked for place, ranked in value.items() if ranked.values}
-        assert Levels.from_rows(rows) == kept, "levels that are kept are those that are stored"
-
-
-def _check_generator(store: MemoryStore, tables: Tables, g: int) -> None:
-    generator, entries = tables.generators[g], store.contents.untrimmed.get(f"log:{g}", {})
+def _check_generator(oracle: Oracle, g: int) -> None:
+    tables = oracle.tables
+    generator = tables.generators[g]
+    entries = {seq: entry for (h, seq), entry in oracle.logged.items() if h == g}
     assert sorted(entries) == list(range(1, generator.seq + 1)), "every entry is counted"
     digest, told_before, size = "", 0, 0
     for _, entry in sorted(entries.items()):
@@ -108,41 +83,38 @@ def _check_generator(store: MemoryStore, tables: Tables, g: int) -> None:
         )
         handed.update(returned)
         assert max(handed.values(), default=0) <= 1, "no index is handed out twice"
-    _check_picks(store, live)
+    _check_picks(oracle, live)
     named = [seq for h, seq in tables[COPIES] if h == g]
     assert set(named) <= set(live), "copies that are named count"
-    seq = store.contents.hashes.get("units", {}).get(f"{g}:m:seq")
-    assert seq is None or int(seq) >= generator.voids, "no estimate is made of what was retracted"
+    for label in () if tables.root is None else tables.root.labels:
+        seq = tables[UNITS].get(f"{g}:{label}:seq")
+        assert seq is None or int(seq) >= generator.voids, "no estimate is made of what was retracted"
 
 
-def _check_picks(store: MemoryStore, live: dict[int, dict[str, object]]) -> None:
-    numbers = [entry["pick"] for entry in live.values() if entry["pick"]]
+def _check_picks(oracle: Oracle, live: Mapping[int, Mapping[str, Any]]) -> None:
+    asked = [entry for entry in live.values() if entry["pick"]]
+    numbers = [entry["pick"] for entry in asked]
     assert len(numbers) == len(set(numbers)), "a pick is told once"
-    bodies = [entry["body"] for entry in live.values() if entry["pick"]]
+    bodies = [entry["body"] for entry in asked]
     assert len(bodies) == len(set(bodies)), "a body is counted once"
-    ended = store.contents.hashes.get(SETTLED.name, {})
-    for entry in live.values():
-        if (text := ended.get(str(entry["pick"]))) is not None:
-            nonce = SETTLED.row_in(text).nonce
-            assert str(entry["digest"]).startswith(f"{nonce} "), "a batch counts for the pick that it was made for"
+    for entry in asked:
+        if (end := oracle.tables[SETTLED].get(entry["pick"])) is not None:
+            assert entry["digest"].startswith(f"{end.nonce} "), "a batch counts for the pick that it was made for"
 
 
-def _check_beside(store: MemoryStore, tables: Tables) -> None:
-    hashes = store.contents.hashes
-    open_ = set(map(str, tables.picks)) | set(hashes.get(EXPIRED.name, ()))
-    assert set(hashes.get(RECORDS.name, ())) == open_, "picks that may be told have records, and no others"
-    for text in hashes.get(CONTENTS.name, {}).values():
-        generators = CONTENTS.row_in(text).places[::3]
+def _check_beside(oracle: Oracle, most_previews: int) -> None:
+    tables = oracle.tables
+    assert tables[RECORDS].keys() == tables.picks.keys() | tables[EXPIRED].keys(), "picks that may be told have records"
+    for row in tables[CONTENTS].values():
+        generators = row.places[::3]
         assert len(generators) == len(set(generators)), "contents are noted once for each generator"
-    for g in tables.generators:
-        levels = LEVELS.value_in((g, WHOLE), hashes.get(f"{LEVELS.name}:{g}") or {})
-        assert len(levels) <= KEPT
-        assert not [key for key in levels if (g, key[2]) in tables[RETRACTIONS]], "levels of batches that count"
-        previews = PREVIEWS.value_in((g, WHOLE), hashes.get(f"{PREVIEWS.name}:{g}") or {})
-        assert len(previews) <= MOST_PREVIEWS
-        assert set(hashes.get(f"{PREVIEWS.name}:{g}", ())) == set(hashes.get(f"{PREVIEWS.name}:{g}:bodies", ()))
-        gone = [row for row in previews.values() if is_retracted(tables, g, row.position)]
-        assert not gone, "previews are of batches that count"
+    levels = Counter(key[:2] for key in tables[LEVELS])
+    assert max(levels.values(), default=0) <= KEPT
+    assert not [key for key in tables[LEVELS] if (key[0], key[2]) in tables[RETRACTIONS]], "levels are of what counts"
+    kept = Counter(key[0] for key in tables[PREVIEWS])
+    assert max(kept.values(), default=0) <= most_previews
+    gone = [key for key, row in tables[PREVIEWS].items() if is_retracted(tables, key[0], row.position)]
+    assert not gone, "previews are of batches that count"
 
 
 def _indices(runs: list[int] | tuple[int, ...]) -> list[int]:

@@ -60,7 +60,7 @@ class Ask:
     """Id of the access key that asks."""
     contexts: AskedContexts | None = None
     """Contexts of the request."""
-    came: float = field(default_factory=time.monotonic)
+    came: float = field(init=False)
     answer: asyncio.Future[AskReply] = field(default_factory=asyncio.Future)
     is_noted: bool = False
     """Whether `pending` says what it waits for."""
@@ -68,6 +68,7 @@ class Ask:
     """What was due when this ask was first planned; later tells never make it wait longer."""
 
     def __post_init__(self) -> None:
+        self.came = time.monotonic()
         # With an id a script recognises a repeat of the exchange, and opens no second picks.
         if self.request.request_id is None:
             self.request = self.request.model_copy(update={"request_id": uuid.uuid4().hex})

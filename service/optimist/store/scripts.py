@@ -49,7 +49,7 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
     b"refused": Refused,
     b"superseded": Superseded,
 }
-_COALESCED = frozenset({"exchange", "commit"})
+_COALESCED = frozenset({"exchange"})
 """Scripts that are called at the same time for many experiments, and are short."""
 _HEAD = re.compile(r"-- (uses|keys|other keys|args): (.*)\n")
 _ARGUMENT = re.compile(r"(\w+)(\*)?(?:\(([\w ]+)\))? ?")

@@ -15,7 +15,6 @@ from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.artefacts import Artefacts
 from optimist.store.clients import PROBE_LASTS, SLOTS, Cluster, ServerIdentity, reaching_redis
-from optimist.store.commits import Commits
 from optimist.store.copies import Copies
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
@@ -121,7 +120,6 @@ class Store(
     Restorations,
     Shares,
     Copies,
-    Commits,
 ):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 

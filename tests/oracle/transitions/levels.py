@@ -8,9 +8,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from optimist.experiments.drafts import Draft
 from optimist.records import Origin
-from optimist.records.tables import LEVELS, WHOLE, LevelRow
+from tests.oracle.oracle import Oracle
+from tests.oracle.rows import LEVELS, LevelRow
 
 KEPT = 256
 """Levels that are kept of each array of a generator, as in anomalies.py."""
@@ -55,42 +55,26 @@ class Levels(dict[int, Ranked]):
         """Those of an array."""
         return self.setdefault(place, Ranked(array("d"), array("q")))
 
-    def copy(self) -> Levels:
-        """One that may be changed alone."""
-        return Levels({place: Ranked(one.values[:], one.positions[:]) for place, one in self.items()})
 
-    def follow(self, place: int, position: int, row: LevelRow | None) -> None:
-        """Take over a change of another process."""
-        ranked = self.of(place)
-        if row is not None:
-            ranked.add(row.value, position)
-        elif position in ranked.positions:
-            ranked.pop(ranked.positions.index(position))
-
-
-def keep_level(draft: Draft, g: int, seq: int, place: int, level: float, origin: Origin) -> bool:
+def keep_level(oracle: Oracle, g: int, seq: int, place: int, level: float, origin: Origin) -> bool:
     """Keep the level of a batch in one array. Returns whether it might be anomalous: the caller then finds out."""
-    ranked, value = _of(draft, g).of(place), round(level, 4)
+    ranked, value = _of(oracle, g).of(place), round(level, 4)
     ranked.add(value, seq)
-    draft.put(LEVELS, (g, place, seq), LevelRow(value, *origin))
+    oracle.put(LEVELS, (g, place, seq), LevelRow(value, *origin))
     if (count := len(ranked.values)) > KEPT:
         rank = EXTREMES + seq % 65536 * 40503 % 65536 % (count - 2 * EXTREMES)
-        draft.put(LEVELS, (g, place, ranked.pop(rank)), None)
+        oracle.put(LEVELS, (g, place, ranked.pop(rank)), None)
     return len(ranked.values) <= 2 or abs(level - ranked.values[len(ranked.values) // 2]) > NOTABLE
 
 
-def forget_levels(draft: Draft, g: int, position: int) -> None:
+def forget_levels(oracle: Oracle, g: int, position: int) -> None:
     """Forget the levels of a batch, or with position 0 all of a generator."""
-    for place, ranked in _of(draft, g).items():
+    for place, ranked in _of(oracle, g).items():
         for gone in [one for one in ranked.positions if position in (0, one)]:
             ranked.pop(ranked.positions.index(gone))
-            draft.put(LEVELS, (g, place, gone), None)
+            oracle.put(LEVELS, (g, place, gone), None)
 
 
-def _of(draft: Draft, g: int) -> Levels:
-    """The levels of a generator, with those of this step."""
-    address = LEVELS, (g, WHOLE)
-    if address not in draft.derived:
-        known = draft.known(address)
-        draft.derived[address] = known.copy() if isinstance(known, Levels) else Levels.from_rows(known or {})
-    return draft.derived[address]
+def _of(oracle: Oracle, g: int) -> Levels:
+    """The levels of a generator."""
+    return Levels.from_rows({key: row for key, row in oracle.tables[LEVELS].items() if key[0] == g})

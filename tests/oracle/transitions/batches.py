@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 from typing import NamedTuple
 
-from optimist.experiments.drafts import Counted, Draft
-from optimist.experiments.tables import Tables
-from optimist.experiments.transitions.checking import check, note
-from optimist.experiments.transitions.controls import generator_of, root_of
-from optimist.experiments.transitions.indices import add_run, forget_returned, mark_told, pairs, untold
-from optimist.experiments.transitions.picks import end_pick, find_pick, lost, recall, repeated, settled_of
 from optimist.numerics.estimate import is_due
 from optimist.records import Batch, Contents, Refused, Settled, chained
-from optimist.records.tables import APPENDED, CONTEXTS, GENERATORS, RECORDS, ROOT, EndRow, PickRow
+from tests.oracle.oracle import Counted, Oracle
+from tests.oracle.rows import APPENDED, CONTEXTS, GENERATORS, RECORDS, ROOT, EndRow, PickRow
+from tests.oracle.tables import Tables
+from tests.oracle.transitions.checking import check, note
+from tests.oracle.transitions.controls import generator_of, root_of
+from tests.oracle.transitions.indices import add_run, forget_returned, mark_told, pairs, untold
+from tests.oracle.transitions.picks import end_pick, find_pick, lost, recall, repeated, settled_of
 
 
 class Part(NamedTuple):
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     """Runs of the rows of the batch; empty for all."""
 
 
-def tell(draft: Draft, batch: Batch) -> Settled:
+def tell(oracle: Oracle, batch: Batch) -> Settled:
     """Accept a batch for a pick. It counts though the lease ran out, and whatever became of the experiment.
 
     A repeat, with the same digest, gets the first answer again. Raises Conflict if the pick was told with another
@@ -34,10 +34,10 @@ def tell(draft: Draft, batch: Batch) -> Settled:
     Refused for a wrong number of rows, or a batch that fails the checks.
     """
     number, contents = batch.pick, batch.contents
-    root_of(draft)
-    pick = find_pick(draft, number)
+    root_of(oracle)
+    pick = find_pick(oracle, number)
     if pick is None:
-        settled = recall(draft, number, contents.digest, batch.nonce)
+        settled = recall(oracle, number, contents.digest, batch.nonce)
         assert settled is not None, "a digest is never empty"
         return settled
     if pick.nonce != batch.nonce:
@@ -45,34 +45,34 @@ def tell(draft: Draft, batch: Batch) -> Settled:
     if contents.rows < pick.least or 0 < pick.most < contents.rows:
         expected = f"{'' if pick.least == pick.most else 'at most '}{pick.most}"
         raise Refused(f"expected {expected} rows for pick {number}, got {contents.rows}")
-    settled, answer = _accept(draft, pick.generator, contents, pick.start, pick.size, number, pick)
-    end_pick(draft, number, pick, contents.rows, EndRow(pick.nonce, contents.digest, answer))
+    settled, answer = _accept(oracle, pick.generator, contents, pick.start, pick.size, number, pick)
+    end_pick(oracle, number, pick, contents.rows, EndRow(pick.nonce, contents.digest, answer))
     return settled
 
 
-def append(draft: Draft, g: int, key: str, contents: Contents, start: int | None = None) -> Settled:
+def append(oracle: Oracle, g: int, key: str, contents: Contents, start: int | None = None) -> Settled:
     """Accept a batch without a pick. key: recognises its repeat. start: the index of its first row, which picks then
     continue behind; None: its rows have none.
 
     Raises Conflict for a key that came with another digest or start, NotFound for an unknown generator, Refused for a
     batch that does not pass the checks, or with a `start` where samples have no indices.
     """
-    root, place = root_of(draft), f"{g}\t{key}"
+    root, place = root_of(oracle), f"{g}\t{key}"
     digest = contents.digest if start is None else f"{contents.digest} {start}"
-    if (before := draft.read_or_absent(APPENDED, place)) is not None:
+    if (before := oracle.read(APPENDED, place)) is not None:
         conflict = "another batch, or the same one with another start, was appended under this key"
-        return repeated(draft, before, digest, conflict)
-    generator = generator_of(draft, g)
+        return repeated(oracle, before, digest, conflict)
+    generator = generator_of(oracle, g)
     if start is not None and root.batch_size is None:
         raise Refused("start: samples of this experiment have no indices")
     if start is not None and generator.is_seedless:
         raise Refused("start: expected none, as the generator ignores seeds, so that its samples have no indices")
-    settled, answer = _accept(draft, g, contents, start, contents.rows)
+    settled, answer = _accept(oracle, g, contents, start, contents.rows)
     # Picks go on behind these indices, at a multiple of the batch size.
-    generator = draft.tables.generators[g]
+    generator = oracle.tables.generators[g]
     if start is not None and root.batch_size is not None and (end := start + contents.rows) > generator.handed:
-        draft.put(GENERATORS, g, generator._replace(handed=end + -end % root.batch_size))
-    draft.put(APPENDED, place, EndRow("", digest, answer))
+        oracle.put(GENERATORS, g, generator._replace(handed=end + -end % root.batch_size))
+    oracle.put(APPENDED, place, EndRow("", digest, answer))
     return settled
 
 
@@ -90,32 +90,37 @@ def part_of(tables: Tables, g: int, start: int | None, size: int, rows: int) -> 
 
 
 def _accept(
-    draft: Draft, g: int, contents: Contents, start: int | None, size: int, number: int = 0, pick: PickRow | None = None
+    oracle: Oracle,
+    g: int,
+    contents: Contents,
+    start: int | None,
+    size: int,
+    number: int = 0,
+    pick: PickRow | None = None,
 ) -> tuple[Settled, tuple[int, ...]]:
     """Check, log and count a batch. Returns the answer, and its numbers for a repeat."""
-    part = part_of(draft.tables, g, start, size, contents.rows)
-    generator = draft.tables.generators[g]
-    is_late = pick is not None and (number not in draft.tables.picks or pick.deadline <= draft.now)
+    part = part_of(oracle.tables, g, start, size, contents.rows)
+    generator = oracle.tables.generators[g]
+    is_late = pick is not None and (number not in oracle.tables.picks or pick.deadline <= oracle.now)
     if not part.rows:
-        draft.grows = True
         answer = number, g, 0, generator.samples, generator.batches, 0, int(is_late), contents.rows
         return settled_of(answer, is_duplicate=True), answer
-    checked = check(draft, g, part.rows, contents.measures, pick)
-    seq = _count(draft, g, contents, part, is_late, number, pick)
-    noted = note(draft, g, checked, number, part.rows, seq, "" if pick is None else pick.worker)
-    generator, uncounted = draft.tables.generators[g], contents.rows - part.rows
+    checked = check(oracle, g, part.rows, contents.measures, pick)
+    seq = _count(oracle, g, contents, part, is_late, number, pick)
+    noted = note(oracle, g, checked, number, part.rows, seq, "" if pick is None else pick.worker)
+    generator, uncounted = oracle.tables.generators[g], contents.rows - part.rows
     answer = number, g, part.rows, generator.samples, generator.batches, seq, int(is_late), uncounted, *part.counted
     return settled_of(answer, copy=noted.copy, doubtful=noted.doubtful), answer
 
 
 def _count(
-    draft: Draft, g: int, contents: Contents, part: Part, is_late: bool, number: int, pick: PickRow | None
+    oracle: Oracle, g: int, contents: Contents, part: Part, is_late: bool, number: int, pick: PickRow | None
 ) -> int:
     """Log and count a batch. Returns its position in the log."""
-    root, generator = root_of(draft), draft.tables.generators[g]
+    root, generator = root_of(oracle), oracle.tables.generators[g]
     seq, samples = generator.seq + 1, generator.samples + part.rows
     chain = chained(generator.chain, contents.digest)
-    context = base64.b64decode(draft.read(CONTEXTS, number) or "") if pick is not None and pick.has_context else b""
+    context = base64.b64decode(oracle.read(CONTEXTS, number) or "") if pick is not None and pick.has_context else b""
     size = generator.bytes + len(contents.body) + len(context)
     fields: dict[str, str | int | bytes] = {
         "pick": number,
@@ -125,29 +130,27 @@ def _count(
     }
     fields |= {"bytes": size, "told": generator.told + part.rows, "body": contents.body}
     if root.keep_log:
-        fields["record"] = "" if pick is None else draft.read(RECORDS, number) or ""
+        fields["record"] = "" if pick is None else oracle.read(RECORDS, number) or ""
     beside = {
         "indices": " ".join(map(str, part.indices)),
         "counted": " ".join(map(str, part.counted)),
         "prompts": "" if pick is None else pick.prompts,
         "context": context,
-        "seconds": "" if pick is None else f"{max(0.0, draft.now - pick.opened):.6f}",
+        "seconds": "" if pick is None else f"{max(0.0, oracle.now - pick.opened):.6f}",
     }
-    draft.grows = True
-    draft.log(g, seq, fields | {name: value for name, value in beside.items() if value})
-    draft.history.append(Counted(g, is_late, pick is not None, part.rows))
+    oracle.log(g, seq, fields | {name: value for name, value in beside.items() if value})
+    oracle.history.append(Counted(g, is_late, pick is not None, part.rows))
     due = generator.due_samples, generator.due_seq
     if is_due(samples, generator.due_samples, root.growth):
         due = samples, seq
-        draft.due.append((g, seq))
     answered = generator.answered if pick is None else seq
     counted = {"samples": samples, "batches": generator.batches + 1, "seq": seq, "bytes": size, "chain": chain}
     generator = generator._replace(**counted, due_samples=due[0], due_seq=due[1], answered=answered)
-    draft.put(GENERATORS, g, generator)
-    draft.put(ROOT, "", root._replace(told=root.told + 1))
+    oracle.put(GENERATORS, g, generator)
+    oracle.put(ROOT, "", root._replace(told=root.told + 1))
     for run in pairs(part.indices):
-        mark_told(draft, g, *run)
+        mark_told(oracle, g, *run)
     # Other picks may have left, or returned, indices of a late batch, and of one told in place of a retracted one.
     if part.indices and (is_late or pick is None or root.retractions):
-        forget_returned(draft, g, part.indices)
+        forget_returned(oracle, g, part.indices)
     return seq

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optimist.experiments.drafts import Draft
-from optimist.experiments.transitions.controls import root_of
 from optimist.policies.mixture_policy import blend_counts
 from optimist.records import NotFound
-from optimist.records.tables import BLENDED, BLENDS, EndRow
+from tests.oracle.oracle import Oracle
+from tests.oracle.rows import BLENDED, BLENDS, EndRow
+from tests.oracle.transitions.controls import root_of
 
 
-def blend(draft: Draft, request: str, weights: Mapping[int, float], size: int) -> dict[int, int]:
+def blend(oracle: Oracle, request: str, weights: Mapping[int, float], size: int) -> dict[int, int]:
     """How many of the next `size` samples each generator makes. weights: by ordinal, at least 0.
 
     request: a repeat gets the same answer, as long as it is among the newest. Raises NotFound for an unknown generator.
     """
-    root_of(draft)
-    draft.need((BLENDS, request), *((BLENDED, g) for g in weights))
-    if (before := draft.read(BLENDS, request)) is not None:
+    root_of(oracle)
+    if (before := oracle.read(BLENDS, request)) is not None:
         return dict(zip(weights, before.answer, strict=False))
-    if unknown := [g for g in weights if g not in draft.tables.generators]:
+    if unknown := [g for g in weights if g not in oracle.tables.generators]:
         raise NotFound(f"there is no generator {unknown[0]}")
-    credits = [draft.read(BLENDED, g) or 0.0 for g in weights]
+    credits = [oracle.read(BLENDED, g) or 0.0 for g in weights]
     counts, credits = blend_counts(list(weights.values()), credits, size)
-    draft.grows = True
     for g, credit in zip(weights, credits, strict=True):
-        draft.put(BLENDED, g, credit)
-    draft.put(BLENDS, request, EndRow("", "", tuple(counts)))
+        oracle.put(BLENDED, g, credit)
+    oracle.put(BLENDS, request, EndRow("", "", tuple(counts)))
     return dict(zip(weights, counts, strict=True))

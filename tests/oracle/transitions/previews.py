@@ -6,16 +6,16 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from optimist.experiments.drafts import Draft
-from optimist.experiments.transitions.controls import root_of
-from optimist.experiments.transitions.indices import pairs
-from optimist.experiments.transitions.picks import find_pick, lost, repeated
 from optimist.records import Conflict, Gone, NewPreview, Refused
-from optimist.records.tables import PREVIEWS, SETTLED, PreviewRow
+from tests.oracle.oracle import Oracle
+from tests.oracle.rows import PREVIEWS, SETTLED, PreviewRow
+from tests.oracle.transitions.controls import root_of
+from tests.oracle.transitions.indices import pairs
+from tests.oracle.transitions.picks import find_pick, lost, repeated
 
 
 def put_previews(
-    draft: Draft, number: int, previews: Sequence[NewPreview], most: int, nonce: str = ""
+    oracle: Oracle, number: int, previews: Sequence[NewPreview], most: int, nonce: str = ""
 ) -> tuple[int, int]:
     """The generator of a pick, and how many of these previews are kept; those that are kept already change nothing.
 
@@ -23,9 +23,9 @@ def put_previews(
     for every generator. Raises Conflict for a pick without a batch that counts, Retracted for one whose batch counts no
     longer, Gone for one that is not known, Refused for a place beyond the batch.
     """
-    root_of(draft)
-    pick = find_pick(draft, number)
-    end = draft.read(SETTLED, number) if pick is None else None
+    root_of(oracle)
+    pick = find_pick(oracle, number)
+    end = oracle.read(SETTLED, number) if pick is None else None
     if pick is None and end is None:
         raise Gone(f"pick {number} is not known, or no longer")
     if nonce not in ("", pick.nonce if end is None and pick is not None else end.nonce if end is not None else ""):
@@ -34,12 +34,12 @@ def put_previews(
         raise Conflict(f"pick {number} has no batch yet: previews are sent after it")
     if not end.digest:
         raise Conflict(f"pick {number} was given up: it has no samples")
-    settled = repeated(draft, end, end.digest, "")
+    settled = repeated(oracle, end, end.digest, "")
     if not settled.seq:
         raise Conflict(f"nothing of the batch of pick {number} counts: its samples were told before")
     rows, g = settled.rows + settled.uncounted, settled.generator
     counted = pairs(end.answer[8:]) or [(0, rows)]
-    known = {(key[1], key[2]): row for key, row in draft.read_all(PREVIEWS, g).items()}
+    known = {(key[1], key[2]): row for key, row in oracle.tables[PREVIEWS].items() if key[0] == g}
     new: dict[tuple[int, int], PreviewRow] = {}
     for one in previews:
         if one.place >= rows:
@@ -50,22 +50,19 @@ def put_previews(
             at = settled.samples - rows + one.place if one.index is None else one.index
             new[name] = PreviewRow(settled.seq, _rank(seed, at), one.index, one.about)
     kept = _kept(known | new, most)
-    bodies = {one.place: one.body for one in previews}
     for name, row in new.items():
         if name in kept:
-            draft.grows = True
-            draft.put(PREVIEWS, (g, *name), row)
-            draft.previews[(g, *name)] = bodies[name[1]]
+            oracle.put(PREVIEWS, (g, *name), row)
     for name in known.keys() - kept:
-        draft.put(PREVIEWS, (g, *name), None)
+        oracle.put(PREVIEWS, (g, *name), None)
     return g, sum((number, one.place) in kept for one in previews)
 
 
-def forget_previews(draft: Draft, g: int, first: int, last: int) -> None:
+def forget_previews(oracle: Oracle, g: int, first: int, last: int) -> None:
     """Forget the previews of a generator's batches at these positions."""
-    for key, row in draft.read_all(PREVIEWS, g).items():
-        if first <= row.position <= last:
-            draft.put(PREVIEWS, key, None)
+    for key, row in list(oracle.tables[PREVIEWS].items()):
+        if key[0] == g and first <= row.position <= last:
+            oracle.put(PREVIEWS, key, None)
 
 
 def _kept(all_: dict[tuple[int, int], PreviewRow], most: int) -> set[tuple[int, int]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from optimist.experiments.drafts import Draft
-from optimist.experiments.tables import Tables
 from optimist.records import returned_limit
-from optimist.records.tables import RETURNED, TOLD, PickRow, RunsRow
+from tests.oracle.oracle import Oracle
+from tests.oracle.rows import RETURNED, TOLD, PickRow, RunsRow
+from tests.oracle.tables import Tables
 
 
 def add_run(runs: list[int], start: int, size: int) -> None:
@@ -68,32 +68,32 @@ def untold(tables: Tables, g: int, start: int, size: int) -> list[int]:
     return without((start, size), told_among(tables, g, start, size))
 
 
-def mark_told(draft: Draft, g: int, start: int, size: int) -> None:
+def mark_told(oracle: Oracle, g: int, start: int, size: int) -> None:
     """Note indices as told, none of which was."""
-    starts, told, stop = draft.tables.starts[g], draft.tables[TOLD], start + size
+    starts, told, stop = oracle.tables.starts[g], oracle.tables[TOLD], start + size
     place = bisect_left(starts, start)
     if place < len(starts) and starts[place] == stop:
         stop, after = told[g, stop], stop
-        draft.put(TOLD, (g, after), None)
+        oracle.put(TOLD, (g, after), None)
     if place and told[g, starts[place - 1]] == start:
         start = starts[place - 1]
-    draft.put(TOLD, (g, start), stop)
+    oracle.put(TOLD, (g, start), stop)
 
 
-def unmark_told(draft: Draft, g: int, start: int, size: int) -> None:
+def unmark_told(oracle: Oracle, g: int, start: int, size: int) -> None:
     """Take indices back, all of which were told in one batch."""
-    starts, stop = draft.tables.starts[g], start + size
+    starts, stop = oracle.tables.starts[g], start + size
     first = starts[bisect_right(starts, start) - 1]
-    last = draft.tables[TOLD][g, first]
-    draft.put(TOLD, (g, first), start if first < start else None)
+    last = oracle.tables[TOLD][g, first]
+    oracle.put(TOLD, (g, first), start if first < start else None)
     if stop < last:
-        draft.put(TOLD, (g, stop), last)
+        oracle.put(TOLD, (g, stop), last)
 
 
-def forget_told(draft: Draft, g: int) -> None:
+def forget_told(oracle: Oracle, g: int) -> None:
     """Take all indices of a generator back."""
-    for start in list(draft.tables.starts[g]):
-        draft.put(TOLD, (g, start), None)
+    for start in list(oracle.tables.starts[g]):
+        oracle.put(TOLD, (g, start), None)
 
 
 def returned_by(tables: Tables, g: int) -> tuple[int, ...]:
@@ -102,28 +102,28 @@ def returned_by(tables: Tables, g: int) -> tuple[int, ...]:
     return () if row is None else row.runs
 
 
-def put_returned(draft: Draft, g: int, runs: Sequence[int]) -> None:
+def put_returned(oracle: Oracle, g: int, runs: Sequence[int]) -> None:
     """Have these runs handed out again instead of those before; those beyond the generator's share never are."""
-    kept = tuple(runs[: 2 * returned_limit(len(draft.tables.generators))])
-    draft.put(RETURNED, g, RunsRow(kept) if kept else None)
+    kept = tuple(runs[: 2 * returned_limit(len(oracle.tables.generators))])
+    oracle.put(RETURNED, g, RunsRow(kept) if kept else None)
 
 
-def keep_returned(draft: Draft, g: int, runs: Sequence[int]) -> None:
+def keep_returned(oracle: Oracle, g: int, runs: Sequence[int]) -> None:
     """Have these indices handed out again, too."""
     if runs:
-        put_returned(draft, g, joined(returned_by(draft.tables, g), runs))
+        put_returned(oracle, g, joined(returned_by(oracle.tables, g), runs))
 
 
-def forget_returned(draft: Draft, g: int, runs: Sequence[int]) -> None:
+def forget_returned(oracle: Oracle, g: int, runs: Sequence[int]) -> None:
     """Have none of these indices handed out again, which were told just now."""
-    before = returned_by(draft.tables, g)
+    before = returned_by(oracle.tables, g)
     if before and (left := without(before, runs)) != list(before):
-        put_returned(draft, g, left)
+        put_returned(oracle, g, left)
 
 
-def hand_back(draft: Draft, pick: PickRow, rows: int = 0) -> None:
+def hand_back(oracle: Oracle, pick: PickRow, rows: int = 0) -> None:
     """Have the indices of a pick handed out again, less its first `rows` and what was told meanwhile."""
-    is_retired = draft.tables.generators[pick.generator].state == "retired"
+    is_retired = oracle.tables.generators[pick.generator].state == "retired"
     if pick.start is not None and rows < pick.size and not is_retired:
-        runs = untold(draft.tables, pick.generator, pick.start + rows, pick.size - rows)
-        keep_returned(draft, pick.generator, runs)
+        runs = untold(oracle.tables, pick.generator, pick.start + rows, pick.size - rows)
+        keep_returned(oracle, pick.generator, runs)

@@ -1,23 +1,22 @@
-"""The resident tables of one experiment in memory, and what is derived of them. Only `put` changes them."""
+"""The tables of one experiment in memory, and what is derived of them. Only `put` changes them."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from optimist.records.tables import (
+from tests.oracle.rows import (
     GENERATORS,
     PICKS,
-    RESIDENT,
     ROOT,
     SCALES,
+    TABLES,
     TOLD,
     USUAL,
     USUAL_ROWS,
-    Change,
     GeneratorRow,
     K,
     PickRow,
@@ -28,24 +27,20 @@ from optimist.records.tables import (
     Table,
 )
 
+Rows = Mapping[Table[Any, Any], Mapping[Any, Any]]
+
 
 class Tables:
     """The rows, by table and key."""
 
-    def __init__(self, changes: Iterable[Change] = ()) -> None:
-        self._rows: dict[Table[Any, Any], dict[Any, Any]] = {table: {} for table in RESIDENT}
-        self.undo: list[tuple[Table[Any, Any], Any, Any]] = []
-        """What `put` replaced since the last `apply`, in order."""
+    def __init__(self, rows: Rows | None = None) -> None:
+        self._rows: dict[Table[Any, Any], dict[Any, Any]] = {table: {} for table in TABLES}
         self.of_request: defaultdict[str, list[int]] = defaultdict(list)
         """The numbers of open picks by the request that opened them, ascending."""
         self.of_worker: defaultdict[str, list[int]] = defaultdict(list)
         """The same by the worker that asked."""
         self.of_key: Counter[str] = Counter()
         """How many open picks were asked for with each access key."""
-        self.open_samples: Counter[int] = Counter()
-        """Samples of open picks, by ordinal of the generator."""
-        self.open_batches: Counter[int] = Counter()
-        """Number of open picks, by ordinal of the generator."""
         self.starts: defaultdict[int, list[int]] = defaultdict(list)
         """The starts of told intervals by generator, ascending."""
         self.scales = 0
@@ -54,15 +49,16 @@ class Tables:
         """The known sizes above 0, by array, ascending."""
         self.samples = 0
         """Samples told in all, those retracted since included."""
-        self.earliest, self.latest = math.inf, -math.inf
-        """No lease runs out before the first time, or after the second one."""
-        self.apply(changes)
+        for table, of_table in (rows or {}).items():
+            for key, row in of_table.items():
+                self.put(table, key, row)
 
     def __getitem__(self, table: Table[K, R]) -> Mapping[K, R]:
         return self._rows[table]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tables) and self._rows == other._rows
+    def copied(self) -> Rows:
+        """All rows, of which tables can be made again."""
+        return {table: dict(rows) for table, rows in self._rows.items()}
 
     @property
     def root(self) -> RootRow | None:
@@ -87,44 +83,11 @@ class Tables:
             rows[key] = row
         elif old is not None:
             del rows[key]
-        self.undo.append((table, key, old))
         if (derive := _DERIVED.get(table)) is not None:
             if old is not None:
                 derive(self, key, old, -1)
             if row is not None:
                 derive(self, key, row, 1)
-
-    def apply(self, changes: Iterable[Change]) -> None:
-        """Take over changes that are in the store."""
-        for change in changes:
-            self.put(*change)
-        self.undo.clear()
-
-    def roll_back(self, to: int = 0) -> None:
-        """Undo the newest puts until only so many are left since the last `apply`."""
-        while len(self.undo) > to:
-            self.put(*self.undo.pop())
-            self.undo.pop()
-
-    def changed(self) -> list[Change]:
-        """The changes since the last `apply`, each key once."""
-        first: dict[tuple[Table[Any, Any], Any], Any] = {}
-        for table, key, old in self.undo:
-            first.setdefault((table, key), old)
-        changes: list[Change] = []
-        for (table, key), old in first.items():
-            if (row := self._rows[table].get(key)) != old:
-                changes.append(Change(table, key, row))
-        return changes
-
-    def all(self) -> list[Change]:
-        """Every row, in order of its key, as changes of an empty experiment."""
-        return [Change(table, key, row) for table, rows in self._rows.items() for key, row in sorted(rows.items())]
-
-    def bound_leases(self) -> None:
-        """Compute `earliest` and `latest` anew: ends of leases leave them as they are."""
-        deadlines = [pick.deadline for pick in self.picks.values()]
-        self.earliest, self.latest = min(deadlines, default=math.inf), max(deadlines, default=-math.inf)
 
 
 def _derive_pick(tables: Tables, number: int, pick: PickRow, sign: int) -> None:
@@ -136,10 +99,6 @@ def _derive_pick(tables: Tables, number: int, pick: PickRow, sign: int) -> None:
             if not index[name]:
                 del index[name]
     tables.of_key[pick.key] += sign
-    tables.open_samples[pick.generator] += sign * pick.size
-    tables.open_batches[pick.generator] += sign
-    if sign > 0:
-        tables.earliest, tables.latest = min(tables.earliest, pick.deadline), max(tables.latest, pick.deadline)
 
 
 def _derive_told(tables: Tables, key: Place, _: int, sign: int) -> None:

@@ -7,15 +7,12 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from optimist.experiments.drafts import Draft
-from optimist.experiments.tables import Tables
-from optimist.experiments.transitions.levels import keep_level
 from optimist.records import NAMED_COPIES, Copy, Measures, Origin, Refused, Size
-from optimist.records.tables import (
+from tests.oracle.oracle import Oracle
+from tests.oracle.rows import (
     CONTENTS,
     COPIES,
     GENERATORS,
-    REMEMBERED,
     RETRACTIONS,
     SAME,
     SCALES,
@@ -25,9 +22,13 @@ from optimist.records.tables import (
     ScaleRow,
     ToldRow,
 )
+from tests.oracle.tables import Tables
+from tests.oracle.transitions.levels import keep_level
 
 USUAL_ROWS = 20
 """Rows that a generator must have for its size to be known, as in plausibility.py."""
+REMEMBERED = 65_536
+"""Batches of a generator of which copies are recognised, as in checking.lua."""
 LARGE = 1000.0
 """Times the usual size from which a batch does not change it, as in plausibility.py."""
 
@@ -64,11 +65,11 @@ def is_retracted(tables: Tables, g: int, position: int) -> bool:
     return position <= tables.generators[g].restart or (g, position) in tables[RETRACTIONS]
 
 
-def check(draft: Draft, g: int, rows: int, measures: Measures | None, pick: PickRow | None) -> Checked:
+def check(oracle: Oracle, g: int, rows: int, measures: Measures | None, pick: PickRow | None) -> Checked:
     """What is learnt of a batch of which so many rows count. Raises Refused."""
     if measures is None:
         return Checked()
-    scales = draft.tables[SCALES]
+    scales = oracle.tables[SCALES]
     usual = scales.get(USUAL, ScaleRow(0))
     is_large = False
     for place, size in enumerate(measures.sizes):
@@ -76,52 +77,52 @@ def check(draft: Draft, g: int, rows: int, measures: Measures | None, pick: Pick
         if scale and size.largest / scale > measures.limit:
             raise Refused(_too_large(size, scale, usual.rows, measures.limit))
         is_large = is_large or bool(scale and size.largest / scale > LARGE)
-    checked = _compared(draft, g, measures, pick)
+    checked = _compared(oracle, g, measures, pick)
     if checked.copy_of and measures.refuse_copies:
         raise Refused(
             f"the batch repeats the one at position {checked.copy_of} of its generator, and the experiment refuses "
             "copies: make new samples, with the seed of the pick"
         )
     if measures.sizes and not is_large:
-        own, usual = _scaled(draft.tables, g, rows, measures.sizes)
+        own, usual = _scaled(oracle.tables, g, rows, measures.sizes)
         checked = checked._replace(own=own, usual=usual)
     return checked._replace(sizes=measures.sizes)
 
 
-def note(draft: Draft, g: int, checked: Checked, number: int, rows: int, seq: int, worker: str) -> Noted:
+def note(oracle: Oracle, g: int, checked: Checked, number: int, rows: int, seq: int, worker: str) -> Noted:
     """Note what was learnt of the batch at position `seq`; its number is 0 without a pick."""
     if checked.own is not None:
-        draft.put(SCALES, g, checked.own)
+        oracle.put(SCALES, g, checked.own)
     if checked.usual is not None:
-        draft.put(SCALES, USUAL, checked.usual)
+        oracle.put(SCALES, USUAL, checked.usual)
     if checked.content:
-        draft.put(CONTENTS, checked.content, ToldRow((*checked.told.places, g, seq, checked.made)))
+        oracle.put(CONTENTS, checked.content, ToldRow((*checked.told.places, g, seq, checked.made)))
     if checked.duplicate is not None and not checked.copy_of:
         pair = min(g, checked.duplicate), max(g, checked.duplicate)
-        draft.put(SAME, pair, draft.tables[SAME].get(pair, 0) + 1)
-    origin = Origin(number, rows, round(draft.now, 3), worker)
+        oracle.put(SAME, pair, oracle.tables[SAME].get(pair, 0) + 1)
+    origin = Origin(number, rows, round(oracle.now, 3), worker)
     # Every level is kept, whether or not one before it was notable.
     doubts = [
-        keep_level(draft, g, seq, place, size.level, origin)
+        keep_level(oracle, g, seq, place, size.level, origin)
         for place, size in enumerate(checked.sizes)
         if size.level is not None
     ]
     if not checked.copy_of:
         return Noted(None, any(doubts))
-    if len(draft.tables[COPIES]) < NAMED_COPIES:
-        draft.put(COPIES, (g, seq), CopyRow(checked.copy_of, *origin))
-    generator = draft.tables.generators[g]
-    draft.put(GENERATORS, g, generator._replace(copies=generator.copies + 1))
+    if len(oracle.tables[COPIES]) < NAMED_COPIES:
+        oracle.put(COPIES, (g, seq), CopyRow(checked.copy_of, *origin))
+    generator = oracle.tables.generators[g]
+    oracle.put(GENERATORS, g, generator._replace(copies=generator.copies + 1))
     return Noted(Copy(seq, origin, checked.copy_of), any(doubts))
 
 
-def measure_anew(draft: Draft, g: int) -> None:
+def measure_anew(oracle: Oracle, g: int) -> None:
     """Measure the sizes of a generator anew, as the mean of what remains cannot be computed back from an absurd batch.
 
     The usual size is computed anew at the next batch of any generator that has enough rows.
     """
-    for key, row in list(draft.tables[SCALES].items()):
-        draft.put(SCALES, key, None if key in (g, USUAL) else row._replace(measured_at=0))
+    for key, row in list(oracle.tables[SCALES].items()):
+        oracle.put(SCALES, key, None if key in (g, USUAL) else row._replace(measured_at=0))
 
 
 def _at(sizes: Sequence[float | None], place: int) -> float | None:
@@ -173,20 +174,20 @@ def _median(known: Sequence[float], size: Size, square: float, before: float | N
     return sizes[(len(sizes) - 1) // 2] if sizes else None
 
 
-def _compared(draft: Draft, g: int, measures: Measures, pick: PickRow | None) -> Checked:
+def _compared(oracle: Oracle, g: int, measures: Measures, pick: PickRow | None) -> Checked:
     """Whether these samples were told before, by the same generator or by another one."""
     if not measures.content:
         return Checked()
     made = f"{pick.asked if pick and measures.prompts else ''},{measures.prompts[:8]}"
     key = measures.content[:16]
-    row = draft.read_or_absent(CONTENTS, key)
+    row = oracle.read(CONTENTS, key)
     places = () if row is None else row.places
-    oldest = draft.tables.generators[g].seq + 1 - REMEMBERED
+    oldest = oracle.tables.generators[g].seq + 1 - REMEMBERED
     kept: list[int | str] = []
     known, copy_of, duplicate = False, 0, None
     for place in range(0, len(places), 3):
         at, position, before = int(places[place]), int(places[place + 1]), str(places[place + 2])
-        is_void, is_lawful = is_retracted(draft.tables, at, position), _is_lawful(made, before)
+        is_void, is_lawful = is_retracted(oracle.tables, at, position), _is_lawful(made, before)
         if at == g and (is_void or position <= oldest):
             continue
         if at == g:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from optimist.experiments.drafts import Draft
-from optimist.experiments.tables import Tables
-from optimist.experiments.transitions.checking import is_retracted
-from optimist.experiments.transitions.controls import STOPPED, root_of
-from optimist.experiments.transitions.indices import add_run, hand_back, joined, put_returned, returned_by
 from optimist.records import Conflict, Copy, Gone, NotFound, Retracted, Settled
-from optimist.records.tables import (
+from tests.oracle.oracle import Oracle
+from tests.oracle.rows import (
     CONTEXTS,
     CONTROLS,
     EXPIRED,
@@ -22,9 +18,10 @@ from optimist.records.tables import (
     EndRow,
     PickRow,
 )
-
-SKEW = 1.0
-"""Seconds by which two processes may reckon Redis's time differently."""
+from tests.oracle.tables import Tables
+from tests.oracle.transitions.checking import is_retracted
+from tests.oracle.transitions.controls import STOPPED, root_of
+from tests.oracle.transitions.indices import add_run, hand_back, joined, put_returned, returned_by
 
 
 class Room(NamedTuple):
@@ -59,6 +56,8 @@ class Chosen(NamedTuple):
     size: int
     least: int = 1
     most: int = 0
+    is_fresh: bool = False
+    """Whether it takes indices that no pick has had, though some were returned."""
 
 
 class Described(NamedTuple):
@@ -71,18 +70,18 @@ class Described(NamedTuple):
 
 
 class Chooser(Protocol):
-    """Whoever chooses picks: the policy, the budgets and the stopping rule, by the tables of a draft alone."""
+    """Whoever chooses picks: the policy, the budgets and the stopping rule, by the tables of a oracle alone."""
 
-    def is_spent(self, draft: Draft) -> bool:
+    def is_spent(self, oracle: Oracle) -> bool:
         """Whether a budget is used up, so that no picks are opened any more."""
         ...
 
-    def choose(self, draft: Draft, number: int, place: int) -> Chosen | None:
+    def choose(self, oracle: Oracle, number: int, place: int) -> Chosen | None:
         """The choice for the pick of this number, at this place of its ask; None where none may be opened now: a budget
         leaves nothing, no generator is able, or the stopping rule waits for picks that are open."""
         ...
 
-    def describe(self, draft: Draft, number: int, pick: PickRow) -> Described:
+    def describe(self, oracle: Oracle, number: int, pick: PickRow) -> Described:
         """What this pick says, once its indices are known."""
         ...
 
@@ -94,40 +93,36 @@ class Asked(NamedTuple):
     has_ended: bool = False
 
 
-def expire(draft: Draft) -> None:
-    """End the leases that ran out. One further off than a lease can last means that the clock was set back."""
-    tables, latest = draft.tables, draft.now + root_of(draft).lease
-    if draft.now < tables.earliest and tables.latest <= latest + SKEW:
-        return
-    for number, pick in sorted(tables.picks.items()):
-        if pick.deadline > latest + SKEW:
-            draft.put(PICKS, number, pick._replace(deadline=latest))
-        elif pick.deadline <= draft.now:
-            draft.frees = True
-            draft.put(PICKS, number, None)
-            draft.put(EXPIRED, number, pick)
-            _count_unanswered(draft, pick, 1)
-            hand_back(draft, pick)
-    tables.bound_leases()
+def expire(oracle: Oracle) -> None:
+    """End the leases that ran out."""
+    for number, pick in sorted(oracle.tables.picks.items()):
+        if pick.deadline <= oracle.now:
+            oracle.put(PICKS, number, None)
+            oracle.put(EXPIRED, number, pick)
+            _count_unanswered(oracle, pick, 1)
+            hand_back(oracle, pick)
+    for number in oracle.tables[RECORDS].keys() - oracle.tables.picks.keys() - oracle.tables[EXPIRED].keys():
+        oracle.put(RECORDS, number, None)
+        oracle.put(CONTEXTS, number, None)
 
 
-def ask(draft: Draft, asked: Ask, chooser: Chooser) -> Asked:
+def ask(oracle: Oracle, asked: Ask, chooser: Chooser) -> Asked:
     """The open picks of this request, or of its worker, and new ones as far as there is room."""
-    root, tables = root_of(draft), draft.tables
-    expire(draft)
-    if root.decision is not None or STOPPED in tables[CONTROLS] or chooser.is_spent(draft):
+    root, tables = root_of(oracle), oracle.tables
+    expire(oracle)
+    if root.decision is not None or STOPPED in tables[CONTROLS] or chooser.is_spent(oracle):
         return Asked((), has_ended=True)
     numbers = owned(tables, asked)
     if numbers:  # whoever asks again is alive
-        renew(draft, numbers, asked.lease)
+        renew(oracle, numbers, asked.lease)
     if any(tables.picks[number].request == asked.request for number in numbers):
         return Asked(tuple(numbers))
     for place in range(len(numbers), len(asked.nonces)):
-        number = root_of(draft).rounds + 1
-        chosen = chooser.choose(draft, number, place) if _has_room(tables, asked) else None
+        number = root_of(oracle).rounds + 1
+        chosen = chooser.choose(oracle, number, place) if _has_room(tables, asked) else None
         if chosen is None:
             break
-        open_pick(draft, number, asked, asked.nonces[place], chosen, chooser)
+        open_pick(oracle, number, asked, asked.nonces[place], chosen, chooser)
         numbers.append(number)
     return Asked(tuple(numbers))
 
@@ -149,95 +144,103 @@ def _has_room(tables: Tables, asked: Ask) -> bool:
     )
 
 
-def open_pick(draft: Draft, number: int, asked: Ask, nonce: str, chosen: Chosen, chooser: Chooser) -> None:
+def open_pick(oracle: Oracle, number: int, asked: Ask, nonce: str, chosen: Chosen, chooser: Chooser) -> None:
     """Open the next pick: of returned indices first, else where the sequence of its generator goes on."""
-    tables, root, g, size, start = draft.tables, root_of(draft), chosen.generator, chosen.size, None
+    tables, root, g, size, start = oracle.tables, root_of(oracle), chosen.generator, chosen.size, None
     generator = tables.generators[g]
-    if root.batch_size is not None and not generator.is_seedless:
-        if runs := list(returned_by(tables, g)):
+    if root.batch_size is not None:
+        runs = list(returned_by(tables, g))
+        if runs and not chosen.is_fresh:
             start, whole, *rest = runs
             size = min(size, whole)
             left: list[int] = []
             add_run(left, start + size, whole - size)
-            put_returned(draft, g, [*left, *rest])
+            put_returned(oracle, g, [*left, *rest])
         else:
             # The next pick begins at a multiple of the batch size, whatever this one takes.
             start, over = generator.handed, -size % root.batch_size
-            draft.put(GENERATORS, g, generator._replace(handed=start + size + over))
+            oracle.put(GENERATORS, g, generator._replace(handed=start + size + over))
             if over:
-                put_returned(draft, g, joined(runs, (start + size, over)))
-    deadline = draft.now + asked.lease
+                put_returned(oracle, g, joined(runs, (start + size, over)))
+    deadline = oracle.now + asked.lease
     pick = PickRow(
-        *(g, nonce, asked.request, asked.worker, asked.key, start, size, chosen.least, chosen.most, draft.now, deadline)
+        *(
+            g,
+            nonce,
+            asked.request,
+            asked.worker,
+            asked.key,
+            start,
+            size,
+            chosen.least,
+            chosen.most,
+            oracle.now,
+            deadline,
+        )
     )
-    said = chooser.describe(draft, number, pick)
+    said = chooser.describe(oracle, number, pick)
     if said.asked or said.prompts or said.context:
         pick = pick._replace(asked=said.asked, prompts=said.prompts, has_context=bool(said.context))
-    draft.grows = True
-    draft.put(PICKS, number, pick)
-    draft.put(RECORDS, number, said.record)
+    oracle.put(PICKS, number, pick)
+    oracle.put(RECORDS, number, said.record)
     if said.context:
-        draft.put(CONTEXTS, number, said.context)
-    draft.put(ROOT, "", root._replace(rounds=number, lease=max(root.lease, asked.lease)))
+        oracle.put(CONTEXTS, number, said.context)
+    oracle.put(ROOT, "", root._replace(rounds=number))
 
 
-def renew(draft: Draft, numbers: list[int], seconds: float) -> list[int]:
+def renew(oracle: Oracle, numbers: list[int], seconds: float) -> list[int]:
     """Those of these picks that are under lease, which lasts at least so many seconds from now."""
-    root = root_of(draft)
-    if seconds > root.lease:
-        draft.put(ROOT, "", root._replace(lease=seconds))
-    picks = draft.tables.picks
-    leased = [number for number in numbers if number in picks and picks[number].deadline > draft.now]
+    root_of(oracle)
+    picks = oracle.tables.picks
+    leased = [number for number in numbers if number in picks and picks[number].deadline > oracle.now]
     for number in leased:
         pick = picks[number]
-        if pick.deadline < draft.now + seconds:
-            draft.put(PICKS, number, pick._replace(deadline=draft.now + seconds))
+        if pick.deadline < oracle.now + seconds:
+            oracle.put(PICKS, number, pick._replace(deadline=oracle.now + seconds))
     return leased
 
 
-def give_up(draft: Draft, number: int, reason: str, nonce: str = "") -> None:
+def give_up(oracle: Oracle, number: int, reason: str, nonce: str = "") -> None:
     """End a pick without a batch; idempotent. nonce: the pick's; "": whichever pick has the number.
 
     Raises Conflict if it was told, Gone if its end is no longer remembered, or if Redis has lost the pick, NotFound if
     it was never opened.
     """
-    pick = find_pick(draft, number)
+    pick = find_pick(oracle, number)
     if pick is None:
-        recall(draft, number, "", nonce)
+        recall(oracle, number, "", nonce)
     elif nonce not in ("", pick.nonce):
         raise lost(number)
     else:
-        draft.frees = True
-        end_pick(draft, number, pick, 0, EndRow(pick.nonce, "", reason=reason))
+        end_pick(oracle, number, pick, 0, EndRow(pick.nonce, "", reason=reason))
 
 
-def find_pick(draft: Draft, number: int) -> PickRow | None:
+def find_pick(oracle: Oracle, number: int) -> PickRow | None:
     """The pick of this number, if it may be told: under lease, or expired."""
-    if number in draft.tables.picks:
-        return draft.tables.picks[number]
-    draft.need((EXPIRED, number), (SETTLED, number))
-    return draft.read(EXPIRED, number)
+    if number in oracle.tables.picks:
+        return oracle.tables.picks[number]
+    return oracle.read(EXPIRED, number)
 
 
-def end_pick(draft: Draft, number: int, pick: PickRow, rows: int, end: EndRow) -> None:
+def end_pick(oracle: Oracle, number: int, pick: PickRow, rows: int, end: EndRow) -> None:
     """End a pick by a batch of so many rows, and remember how. The indices that it leaves are handed out again; those
     of a lease that ran out were returned then."""
-    is_leased = number in draft.tables.picks
-    draft.put(PICKS if is_leased else EXPIRED, number, None)
-    draft.put(RECORDS, number, None)
+    is_leased = number in oracle.tables.picks
+    oracle.put(PICKS if is_leased else EXPIRED, number, None)
+    oracle.put(RECORDS, number, None)
     if pick.has_context:
-        draft.put(CONTEXTS, number, None)
+        oracle.put(CONTEXTS, number, None)
     if is_leased:
-        hand_back(draft, pick, rows)
+        hand_back(oracle, pick, rows)
     if is_leased != bool(rows):
-        _count_unanswered(draft, pick, 1 if is_leased else -1)
-    draft.put(SETTLED, number, end)
+        _count_unanswered(oracle, pick, 1 if is_leased else -1)
+    oracle.put(SETTLED, number, end)
 
 
-def _count_unanswered(draft: Draft, pick: PickRow, by: int) -> None:
+def _count_unanswered(oracle: Oracle, pick: PickRow, by: int) -> None:
     """Count a pick that ended without a batch, or with -1 one that was told all the same."""
-    generator = draft.tables.generators[pick.generator]
-    draft.put(GENERATORS, pick.generator, generator._replace(unanswered=generator.unanswered + by))
+    generator = oracle.tables.generators[pick.generator]
+    oracle.put(GENERATORS, pick.generator, generator._replace(unanswered=generator.unanswered + by))
 
 
 def lost(number: int, how: str = " with this nonce") -> Gone:
@@ -245,13 +248,13 @@ def lost(number: int, how: str = " with this nonce") -> Gone:
     return Gone(f"no pick {number} was given{how}, or Redis has lost it")
 
 
-def repeated(draft: Draft, end: EndRow, digest: str, conflict: str) -> Settled:
+def repeated(oracle: Oracle, end: EndRow, digest: str, conflict: str) -> Settled:
     """The first answer again for a batch that is told again, by the digest of the one that is told now.
 
     Raises Retracted where it counts no longer, Conflict where another batch was told.
     """
     is_same, settled = end.digest == digest, settled_of(end.answer, is_duplicate=True)
-    if settled.seq and is_retracted(draft.tables, settled.generator, settled.seq):
+    if settled.seq and is_retracted(oracle.tables, settled.generator, settled.seq):
         batch = "the batch" if is_same else "another batch"
         raise Retracted(f"{batch} was accepted at position {settled.seq} and retracted since: it no longer counts")
     if not is_same:
@@ -259,21 +262,21 @@ def repeated(draft: Draft, end: EndRow, digest: str, conflict: str) -> Settled:
     return settled
 
 
-def recall(draft: Draft, number: int, digest: str, nonce: str) -> Settled | None:
+def recall(oracle: Oracle, number: int, digest: str, nonce: str) -> Settled | None:
     """The answer for a pick that is no longer open: the first answer to its tell, None to its give-up.
 
     digest: of the batch that is told now, "" where the pick is given up; nonce may be "" only then.
     """
-    end = draft.read(SETTLED, number)
+    end = oracle.read(SETTLED, number)
     if end is None:
-        if 0 < number <= root_of(draft).rounds:
+        if 0 < number <= root_of(oracle).rounds:
             raise Gone(f"pick {number} ended too long ago: its end is no longer known")
         raise lost(number, "") if nonce else NotFound(f"pick {number} was never made")
     # Equal digests do not show that it is the same pick: a batch may be a single 0 or 1.
     if end.nonce != nonce and (nonce or digest):
         raise lost(number)
     if end.digest:
-        return repeated(draft, end, digest, f"pick {number} was told {'with another batch' if digest else 'already'}")
+        return repeated(oracle, end, digest, f"pick {number} was told {'with another batch' if digest else 'already'}")
     if digest:
         raise Conflict(f"pick {number} was given up: {end.reason}")
     return None
