@@ -184,6 +184,7 @@ function known(report, config, perSecond) {
     ["Metric", `${report.title}, ${report.lower_is_better ? "lower" : "higher"} is better`],
     ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`],
   ];
+  if (report.waits_for !== undefined) facts.push(["Asks wait for", report.waits_for.replace("-", " ")]);
   const ratio = report.optimal_pick_ratio;
   if (report.view === "standings" && ratio !== null) facts.push(["Given to the current leader", `${share(ratio)} of the batches`]);
   if (report.cost !== undefined) {

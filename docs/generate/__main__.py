@@ -23,6 +23,7 @@ import prometheus
 import redis_keys
 import routes
 import variables
+import waits
 from notes import without_tags
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,7 @@ REFERENCE: dict[str, Callable[[], str]] = {
     "cli.md": command.page,
     "settings.md": variables.page,
     "prometheus.md": prometheus.page,
+    "waits.md": waits.page,
     "redis.md": redis_keys.page,
     "dependencies.md": licences.page,
 }

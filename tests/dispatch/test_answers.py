@@ -75,6 +75,7 @@ async def test_no_pick_is_opened_while_a_decision_waits_for_an_answer(store: Sto
         assert (held.picks, held.ended, held.decision.decided) == ([], False, False)
         assert held.decision.awaited == {slow.generator: 1}
         assert held.retry_after
+        assert (held.waited_for, (await timed.report()).waits_for) == ("answers", "answers")
         assert (await timed.ask("slow", process)).picks == [slow], "its own pick it gets again"
     report = await timed.report()
     assert (report.ended, report.decision.awaited) == (False, {slow.generator: 1})

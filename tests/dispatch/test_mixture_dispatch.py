@@ -87,6 +87,7 @@ async def test_an_ask_waits_for_the_mixture_and_its_pick_names_it(store: Store):
     reply = await waiting
     [pick] = reply.picks
     assert (pick.mixture, pick.positions, pick.stale, pick.told) == (name, [2, 2], False, 4)
+    assert reply.waited_for == "mixture"
     assert (reply.state, reply.decision.weights, reply.decision.best) == ("running", {"a": 0.7, "b": 0.3}, "a")
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from optimist.experiments.report import waits_for
 from optimist.experiments.state import LATE, PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState
+from optimist_client.models import WaitReason
 from tests.support.configs import config_of, experiment_of
 from tests.support.scored_states import generator, unit
 
@@ -33,7 +35,14 @@ def _estimate(value: float, samples: int) -> Estimate:
 
 
 def waits(state: PolicyState, among: list[str] | None = None) -> bool:
-    return state.is_pending(state.goal.pending(state.stored), among)
+    return state.waits_for(state.goal.pending(state.stored), among) is not None
+
+
+def test_what_is_waited_for_is_named():
+    state = state_of({"a": (100, 80), "b": (100, 100)})
+    assert state.waits_for(state.goal.pending(state.stored)) == WaitReason.ESTIMATES
+    assert waits_for(state) == WaitReason.ESTIMATES, "in the report, too"
+    assert waits_for(state_of({"a": (100, 100), "b": (100, 100)})) is None
 
 
 def test_picks_of_the_warm_up_wait_for_nothing():

@@ -31,7 +31,7 @@ from optimist.insight.metrics import count_ask
 from optimist.records import Artefact, Batch, Exchanged, ExperimentState, NotFound, Settled, StoreError, Unavailable
 from optimist.store import Store
 from optimist.turns import aside, charged
-from optimist_client.models import AskReply, AskRequest, Experiment
+from optimist_client.models import AskReply, AskRequest, Experiment, WaitReason
 
 POLL = 0.25
 """Seconds after which the state is read again while estimates are waited for, should an announcement be lost."""
@@ -192,7 +192,8 @@ class Dispatcher:
             if not tells and time.monotonic() < self._refusing_until:
                 full = Assignment(state, self._most_open)
                 if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
-                    return PlannedAnswers({ask: [] for ask in refused})
+                    lacked = {ask: full.lacking(ask.request.worker, ask.key) for ask in refused}
+                    return PlannedAnswers({ask: [] for ask in refused}, lacked=lacked)
             plan = await planned(state, ready, self._most_open, exactly=True)
             if not plan.returned and all(plan.replies.values()):
                 return plan
@@ -260,6 +261,8 @@ class Dispatcher:
         if plan is not None and done.has_opened:
             await self._finish(plan)
         elif wants_state:
+            for ask in asks:
+                ask.waited_for = WaitReason.PROCESSES
             await self._wait_for_lock()
         return False
 
@@ -331,7 +334,14 @@ class Dispatcher:
             waits = DRAINING if len(picks) < ask.least and not ended else None
             if not picks and not ended and plan.is_fresh:
                 self._refusing_until = time.monotonic() + DRAINING
-            reply = AskReply(picks=picks, state=state.phase, ended=ended, decision=state.decision, retry_after=waits)
+            reply = AskReply(
+                picks=picks,
+                state=state.phase,
+                ended=ended,
+                decision=state.decision,
+                retry_after=waits,
+                waited_for=None if ended else plan.lacked.get(ask) or ask.waited_for,
+            )
             resolve(ask.answer, reply)
             count_ask(reply)
 

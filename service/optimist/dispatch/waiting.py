@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from optimist.experiments.goals.base import Pending
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Opening, Settled
 from optimist.turns import in_steps
-from optimist_client.models import AskReply, AskRequest, Pick
+from optimist_client.models import AskReply, AskRequest, Pick, WaitReason
 
 PICKS_A_ROUND = 64
 """Picks chosen in one round, unless one ask alone gets more: those who asked first need not wait for all others."""
@@ -30,6 +30,8 @@ class PlannedAnswers:
     replies: dict[Ask, list[Pick]]
     opening: Opening | None = None
     returned: Sequence[int] = ()
+    lacked: Mapping[Ask, WaitReason | None] = field(default_factory=dict)
+    """Why asks got fewer picks than they asked for."""
     is_fresh: bool = False
     """Whether the state was just read that it was made from."""
 
@@ -43,12 +45,15 @@ async def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen,
         return PlannedAnswers({ask: [] for ask in ready}, is_fresh=not exactly)
     assignment = Assignment(state, most_open)
     replies: dict[Ask, list[Pick]] = {}
+    lacked: dict[Ask, WaitReason] = {}
     for ask in ready:
         if assignment.opened >= PICKS_A_ROUND:
             break  # the others are answered in the next round
-        is_stale = ask.is_pending(state) or state.goal.is_stale
+        is_stale = ask.waits_for(state) is not None or state.goal.is_stale
         replies[ask] = await in_steps(assignment.answer(ask.request, is_stale, ask.key, ask.contexts))
-    return PlannedAnswers(replies, assignment.opening(exactly), assignment.returned, is_fresh=not exactly)
+        if assignment.lacked is not None:
+            lacked[ask] = assignment.lacked
+    return PlannedAnswers(replies, assignment.opening(exactly), assignment.returned, lacked, is_fresh=not exactly)
 
 
 @dataclass(eq=False)
@@ -62,6 +67,8 @@ class Ask:
     """Contexts of the request."""
     came: float = field(init=False)
     answer: asyncio.Future[AskReply] = field(default_factory=asyncio.Future)
+    waited_for: WaitReason | None = None
+    """What it has waited for last, if for anything."""
     is_noted: bool = False
     """Whether `pending` says what it waits for."""
     pending: Pending = None
@@ -78,16 +85,18 @@ class Ask:
         """The number of picks below which the worker is told to ask again: one, or one for each context."""
         return 1 if self.contexts is None else len(self.contexts)
 
-    def is_pending(self, state: PolicyState) -> bool:
-        """Whether something that the ask waits for has not been made yet."""
+    def waits_for(self, state: PolicyState) -> WaitReason | None:
+        """What the ask waits for that has not been made yet."""
         if state.can_be_scored and not self.is_noted:
             self.is_noted, self.pending = True, state.goal.pending(state.stored)
-        return state.is_pending(self.pending, self.request.generators)
+        return state.waits_for(self.pending, self.request.generators)
 
     def may_go(self, state: PolicyState) -> bool:
         """Whether it need not wait any longer: nothing is pending, `max_wait` is over, the experiment has ended, or a
         decision waits for picks that this worker gets again."""
-        if not self.is_pending(state) or self.came <= time.monotonic() - state.max_wait or state.has_ended:
+        reason = self.waits_for(state)
+        self.waited_for = reason or self.waited_for
+        if reason is None or self.came <= time.monotonic() - state.max_wait or state.has_ended:
             return True
         return state.is_held and bool(state.open_picks.owned(self.request, self.contexts is not None))
 

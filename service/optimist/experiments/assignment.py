@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from optimist.experiments.goals import AskedContext, AskedContexts
@@ -14,7 +14,7 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import Arm
 from optimist.records import AskGroup, GeneratorState, NewPick, Opening
-from optimist_client.models import AskRequest, ExperimentConfig, Pick
+from optimist_client.models import AskRequest, ExperimentConfig, Pick, WaitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,9 @@ class MostOpen:
     def lease_of(self, config: ExperimentConfig) -> float:
         """Seconds for which new picks of an experiment count as open."""
         return min(config.lease, self.lease)
+
+
+NO_LIMIT = MostOpen(2**31, 2**31, 2**31)
 
 
 class Assignment:
@@ -49,6 +52,8 @@ class Assignment:
         self._samples_left = state.samples_left
         self._cost_left = None if state.cost_left is None else state.cost_left - state.pending_cost
         self.returned: list[int] = []
+        self.lacked: WaitReason | None = None
+        """Why the newest ask got fewer picks than it asked for; None if it did not."""
 
     @property
     def opened(self) -> int:
@@ -71,7 +76,7 @@ class Assignment:
     def refuses(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> bool:
         """True if this request gets no pick, not even an open one, because of a budget or a limit on open picks."""
         owned = self._state.open_picks.owned(request, contexts is not None)
-        return not owned and not self._has_room(request.worker, key)
+        return not owned and self.lacking(request.worker, key) is not None
 
     def answer(
         self, request: AskRequest, stale: bool, key: str = "", contexts: AskedContexts | None = None
@@ -81,6 +86,7 @@ class Assignment:
         Each is chosen as it is taken. key: id of the access key that asks. contexts: of the request; it gets one pick
         for each instead.
         """
+        self.lacked = None
         kept = self._state.open_picks.owned(request, contexts is not None)
         self.returned += [pick.number for pick in kept]
         yield from kept
@@ -88,24 +94,36 @@ class Assignment:
         if any(pick.request_id == request.request_id for pick in kept):
             return
         # An ask without a worker name counts as one worker.
-        count = min(request.count if contexts is None else len(contexts), self._most_open.worker)
+        wanted = request.count if contexts is None else len(contexts)
+        count = min(wanted, self._most_open.worker)
         for place in range(count - len(kept)):
             able = self._state.able(request.generators)
-            if not (self._has_room(request.worker, key) and any(arm.active for arm in able)):
+            self.lacked = self.lacking(request.worker, key) or self._lacking_of(able, request.generators)
+            if self.lacked is not None:
                 return
             yield self._next(able, request, stale, key, None if contexts is None else contexts[place])
+        self.lacked = WaitReason.WORKER_PICKS if count < wanted else None
 
-    def _has_room(self, worker: str | None, key: str) -> bool:
-        """True if the budgets and the limits on open picks allow one more pick, and no decision waits for open ones."""
+    def lacking(self, worker: str | None = None, key: str = "") -> WaitReason | None:
+        """Why no further pick can be opened for a worker: budgets, limits on open picks, or a decision that waits for
+        them; None if one can."""
         picks, most = self._state.open_picks, self._most_open
-        return (
-            not self._is_held
-            and len(picks) < most.experiment
-            and (worker is None or picks.of_worker(worker) < most.worker)
-            and picks.of_key[key] < most.key
-            and (self._samples_left is None or self._samples_left > 0)
-            and (self._cost_left is None or self._cost_left > 0)
+        causes = (
+            (self._is_held, WaitReason.ANSWERS),
+            (len(picks) >= most.experiment, WaitReason.EXPERIMENT_PICKS),
+            (worker is not None and picks.of_worker(worker) >= most.worker, WaitReason.WORKER_PICKS),
+            (picks.of_key[key] >= most.key, WaitReason.KEY_PICKS),
+            (self._samples_left is not None and self._samples_left <= 0, WaitReason.SAMPLES),
+            (self._cost_left is not None and self._cost_left <= 0, WaitReason.COST),
         )
+        return next((reason for is_so, reason in causes if is_so), None)
+
+    def _lacking_of(self, able: list[Arm], among: Sequence[str] | None) -> WaitReason | None:
+        """Why none of these arms can be picked; None if one can. among: the generators that the ask names."""
+        if any(arm.active for arm in able):
+            return None
+        names = [arm.name for arm in self._state.arms if arm.active and (among is None or arm.name in among)]
+        return WaitReason.PROMPTS if names else WaitReason.GENERATORS
 
     def _next(self, able: list[Arm], request: AskRequest, stale: bool, key: str, context: AskedContext | None) -> Pick:
         """Choose and open one more pick."""

@@ -16,6 +16,7 @@ from optimist.experiments.anomalies import (
     retractions_of,
     standing_warnings,
 )
+from optimist.experiments.assignment import NO_LIMIT, Assignment
 from optimist.experiments.decision import decision_cost, explained_decision, hint_of, with_anomalies
 from optimist.experiments.outlines import labels_of
 from optimist.experiments.state import PolicyState
@@ -31,7 +32,7 @@ from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.goals import UNLIKE, find_goal
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast, Gate, Ranking, Report, Routes, WatchedReport
+from optimist_client.models import Contrast, Gate, Ranking, Report, Routes, WaitReason, WatchedReport
 
 OLD = 0.25
 """The growth of the samples from which on a mixture is shown as stale."""
@@ -221,6 +222,7 @@ def report_of(
         tags=tags,
         note=note,
         state=state.phase,
+        waits_for=waits_for(state),
         ended=state.has_ended,
         open_picks=len(state.open_picks),
         active=state.stored.changed_at,
@@ -291,3 +293,10 @@ def contrast_of(
     one, other = (Arm(name, estimates[_ordinal(state, name)]) for name in (generator, against))
     reach = Stopping(state.config.delta).threshold(len(rivals(state.arms)), state.stored.told)
     return contrast(one, other, reach, FEWEST_SAMPLES)
+
+
+def waits_for(state: PolicyState) -> WaitReason | None:
+    """What asks wait for now, whichever worker they are of."""
+    if state.has_ended:
+        return None
+    return Assignment(state, NO_LIMIT).lacking() or state.waits_for(state.goal.pending(state.stored))

@@ -26,7 +26,16 @@ from optimist.records import (
     UnitState,
     codec,
 )
-from optimist_client.models import AnomalousBatches, AskRequest, DecisionInfo, Experiment, ExperimentConfig, Pick, State
+from optimist_client.models import (
+    AnomalousBatches,
+    AskRequest,
+    DecisionInfo,
+    Experiment,
+    ExperimentConfig,
+    Pick,
+    State,
+    WaitReason,
+)
 
 LATE = 0.1
 """The share of a generator's batches that its estimate may lack without an ask waiting for the next one."""
@@ -310,22 +319,21 @@ class PolicyState:
             and not self.stored.is_mixture_due
         )
 
-    def is_pending(self, pending: Pending, among: Collection[str] | None = None) -> bool:
-        """True if an ask has to wait for something that can be made, and has not been made yet.
+    def waits_for(self, pending: Pending, among: Collection[str] | None = None) -> WaitReason | None:
+        """What an ask has to wait for that can be made, and has not been made yet.
 
         A pick of the warm-up waits for nothing, and a later one only for estimates that lack more than `LATE` of the
         batches; but where the experiment would be decided, and where every batch is scored, for all that are due.
         among: the generators that the ask can be answered with; None: all.
         """
         if self.is_held:
-            return True
+            return WaitReason.ANSWERS
         if not self.can_be_scored or not self.goal.is_pending(self.stored, pending):
-            return False
+            return None
         if self.goal.warms_up(self.able(among)):
-            return False
-        if not self.config.rescore_growth or self.would_stop:
-            return True
-        return self.goal.is_pending(self.stored, pending, LATE)
+            return None
+        late = 0.0 if not self.config.rescore_growth or self.would_stop else LATE
+        return self.goal.waits_for if self.goal.is_pending(self.stored, pending, late) else None
 
     def able(self, among: Collection[str] | None) -> list[Arm]:
         """All arms; those that are not among these generators are not active. None: as they are."""

@@ -35,6 +35,11 @@ REQUEST_SECONDS = Histogram(
     buckets=_REQUEST_BUCKETS,
 )  # fmt: skip
 ASKS = Counter("optimist_asks", "Asks answered, by whether they returned picks.", ["outcome"])
+ASK_WAITS = Counter(
+    "optimist_ask_waits",
+    "Asks that waited, or got fewer picks than they asked for, by [reason](waits.md).",
+    ["reason"],
+)
 PICKS = Counter(
     "optimist_picks",
     "Picks given to workers, including repeated ones; stale: chosen without waiting for current estimates.",
@@ -110,6 +115,8 @@ _FOR_PICK, _APPENDED = TELLS.labels("pick"), TELLS.labels("append")
 def count_ask(reply: AskReply) -> None:
     """Count an ask, and the picks it got."""
     (_WITH if reply.picks else _WITHOUT).inc()
+    if reply.waited_for is not None:
+        ASK_WAITS.labels(reply.waited_for.value).inc()
     for pick in reply.picks:
         (_STALE if pick.stale else _FRESH).inc()
 

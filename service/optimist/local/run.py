@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from optimist.datasets.references import read_reference
-from optimist.experiments.assignment import Assignment, MostOpen
+from optimist.experiments.assignment import NO_LIMIT, Assignment
 from optimist.local.evaluation import Evaluation
 from optimist_client import models, tensors
 from optimist_client.callbacks import Callback
@@ -53,13 +52,19 @@ class LocalService:
     def ask(self, worker: str | None, generators: Sequence[str] | None) -> models.AskReply:
         """A new pick among these generators (None: all), or none after the end and while the budget is on its way."""
         with self._lock:
-            now, picks = self.evaluation.now(), list[models.Pick]()
+            now, picks, lacked = self.evaluation.now(), list[models.Pick](), None
             if not now.has_ended:
                 request = models.AskRequest(worker=worker, generators=None if generators is None else [*generators])
-                picks = [*Assignment(self.evaluation.state, _NO_LIMIT).answer(request, stale=False)]
+                assignment = Assignment(self.evaluation.state, NO_LIMIT)
+                picks, lacked = [*assignment.answer(request, stale=False)], assignment.lacked
             again = None if picks or now.has_ended else _AGAIN
             return models.AskReply(
-                picks=picks, state=now.phase, ended=now.has_ended, decision=now.decision, retry_after=again
+                picks=picks,
+                state=now.phase,
+                ended=now.has_ended,
+                decision=now.decision,
+                retry_after=again,
+                waited_for=lacked,
             )
 
     def tell(self, number: int, arrays: Mapping[str, NDArray[Any]]) -> models.TellReply:
@@ -88,9 +93,6 @@ class LocalService:
         """Give up a pick, whose indices are handed out again."""
         with self._lock:
             self.evaluation.state.give_up(number)
-
-
-_NO_LIMIT = MostOpen(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 _OF_SERVICES = frozenset({"dimension", "prompt_dimension"})

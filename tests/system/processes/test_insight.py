@@ -102,6 +102,20 @@ def test_requests_are_logged_with_their_ids(fresh: Service):
     assert logged()[made.headers["x-request-id"]]["status"] == 404
 
 
+def test_why_an_ask_got_no_pick_is_logged(fresh: Service):
+    with Optimist(fresh.url) as client:
+        client.create_experiment("full", ["a"], metric="is", dimension=3, batch_size=4, budget=4)
+    asked = [httpx.post(f"{fresh.url}/v1/experiments/full/picks", json={"worker": worker}) for worker in "uv"]
+    assert asked[1].json()["waited_for"] == "samples"
+    given = {asked[0].headers["x-request-id"]: None, asked[1].headers["x-request-id"]: "samples"}
+
+    def logged() -> dict[str, str | None]:
+        lines = [json.loads(line) for line in fresh.log().splitlines() if line.startswith("{")]
+        return {line["request_id"]: line.get("waited_for") for line in lines if line.get("request_id") in given}
+
+    until(lambda: logged() == given)
+
+
 def test_ready_means_that_redis_takes_writes(fresh: Service):
     url = running_url(fresh.directory)
     assert url is not None

@@ -39,6 +39,7 @@ from optimist_client.models.retractions import (
 from optimist_client.models.routes import RoutePace, Routes, RouteSavings, RouteScore, RouteShare, RouteType
 from optimist_client.models.service import Problem, Role, Session, Share, ShareRequest, Shares
 from optimist_client.models.standings import AnswersChanged, Standing
+from optimist_client.models.waits import WaitReason
 from optimist_client.models.watched import WatchedReport
 from optimist_client.wire import Identifier
 
@@ -120,5 +121,6 @@ __all__ = [
     "UploadRequest",
     "UploadState",
     "Verdict",
+    "WaitReason",
     "WatchedReport",
 ]

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import State
 from optimist_client.models.service import Problem
+from optimist_client.models.waits import WaitReason
 from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, WorkerName, optional
 
 MOST_PICKS = 250
@@ -110,6 +111,8 @@ class AskReply(Answer):
     decision: DecisionInfo
     retry_after: float | None = None
     """Seconds after which to ask again: open picks may be given up until then."""
+    waited_for: WaitReason | None = optional()
+    """What the ask waited for, or why it got fewer picks than it asked for; left out where neither is so."""
 
 
 class TellReply(Answer):

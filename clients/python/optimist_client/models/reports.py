@@ -22,6 +22,7 @@ from optimist_client.models.ranks import Ranking, known_ranks
 from optimist_client.models.retractions import Acceptance, Retraction
 from optimist_client.models.routes import Routes
 from optimist_client.models.standings import Standing, ranked, row_warnings, unscored
+from optimist_client.models.waits import WaitReason
 from optimist_client.models.watched import WatchedReport, disagreement
 from optimist_client.wire import Answer, Identifier, optional
 
@@ -84,6 +85,8 @@ class Report(Answer):
     note: str = optional("")
     state: State
     ended: bool
+    waits_for: WaitReason | None = optional()
+    """What asks wait for now, whichever worker they are of; left out where they wait for nothing."""
     decision: DecisionInfo
     standings: list[Standing]
     samples: int

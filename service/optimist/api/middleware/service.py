@@ -76,6 +76,8 @@ class Visit:
                 "seconds": round(seconds, 6),
                 "key": None if caller is None else caller.key or None,
             }
+            if (waited_for := scope.get("waited_for")) is not None:
+                fields["waited_for"] = waited_for
             REQUESTS.info("%s %s %d", method, scope["path"], status, extra={"fields": fields})
 
 

@@ -57,7 +57,9 @@ async def ask(http: Request, request: AskRequest | None = None) -> Response:  # 
     # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
     size = bytes_of(experiment.info, wanted, contexts)
     async with context.redis_health.room_for(size, reserve=0.5):
-        return _answer(await experiment.ask(wanted, http.scope["caller"].key, contexts))
+        reply = await experiment.ask(wanted, http.scope["caller"].key, contexts)
+    http.scope["waited_for"] = reply.waited_for
+    return _answer(reply)
 
 
 class TellParameters(BaseModel):
@@ -99,7 +101,8 @@ async def tell(request: Request) -> Response:
     encoded = await EncodedArrays.from_request(request)
     reply, following = await _told(request, experiment, encoded, given, given.number, given.nonce, then)
     if following is not None:
-        reply = reply.model_copy(update={"next": await following})
+        reply = reply.model_copy(update={"next": (asked := await following)})
+        request.scope["waited_for"] = asked.waited_for
     return _answer(reply)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.goals import AskedContext, Basis, Choice
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arms, Decision, Stopping
 from optimist.records import ExperimentState, GeneratorState
-from optimist_client.models import Experiment, ExperimentConfig
+from optimist_client.models import Experiment, ExperimentConfig, WaitReason
 
 Pending = tuple[int, ...] | str | None
 """What an ask waits for: the log positions of due estimates by ordinal; or the name of the mixture that is due to be
@@ -113,6 +113,9 @@ class Goal(Protocol):
         """True if the next pick among the active arms is one of the warm-up, and rests on nothing that is made."""
         del arms
         return False
+
+    waits_for: ClassVar[WaitReason] = WaitReason.ESTIMATES
+    """What is pending, as asks say it."""
 
     def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:
         """True if something of that has not been made yet, and is still to be waited for.

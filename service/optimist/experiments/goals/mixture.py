@@ -20,7 +20,7 @@ from optimist.policies import (
 )
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import ExperimentState, GeneratorState, StoredArtefact, codec
-from optimist_client.models import Experiment
+from optimist_client.models import Experiment, WaitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ class ForMixture(Goal):
     def pending(self, stored: ExperimentState) -> Pending:
         """The name of the mixture that is due to be made again."""
         return _name(stored) if stored.is_mixture_due else None
+
+    waits_for = WaitReason.MIXTURE
 
     def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:
         """True if the mixture is still that one, and due."""
