@@ -10,6 +10,7 @@ import pytest
 import optimist
 from optimist.numerics.copies import copies_among, hashes_of
 from tests.support.commands import invoked
+from tests.support.reports import unwrapped
 
 RNG = np.random.default_rng(0)
 REAL, GOOD = RNG.standard_normal((1000, 16)), RNG.standard_normal((100, 16))
@@ -107,7 +108,7 @@ def test_a_decision_that_rests_on_real_rows_is_provisional(tmp_path: Path):
     for one in (evaluation, optimist.Evaluation.load(tmp_path / "saved.npz")):
         report = one.report()
         assert (report.decision.best, report.decision.decided, report.decision.provisional) == ("memorised", True, True)
-        assert "400 of 400 rows are rows of the reference" in f"{report}"
+        assert "400 of 400 rows are rows of the reference" in unwrapped(report)
         assert report.basis is not None
         assert report.basis.shared == {"memorised": 400}
     assert evaluation.accept("memorised")

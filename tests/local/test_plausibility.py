@@ -14,6 +14,7 @@ from optimist import Evaluation
 from optimist.numerics.plausibility import levelled, magnitudes, reference_scale, sized, usual_scale
 from optimist_client import NotFoundError
 from optimist_client.metrics import RKE, InceptionScore, Mean
+from tests.support.reports import unwrapped
 
 KERNEL = {"sigma": 2.0, "features": 16}
 
@@ -80,7 +81,7 @@ def test_a_decision_that_rests_on_a_batch_on_another_scale_is_provisional(tmp_pa
     for decided in (True, False):
         said = str(report.model_copy(update={"decision": report.decision.model_copy(update={"decided": decided})}))
         assert ("unless batch 7 of bad is wrong: leave it out, or accept it." in said) == decided
-    assert "Warning: batch 7 of bad is about 2" in str(report)
+    assert "Warning: batch 7 of bad is about 2" in unwrapped(report)
     evaluation.save(tmp_path / "saved.npz")
     again = Evaluation.load(tmp_path / "saved.npz")
     assert again.report().decision.anomalies == report.decision.anomalies

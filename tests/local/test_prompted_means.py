@@ -19,6 +19,7 @@ from optimist.policies.contrasts import Contrasts
 from optimist.records import codec
 from optimist_client import FixError
 from optimist_client.metrics import Mean, WinRate
+from tests.support.reports import unwrapped
 
 Array = NDArray[np.float64]
 M = 30
@@ -167,9 +168,9 @@ def test_how_many_more_prompts_would_decide_is_said():
     needed = M * ((hardest.needed * hardest.standard_error / hardest.difference) ** 2 - 1.0)
     assert hardest.more_prompts == pytest.approx(needed, abs=1.0)
     said = "More samples of these prompts will not decide it: about "
-    assert said in str(evaluation.report())
+    assert said in unwrapped(evaluation.report())
     # On the list itself more samples do.
-    assert said not in str(told(scores, "list", 60).report())
+    assert said not in unwrapped(told(scores, "list", 60).report())
 
 
 def maker(scores: Array, asked: list[str]) -> Callable[..., Array]:

@@ -18,6 +18,7 @@ from optimist.metrics.bound import InfluenceBound
 from optimist_client import FixError, GeneratorError
 from optimist_client.metrics import KID, Mean
 from optimist_client.models import AskReply
+from tests.support.reports import unwrapped
 
 REAL = np.random.default_rng(0).standard_normal((400, 4))
 
@@ -130,7 +131,7 @@ def test_one_failure_or_missing_score_of_each_generator_costs_a_batch():
         "a": "1 batch of a (5 samples) failed and was given up, TimeoutError: 503",
         "b": "1 batch of b (5 samples) failed and was given up, ValueError: 1 of 5 rows has None or NaN",
     }
-    assert "Warning: 1 batch of a (5 samples) failed" in str(report)
+    assert "Warning: 1 batch of a (5 samples) failed" in unwrapped(report)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_more_failures_than_may_be_end_a_run():
     some = {"a": scores(error, error, None, error), "b": scores()}
     report = optimist.run(some, metric="mean", max_samples=60, catch=(TimeoutError,))
     assert [(one.batches, one.samples) for one in report.failures] == [(3, 15)]
-    assert "3 batches of a (15 samples) failed and were given up, the last with TimeoutError: 503" in str(report)
+    assert "3 batches of a (15 samples) failed and were given up, the last with TimeoutError: 503" in unwrapped(report)
     with pytest.raises(GeneratorError, match="generating raised TimeoutError"):
         optimist.run({"a": scores(error), "b": scores()}, metric="mean", max_samples=60, catch=ZeroDivisionError)
     with pytest.raises(GeneratorError, match="10 batches failed one after the other"):

@@ -1,8 +1,13 @@
-"""Reports, as a service would send them, of made-up numbers."""
+"""Reports, as a service would send them, of made-up numbers; and what is printed of them."""
 
 from __future__ import annotations
 
 from optimist_client.models import DecisionInfo, Report, Standing, WatchedReport
+
+
+def unwrapped(printed: object) -> str:
+    """What is printed, its lines joined: sentences are broken where a line ends."""
+    return " ".join(f"{printed}".split())
 
 
 def standing(generator: str, score: float | None, **fields: object) -> Standing:

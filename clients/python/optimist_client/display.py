@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.goals import UNLIKE
 from optimist_client.installed import install_hint
+from optimist_client.layout import Page, Table
 from optimist_client.models.standings import row_warnings
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 BY_METRIC = "By metric (↓ lower is better, ↑ higher is better; * the best by each)"
 """The title of the table of generators and metrics."""
+_BOLD = ' style="font-weight: bold"'
+MOST = 12
+"""Generators in a table that is updated; the last ones are left out."""
 _RETRACTIONS = 5
 """How many retractions a report names, the newest."""
 _STYLE = """
@@ -38,19 +42,19 @@ pre { margin: 0; max-height: 20rem; overflow: auto; white-space: pre-wrap; overf
 """
 
 
-def as_text(report: Report) -> str:
-    """Title, standings and answer as plain text for a terminal."""
-    lines = [_title(report), *aligned(_table(report)), *report.sentences, *as_lines(report.basis), *_batches(report)]
+def as_text(report: Report) -> Page:
+    """Title, standings and answer as text."""
+    parts = [standings(report), *report.sentences, *as_lines(report.basis), *_batches(report)]
     if report.watched:
-        lines += ["", BY_METRIC, *aligned(_by_metric(report)), *_watched_warnings(report)]
-    return "\n".join(lines)
+        parts += ["", _by_metric(report), *_watched_warnings(report)]
+    return Page(parts)
 
 
 def as_html(report: Report) -> str:
     """Title, standings, answer and warnings as HTML tables for notebooks, with the best generator in bold."""
-    tables = _as_table(report, _title(report), _table(report))
+    tables = as_table(standings(report))
     if report.watched:
-        tables += _as_table(report, BY_METRIC, _by_metric(report))
+        tables += as_table(_by_metric(report))
     notes = [*report.sentences, *as_lines(report.basis), *_batches(report), *_watched_warnings(report)]
     return tables + as_notes([*notes, *([report.how] if report.how else [])])
 
@@ -160,12 +164,12 @@ def _drawn_contrasts(report: Report | WatchedReport) -> dict[str, list[float]]:
     return drawn
 
 
-def _table(report: Report) -> list[tuple[str, ...]]:
-    """The header and the rows; differences from the best, weights, brackets and costs if the report has them."""
-    rows = report.in_order
+def standings(report: Report, most: int | None = None) -> Table:
+    """The generators, best first, at most so many; differences from the best, weights and costs if there are any."""
+    rows = report.in_order[:most]
     columns = {"generator": [row.generator for row in rows]}
     if apart := report.worse_by:
-        columns["worse than the best by"] = [apart[row.generator] for row in rows]
+        columns["worse by"] = [apart[row.generator] for row in rows]
     mixture = report.mixture
     if mixture is not None and (report.decision.weights or not mixture.is_one_alone):
         weights = {one.generator: f"{one.weight:.1%}" for one in mixture.weights}
@@ -177,14 +181,20 @@ def _table(report: Report) -> list[tuple[str, ...]]:
     columns["samples"] = [f"{row.samples:,}" for row in rows]
     columns["share"] = [report.share_text(row) for row in rows]
     if any(row.bracket is not None for row in rows):
-        columns["bracket"] = ["" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in rows]
+        columns["between"] = ["" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in rows]
     if report.cost is not None:
         columns["cost"] = ["" if row.cost is None else f"{row.cost:,g}" for row in rows]
-    return [tuple(columns), *zip(*columns.values(), strict=True)]
+    return Table(
+        [*columns],
+        [*zip(*columns.values(), strict=True)],
+        title=_title(report),
+        first_to_go=("share", "between", "interval", "samples", "cost"),
+        strong=[place for place, row in enumerate(rows) if row.generator == report.decision.best],
+    )
 
 
-def _by_metric(report: Report) -> list[tuple[str, ...]]:
-    """The header and the rows of the table of generators and metrics: scores with their intervals."""
+def _by_metric(report: Report) -> Table:
+    """The table of generators and metrics: scores with their intervals."""
     names = [row.generator for row in report.in_order]
     columns = [["generator", *names]]
     watched = [(one, one.best, "") for one in report.watched.values()]
@@ -192,7 +202,9 @@ def _by_metric(report: Report) -> list[tuple[str, ...]]:
         rows = {row.generator: row for row in shown.standings}
         title = f"{shown.title} {'↓' if shown.lower_is_better else '↑'}{more}"
         columns.append([title, *(_with_interval(rows[name], name == best) for name in names)])
-    return list(zip(*columns, strict=True))
+    head, *rows = zip(*columns, strict=True)
+    strong = [place for place, name in enumerate(names) if name == report.decision.best]
+    return Table(head, rows, title=BY_METRIC, strong=strong)
 
 
 def _watched_warnings(report: Report) -> list[str]:
@@ -205,31 +217,20 @@ def _with_interval(row: Standing, is_best: bool) -> str:
     return f"{row.score_text} ({row.interval_text}) {'*' if is_best else ' '}"
 
 
-def aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """A line for each row of a table, the first column aligned to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
-
-
-def as_table(title: str, table: list[tuple[str, ...]], styles: Sequence[str] = ()) -> str:
-    """An HTML table with its title; `styles` are attributes of the rows."""
-    columns, *cells = table
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+def as_table(table: Table) -> str:
+    """An HTML table with its title, and with the strong rows in bold."""
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in table.head)
     body = "".join(
-        f"<tr{style}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
-        for style, line in zip(styles or [""] * len(cells), cells, strict=True)
+        f"<tr{_BOLD if place in table.strong else ''}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
+        for place, row in enumerate(table.rows)
     )
-    return f"<table><caption>{html.escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    title = html.escape(table.title)
+    return f"<table><caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def as_notes(lines: Sequence[str]) -> str:
     """Lines as HTML paragraphs."""
     return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
-
-
-def _as_table(report: Report, title: str, table: list[tuple[str, ...]]) -> str:
-    """An HTML table of a row for each generator, in the order of `Report.in_order`."""
-    return as_table(title, table, [_style(report, row) for row in report.in_order])
 
 
 def _batches(report: Report) -> list[str]:
@@ -256,10 +257,6 @@ def _title(report: Report) -> str:
     if report.decision_cost is not None and report.decision_cost != report.cost:
         cost += f" ({report.decision_cost:,g} at the decision)"
     return f"{report.experiment}: {report.title}, {report.samples:,} samples{cost}, {report.state_text}"
-
-
-def _style(report: Report, row: Standing) -> str:
-    return ' style="font-weight: bold"' if row.generator == report.decision.best else ""
 
 
 def need(module: str) -> Any:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.display import aligned, as_lines, as_notes, as_table, need
+from optimist_client.display import as_lines, as_notes, as_table, need
+from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import shown
 
 if TYPE_CHECKING:
     from optimist_client.models import Mixture
 
 
-def as_text(mixture: Mixture) -> str:
-    """Title, weights and result as plain text for a terminal."""
-    return "\n".join([_title(mixture), *aligned(_table(mixture)), *mixture.sentences, *as_lines(mixture.basis)])
+def as_text(mixture: Mixture) -> Page:
+    """Title, weights and result as text."""
+    return Page([_table(mixture), *mixture.sentences, *as_lines(mixture.basis)])
 
 
 def as_html(mixture: Mixture) -> str:
     """Title, weights and result as an HTML table for notebooks."""
-    return as_table(_title(mixture), _table(mixture)) + as_notes([*mixture.sentences, *as_lines(mixture.basis)])
+    return as_table(_table(mixture)) + as_notes([*mixture.sentences, *as_lines(mixture.basis)])
 
 
 def as_frame(mixture: Mixture) -> Any:
@@ -48,10 +49,11 @@ def _title(mixture: Mixture) -> str:
     return f"{best[0].upper()}{best[1:]}" if mixture.experiment is None else f"{mixture.experiment}: {best}"
 
 
-def _table(mixture: Mixture) -> list[tuple[str, ...]]:
-    """The header and the rows: weights, samples, and how much worse the best mixture without each generator is."""
-    rows = [("generator", "weight", "samples", "worse without it")]
+def _table(mixture: Mixture) -> Table:
+    """Weights, samples, and how much worse the best mixture without each generator is."""
+    rows: list[tuple[str, ...]] = []
     for one in mixture.ranking:
         worse = shown(one.contribution, mixture.scale) if one.contribution > 0.0 else "not worse"
         rows.append((one.generator, f"{one.weight:.1%}", f"{one.samples:,}", worse))
-    return rows
+    head = ("generator", "weight", "samples", "worse without it")
+    return Table(head, rows, title=_title(mixture), first_to_go=("samples",))

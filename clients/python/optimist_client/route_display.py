@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.display import aligned, as_notes, as_table, need
+from optimist_client.display import as_notes, as_table, need
+from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import format_range
 
 if TYPE_CHECKING:
     from optimist_client.models.routes import Routes, RouteScore
 
 
-def as_text(routes: Routes) -> str:
-    """Title, scores by type of prompt and result as plain text for a terminal."""
-    return "\n".join([_title(routes), *aligned(_table(routes)), *routes.summary])
+def as_text(routes: Routes) -> Page:
+    """Title, scores by type of prompt and result as text."""
+    return Page([_table(routes), *routes.summary])
 
 
 def as_html(routes: Routes) -> str:
     """Title, scores by type of prompt and result as an HTML table for notebooks."""
-    return as_table(_title(routes), _table(routes)) + as_notes(routes.summary)
+    return as_table(_table(routes)) + as_notes(routes.summary)
 
 
 def as_frame(routes: Routes) -> Any:
@@ -70,10 +71,9 @@ def _title(routes: Routes) -> str:
     return f"{by[0].upper()}{by[1:]}" if routes.experiment is None else f"{routes.experiment}: {by}"
 
 
-def _table(routes: Routes) -> list[tuple[str, ...]]:
-    """The header and the rows: a type of prompt each, with what each generator scores on it and its share of it."""
-    header = ("prompts", "share", *(share.generator for share in routes.shares), "best", "gain")
-    rows: list[tuple[str, ...]] = [header]
+def _table(routes: Routes) -> Table:
+    """A type of prompt in each row, with what each generator scores on it and its share of it."""
+    rows: list[tuple[str, ...]] = []
     for number, kind in enumerate(routes.types, 1):
         gain = "…" if kind.gain is None else routes.shown(kind.gain, kind.gain_standard_error)
         best = (
@@ -82,11 +82,12 @@ def _table(routes: Routes) -> list[tuple[str, ...]]:
             else f"{kind.winner} by {routes.shown(kind.lead, kind.lead_standard_error)}"
         )
         scores = (_score(routes, kind.by_generator.get(share.generator), kind.winner) for share in routes.shares)
-        rows.append((short(kind.example) or f"type {number}", f"{kind.share:.0%}", *scores, best, gain))
+        rows.append((short(kind.example) or f"type {number}", f"{kind.share:.0%}", best, gain, *scores))
     traffic = (f"({share.traffic:.0%}) " for share in routes.shares)
     gain = "…" if routes.gain is None else format_range(routes.gain, routes.lower, routes.upper, routes.scale)
-    rows.append(("all", "100%", *traffic, routes.best, gain))
-    return rows
+    rows.append(("all", "100%", routes.best, gain, *traffic))
+    head = ("prompts", "share", "best", "gain", *(share.generator for share in routes.shares))
+    return Table(head, rows, title=_title(routes), sentences="prompts")
 
 
 def _score(routes: Routes, score: RouteScore | None, winner: str) -> str:

@@ -6,11 +6,11 @@ import csv
 import io
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from optimist_client import display
 from optimist_client.errors import FixError
+from optimist_client.layout import Table
 
 if TYPE_CHECKING:
     from optimist_client.models import Report, WatchedReport
@@ -33,7 +33,7 @@ def as_table(report: Report, format: str, *, metrics: bool = False, ranks: bool 
         "markdown": markdown,
         "latex": _latex,
         "csv": _csv,
-        "html": partial(display.as_table, report.title),
+        "html": lambda cells: display.as_table(Table(cells[0], cells[1:], title=report.title)),
     }
     if format not in writers:
         raise FixError(f"format: expected one of {', '.join(get_args(Format))}; got {format!r}")

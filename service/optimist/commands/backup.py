@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optimist.commands.shared import DataDir, RedisUrl, console, extras, format_errors, redis_of, service
+from optimist.commands.shared import DataDir, RedisUrl, extras, format_errors, note, redis_of, service
 from optimist_client.errors import FixError, NotFoundError, StopError
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ class _Saving:
         try:
             yield
         except (NotFound, NotFoundError):
-            console.print(f"{name}: deleted meanwhile", markup=False)
+            note(f"{name}: deleted meanwhile")
         except (CorruptData, ValueError, StopError) as error:
             self._failed += 1
-            console.print(f"{name}: not saved: {error}", markup=False, soft_wrap=True)
+            note(f"{name}: not saved: {error}")
 
     @contextmanager
     def written(self, name: str) -> Generator[Path]:
@@ -97,7 +97,7 @@ def _over_http(url: str, tag: str | None, saving: _Saving, tagged: str) -> None:
             with saving.noting_failures(name), saving.written(name) as part:
                 optimist.experiment(name).export(part)
         saving.check(f"this key sees no experiment{tagged}: {advice}")
-        console.print(f"saved what this key sees: {advice}", markup=False, soft_wrap=True)
+        note(f"saved what this key sees: {advice}")
 
 
 async def _from_redis(url: str, namespace: str | None, tag: str | None, saving: _Saving) -> None:

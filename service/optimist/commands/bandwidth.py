@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from optimist.commands.shared import AsJson, extras, format_errors, print_table
+from optimist.commands.shared import AsJson, extras, format_errors, print_page
 from optimist_client.errors import FixError
+from optimist_client.layout import Table
 
 if TYPE_CHECKING:
     from optimist.local.offline import Bandwidths
@@ -55,7 +55,7 @@ def bandwidth(
     if as_json:
         typer.echo(json.dumps({"file": str(file), "metric": metric, **codec.plain(found)}, indent=2, allow_nan=False))
     else:
-        _print_bandwidths(found, metric)
+        print_page(*_bandwidths(found, metric))
 
 
 def _numbers(text: str | None) -> list[float] | None:
@@ -65,16 +65,15 @@ def _numbers(text: str | None) -> list[float] | None:
         raise FixError(f"--sigmas: expected numbers such as 5,10,20, got {text!r}") from None
 
 
-def _print_bandwidths(found: Bandwidths, metric: str) -> None:
+def _bandwidths(found: Bandwidths, metric: str) -> Iterator[Table | str]:
     title = f"{metric.upper()} of {found.subsets} subsets of {found.size:,} rows"
     head = ("σ", "mean score", "variance", "features")
     rows = [
         (f"{row.sigma:.4g}", f"{row.mean:.4g}", f"{row.variance:.3g}", f"{row.features or 'exact'}")
         for row in found.spreads
     ]
-    print_table(head, rows, numbers=head, title=title)
-    out = Console()
+    yield Table(head, rows, title=title)
     chosen = "none found, try larger σ or more rows" if found.chosen is None else f"{found.chosen:.4g}"
-    out.print(Text(f"Smallest σ with a stable score (variance below 0.01): {chosen}."), soft_wrap=True)
-    out.print(Text("features: the least r of which the score by the kernel is at most a quarter."), soft_wrap=True)
-    out.print(Text(f"Median distance between rows: {found.median_distance:.4g}."), soft_wrap=True)
+    yield f"Smallest σ with a stable score (variance below 0.01): {chosen}."
+    yield "features: the least r of which the score by the kernel is at most a quarter."
+    yield f"Median distance between rows: {found.median_distance:.4g}."

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import time
 import webbrowser
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, ExperimentName, Url, print_table, service
+from optimist.commands.shared import AsJson, ExperimentName, Url, print_page, service
+from optimist_client.display import MOST, as_text, standings
+from optimist_client.layout import Page, Table
 from optimist_client.models import Report, Summary
 from optimist_client.models.decisions import format_score
 
@@ -36,8 +39,17 @@ def list_(
     if as_json:
         typer.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=2))
         return
-    head = ("experiment", "state", "best", "metric", "score", "samples", "tags")
-    print_table(head, [_row(one) for one in found], numbers=("score", "samples"))
+    print_page(overview(found))
+
+
+def overview(experiments: Sequence[Summary]) -> Table:
+    """The table of experiments."""
+    return Table(
+        ("experiment", "state", "best", "metric", "score", "samples", "tags"),
+        [_row(one) for one in experiments],
+        left=("state", "best", "metric", "tags"),
+        first_to_go=("tags", "metric", "samples", "score", "best"),
+    )
 
 
 def _row(one: Summary) -> tuple[str, ...]:
@@ -64,37 +76,31 @@ def show(
     console = Console()
     with service(url) as optimist:
         opened = optimist.experiment(experiment)
-        if watch:
-            report = _watched(opened, console)
-        else:
-            report = opened.report()
-            if console.is_terminal and not as_json:
-                console.print(_shown(report))
+        report = _watched(opened, console) if watch else opened.report()
         page = opened.url
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
-    elif not console.is_terminal:
-        typer.echo(f"{report}")
-    else:
+        return
+    console.print(as_text(report), soft_wrap=True)
+    if console.is_terminal:
         console.print(Text(page, "dim"), soft_wrap=True)
 
 
 def _watched(experiment: Experiment, console: Console) -> Report:
     """The last report, once the experiment has ended; until then a terminal shows each."""
     report = experiment.report()
-    with Live(_shown(report), console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+    live = Live(_shown(report), console=console, auto_refresh=False, transient=True)
+    with live if console.is_terminal else nullcontext():
         while not (report.ended and report.scored):
             time.sleep(EVERY)
             report = experiment.report()
-            if live is not None:
+            if console.is_terminal:
                 live.update(_shown(report), refresh=True)
     return report
 
 
-def _shown(report: Report) -> Group:
-    from optimist.simulation.reporting import standings
-
-    return Group(standings(report), *(Text(sentence) for sentence in report.sentences))
+def _shown(report: Report) -> Page:
+    return Page([standings(report, MOST), *report.sentences])
 
 
 def open_(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000") -> None:

@@ -37,6 +37,8 @@ from optimist.commands.shared import (
     real_data,
 )
 from optimist_client.config import ExperimentConfig
+from optimist_client.display import MOST, standings
+from optimist_client.layout import Page
 from optimist_client.models import Report
 from optimist_client.progress import Line, bars, expected_total
 from optimist_client.rows import Fields
@@ -171,7 +173,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
-        Console().print(Text(f"{found}"), soft_wrap=True)
+        typer.echo(f"{found}")
     if plot is not None:
         with extras("notebook"), format_errors(ValueError, OSError):
             found.plot().figure.savefig(plot, dpi=200)
@@ -207,7 +209,7 @@ class Standings:
 
     def note(self, text: str) -> None:
         """Print it above what is updated."""
-        self._console.print(Text(text, "yellow"), soft_wrap=True)
+        self._console.print(Text(text, "yellow"), soft_wrap=not self._console.is_terminal)
 
     def report(self, report: Report, effort: str) -> None:
         """The standings now, and what they took."""
@@ -219,10 +221,8 @@ class Standings:
             self._used = self._bars.add_task(f"{self._what} used", total=report.budget)
         total = expected_total(report.samples, report.decision, report.budget)
         self._bars.update(self._used, completed=report.samples, total=total)
-        from optimist.simulation.reporting import MOST, standings
-
-        below = Text(f"{report.decision.leader}  {report.why}".strip())
-        self._live.update(Group(self._bars, standings(report, MOST), below, Text(effort, "dim")))
+        shown = Page([standings(report, MOST), f"{report.decision.leader}  {report.why}".strip(), effort])
+        self._live.update(Group(self._bars, shown))
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:

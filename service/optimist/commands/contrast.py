@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from optimist.commands.logs import (
     All,
@@ -148,4 +147,4 @@ def contrast(
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
-        Console().print(Text(found.as_text(every)), soft_wrap=True)
+        Console().print(found.page(every), soft_wrap=True)

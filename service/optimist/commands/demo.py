@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from optimist.commands.shared import MetricName, console, extras
+from optimist.commands.shared import MetricName, console, extras, note
 
 
 def demo(
@@ -31,7 +31,7 @@ def demo(
     try:
         report = Demo(metric, budget, seed, port, data_dir).run(console if as_json else Console(), keep)
     except OptimistError as error:
-        console.print(f"[red]{error}", soft_wrap=True)
+        note(f"{error}", "red")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from optimist.commands.shared import AsJson, ExperimentName, Url, print_table, service
+from optimist.commands.shared import AsJson, ExperimentName, Url, print_page, service
+from optimist_client.layout import Table
+from optimist_client.models import AnomalousBatch
 
 
 def export_experiment(
@@ -110,17 +113,20 @@ def anomalies(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000", as
     if as_json:
         typer.echo(json.dumps([anomaly.model_dump() for anomaly in found], indent=2))
         return
+    changed = [f"{row.generator}: {row.change.text}" for row in standings if row.change is not None]
+    print_page(anomalous(found), *changed)
+
+
+def anomalous(batches: Sequence[AnomalousBatch]) -> Table:
+    """The table of anomalous batches."""
     rows: list[tuple[str, ...]] = []
-    for one in found:
+    for one in batches:
         told = datetime.fromtimestamp(one.told, UTC).isoformat(" ", "seconds")
         findings = "; ".join([*one.findings, *["retracted"] * one.retracted])
         cells = (one.generator, one.position, one.pick, one.samples, told, findings)
         rows.append(tuple("" if cell is None else f"{cell}" for cell in cells))
     head = ("generator", "position", "pick", "samples", "told", "what is anomalous")
-    print_table(head, rows, numbers=("position", "pick", "samples"))
-    for row in standings:
-        if row.change is not None:
-            typer.echo(f"{row.generator}: {row.change.text}")
+    return Table(head, rows, first_to_go=("told", "samples", "pick"), sentences="what is anomalous")
 
 
 def retract(

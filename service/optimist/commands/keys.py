@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from optimist.commands.shared import AsJson, DataDir, RedisUrl, extras, format_errors, print_table, redis_of
+from optimist.commands.shared import AsJson, DataDir, RedisUrl, extras, format_errors, print_page, redis_of
 from optimist_client.errors import FixError
+from optimist_client.layout import Table
 from optimist_client.models import Role
+
+if TYPE_CHECKING:
+    from optimist.api.middleware.keys import KeyRecord
 
 Result = TypeVar("Result")
 
@@ -84,12 +88,19 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
         shown = [{"id": id_, **record.model_dump(exclude={"digest"})} for id_, record in records.items()]
         typer.echo(json.dumps(shown, indent=2))
         return
+    print_page(overview(records))
+
+
+def overview(records: Mapping[str, KeyRecord]) -> Table:
+    """The table of keys by their ids."""
     rows: list[tuple[str, ...]] = []
     for id_, record in records.items():
         ends = "never" if record.expires is None else _time(record.expires)
         names = ", ".join(record.experiments) or "all"
         rows.append((id_, record.role, record.namespace, names, _time(record.created), ends, record.note))
-    print_table(("id", "role", "namespace", "experiments", "created", "expires", "note"), rows)
+    head = ("id", "role", "namespace", "experiments", "created", "expires", "note")
+    first_to_go = ("created", "namespace", "experiments", "expires")
+    return Table(head, rows, left=head, first_to_go=first_to_go, sentences="note")
 
 
 @app.command()

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from optimist.commands.shared import METRIC, extras, print_table
+from optimist.commands.shared import METRIC, extras, print_page
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
@@ -112,9 +110,7 @@ def contrast_logs(logs: Sequence[Log], asked: Asked, shown: Shown, begun: Callab
         elif shown.as_markdown or shown.as_latex:
             typer.echo(texts.markdown(board) if shown.as_markdown else texts.latex(board))
         else:
-            for title, head, rows in texts.tables(board, every=shown.every):
-                print_table(head, rows, numbers=[name for name in head[1:] if name != "verdict"], title=title)
-            for line in [*texts.notes(board, every=shown.every), texts.sentence(board)]:
-                Console().print(Text(line), soft_wrap=True)
+            every = shown.every
+            print_page(*texts.tables(board, every=every), *texts.notes(board, every=every), texts.sentence(board))
 
     return show

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from optimist.commands.logs import Filter, Micro
-from optimist.commands.shared import AsJson, Cluster, Id, extras, format_errors, print_table
+from optimist.commands.shared import AsJson, Cluster, Id, extras, format_errors, print_page
+from optimist_client.layout import Table
 from optimist_client.rows import Fields
 
 
@@ -51,5 +50,4 @@ def plan(
         )
         for one in found.needs
     ]
-    print_table(head, rows, numbers=head[1:])
-    Console().print(Text(found.sentence), soft_wrap=True)
+    print_page(Table(head, rows, first_to_go=("with many epochs", "unpaired")), found.sentence)

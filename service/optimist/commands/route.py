@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from optimist.commands.logs import Filter
 from optimist.commands.options import takes
-from optimist.commands.shared import AsJson, Cost, Field, Id, Prompt, extras, format_errors
+from optimist.commands.shared import AsJson, Cost, Field, Id, Prompt, extras, format_errors, print_page
 from optimist_client.config import ExperimentConfig
+from optimist_client.layout import Table
 from optimist_client.rows import Fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from optimist.routing_gain.reports import RouteReport
 
 
 @takes(ExperimentConfig, "price", "ceiling", "at_least")
@@ -55,9 +57,7 @@ def route(
         from optimist.datasets.logs.reading import answers_in, logs_in, named
         from optimist.leaderboards.questions import arrays_of
         from optimist.leaderboards.strata import strata_of
-        from optimist.routing_gain.gain import as_rows
         from optimist.routing_gain.reports import route_arrays, route_file
-        from optimist.simulation.reporting import as_tables
     how = {**(settings or {}), "features": frequencies, "types": types, "seed": seed}
     with format_errors(ValueError):
         fields = Fields(field=field, id=id, prompt=prompt, cost=cost)
@@ -71,20 +71,28 @@ def route(
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
         return
-    console = Console()
-    console.print(Text(report.sentence), soft_wrap=True)
-    for rows in as_rows(report.types, report.texts, report.names):
-        console.print(*as_tables(rows, console.width), sep="")
-    console.print(Text("After ± stands half of an interval of 95%."), soft_wrap=True)
+    print_page(*_parts(report, is_priced=bool((settings or {}).keys() & {"ceiling", "at_least"})))
+
+
+def _parts(report: RouteReport, *, is_priced: bool) -> Iterator[Table | str]:
+    """What is shown of a report. is_priced: whether a price was found that keeps a budget."""
+    from optimist.routing_gain.gain import as_rows
+
+    yield report.sentence
+    types, scores = as_rows(report.types, report.texts, report.names)
+    for (head, *rows), left in ((types, ("winner",)), (scores, ())):
+        yield from ("", Table(head, rows, left=left, sentences=head[0]))
+    yield ""
+    yield "After ± stands half of an interval of 95%."
     shares = ", ".join(f"{share:.0%} {name}" for name, share in report.gain.shares.items())
-    console.print(Text(f"A router would send prompts to: {shares}."), soft_wrap=True)
+    yield f"A router would send prompts to: {shares}."
     if report.gain.cost is not None:
         spent = (
             f"Mean cost of a prompt: {report.gain.cost:.3g} routed, {report.gain.single_cost:.3g} by the best alone."
         )
-        if (settings or {}).keys() & {"ceiling", "at_least"}:
+        if is_priced:
             spent += f" A unit of cost is priced at {report.gain.price:.3g} to keep the budget."
-        console.print(Text(spent), soft_wrap=True)
+        yield spent
 
 
 def _embedded(prompts: list[str]) -> NDArray[Any]:

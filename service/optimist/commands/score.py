@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from optimist.commands.shared import (
     AsJson,
@@ -32,12 +30,13 @@ from optimist.commands.shared import (
     extras,
     format_errors,
     metrics_of,
-    print_table,
+    print_page,
     real_data,
     settings_of,
     usual_metric,
 )
 from optimist_client.config import BoundName
+from optimist_client.layout import Table
 from optimist_client.models.basis import merged
 from optimist_client.models.decisions import BELOW_NOISE_NOTE
 from optimist_client.rows import Fields
@@ -102,9 +101,9 @@ def score(
         found = scores if best is None else {"scores": scores, "mixture": best.model_dump(mode="json")}
         typer.echo(json.dumps(found, indent=2, allow_nan=False))
         return
-    _print_scores(rows, f"{primary.title}, bound {bound}, intervals of {1.0 - delta:.4g}")
+    print_page(*_scores(rows, f"{primary.title}, bound {bound}, intervals of {1.0 - delta:.4g}"))
     if best is not None:
-        Console().print(Text(f"{best}"), soft_wrap=True)
+        typer.echo(f"{best}")
 
 
 @contextmanager
@@ -117,23 +116,22 @@ def progress() -> Generator[Callable[[str], None]]:
         yield lambda name: bar.update(shown, description=f"scoring {name} ({next(numbers)})")
 
 
-def _print_scores(rows: list[FileScore], title: str) -> None:
-    out = Console()
-    _print_estimates(title, {row.name: row.estimate for row in rows})
+def _scores(rows: list[FileScore], title: str) -> Iterator[Table | str]:
+    yield _estimates(title, {row.name: row.estimate for row in rows})
     for label in rows[0].watched:
-        _print_estimates(label, {row.name: row.watched[label] for row in rows})
+        yield ""
+        yield _estimates(label, {row.name: row.watched[label] for row in rows})
     # Below the table: sentences in a narrow column are hard to read.
     for field, sigma in rows[0].bandwidths.items():
-        out.print(Text(f"σ of the {field.replace('_', ' ')}: {sigma:.4g}."), soft_wrap=True)
+        yield f"σ of the {field.replace('_', ' ')}: {sigma:.4g}."
     if any(row.estimate.is_below_noise for row in rows):
-        out.print(BELOW_NOISE_NOTE, soft_wrap=True)
-    out.print(Text(merged(row.basis for row in rows if row.basis is not None).text), soft_wrap=True)
+        yield BELOW_NOISE_NOTE
+    yield merged(row.basis for row in rows if row.basis is not None).text
     for row in rows:
-        for warning in row.estimate.warnings:
-            out.print(Text(f"{row.name}: {warning}"), soft_wrap=True)
+        yield from (f"{row.name}: {warning}" for warning in row.estimate.warnings)
 
 
-def _print_estimates(title: str, estimates: Mapping[str, Estimate]) -> None:
+def _estimates(title: str, estimates: Mapping[str, Estimate]) -> Table:
     from optimist.policies.reports import score_and_interval
 
     head = ("generator", "score", "interval", "plug-in", "samples")
@@ -141,4 +139,4 @@ def _print_estimates(title: str, estimates: Mapping[str, Estimate]) -> None:
         (name, *score_and_interval(one), f"{one.natural(one.plug_in):.4g}", f"{one.samples:,}")
         for name, one in estimates.items()
     ]
-    print_table(head, rows, numbers=head[1:], title=title)
+    return Table(head, rows, title=title, first_to_go=("plug-in", "samples"))

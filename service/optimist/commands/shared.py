@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from optimist.settings import Settings, has_password
 from optimist_client.config import PromptsAre
 from optimist_client.errors import FixError, OptimistError, UnreachableError
 from optimist_client.installed import install_hint
+from optimist_client.layout import Page, Table
 from optimist_client.metrics import Metric, declared, find
 from optimist_client.metrics.texts import parsed
 from optimist_client.rows import TABLES, Missing
@@ -155,25 +154,14 @@ Limits = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
-def print_table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = (), title: str = ""
-) -> None:
-    """Print a table as wide as the terminal; lines with tabs where the output is none.
+def print_page(*parts: Table | str) -> None:
+    """Print tables and sentences on standard output, as `optimist_client.layout` says."""
+    Console().print(Page(parts), soft_wrap=True)
 
-    numbers: the columns that are aligned to the right.
-    """
-    out = Console()
-    if not out.is_terminal:
-        for line in ([title] if title else [], head, *rows):
-            if line:
-                typer.echo("\t".join(" ".join(cell.split()) for cell in line))
-        return
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in head:
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    out.print(table)
+
+def note(text: str, style: str = "") -> None:
+    """Print an error, a warning or a hint on standard error; where that is no terminal, in one line, as logs have."""
+    console.print(Text(text, style), soft_wrap=not console.is_terminal)
 
 
 def settings_of(**options: Any) -> Settings:
@@ -203,7 +191,7 @@ def extras(names: str) -> Generator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "optimist":
             raise
-        console.print(f"This needs {error.name}: {install_hint(names)}", markup=False, soft_wrap=True)
+        note(f"This needs {error.name}: {install_hint(names)}")
         raise typer.Exit(2) from None
 
 
@@ -218,7 +206,7 @@ def format_errors(*kinds: type[Exception]) -> Generator[None]:
         said = f"{error}"
         if isinstance(error, OSError) and error.filename is not None:
             said = f"{error.filename}: {error.strerror}"
-        console.print(Text(said, "red"), soft_wrap=True)
+        note(said, "red")
         raise typer.Exit(1) from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from optimist.commands.options import takes
 from optimist.commands.shared import (
@@ -22,10 +20,10 @@ from optimist.commands.shared import (
     ReferenceFile,
     ReferenceSamples,
     Watch,
-    console,
     extras,
     format_errors,
     metric_of,
+    note,
     numbers_of,
     real_data,
 )
@@ -119,8 +117,7 @@ def simulate(
         if as_json:
             typer.echo(reporting.to_json(result))
         else:
-            # If the output is not a terminal, do not wrap lines.
-            Console(width=None if sys.stdout.isatty() else reporting.WIDE).print(result)
+            Console().print(reporting.shown(result), soft_wrap=True)
         if csv_file is not None:
             result.to_csv(csv_file)
         if picks is not None:
@@ -145,7 +142,7 @@ def _warnings_shown() -> Generator[None]:
     from optimist.simulation.laboratory import SimulationWarning
 
     def show(message: Warning | str, *where: object) -> None:
-        console.print(Text(f"{message}.", "yellow"), soft_wrap=True)
+        note(f"{message}.", "yellow")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", SimulationWarning)

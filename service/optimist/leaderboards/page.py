@@ -31,8 +31,7 @@ class Question(NamedTuple):
 
 def page_of(board: Board, answers: Mapping[str, Sequence[Answers]]) -> str:
     """The page, which needs no other file. The logs are read again for the texts of the questions that are shown."""
-    parts = [as_table(title, [tuple(head), *map(tuple, rows)]) for title, head, rows in tables(board, every=True)]
-    body = "".join(parts) + as_notes(notes(board, every=True))
+    body = "".join(map(as_table, tables(board, every=True))) + as_notes(notes(board, every=True))
     shown = differing_questions(board, answers, SHOWN)
     if shown:
         body += "<h2>Questions on which models differ most</h2>" + "".join(map(_section, shown))

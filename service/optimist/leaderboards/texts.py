@@ -10,6 +10,7 @@ from typing import Any
 from optimist.leaderboards.board import Board, Cell, Extreme, Measured, More
 from optimist.numerics.estimate import finite
 from optimist_client import tables as tables_of
+from optimist_client.layout import Table
 from optimist_client.models.decisions import about, format_range, format_score, listed, lowered
 
 WORDS = {"base": "", "better": "better", "worse": "worse", "close": "too close to call"}
@@ -93,8 +94,8 @@ def _said_at(board: Board, extreme: Extreme) -> str:
     return ", and ".join([leads, *moved])
 
 
-def tables(board: Board, *, every: bool = False) -> list[tuple[str, list[str], list[list[str]]]]:
-    """The tables of the board, each a title, the head, and rows: models by tasks, missing scores, further metrics."""
+def tables(board: Board, *, every: bool = False) -> list[Table]:
+    """The tables of the board: models by tasks, missing scores, further metrics."""
     delta = board.asked.delta
     tasks = _tasks(board, every)
     has = {
@@ -102,21 +103,22 @@ def tables(board: Board, *, every: bool = False) -> list[tuple[str, list[str], l
         "seconds": any(not math.isnan(one.seconds) for one in board.standings),
     }
     of = "all questions" if board.asked.micro else "mean of tasks" if len(board.strata) > 1 else "mean"
-    head = ["model", *tasks, of, f"less {board.base}", "verdict", "answers", *(name for name in has if has[name])]
+    less = f"less {board.base}"
+    head = ["model", of, less, "verdict", "answers", *(name for name in has if has[name]), *tasks]
     rows = [
         [
             one.model,
-            *(_plus_minus(one.tasks[task].mean, delta) if task in one.tasks else "" for task in tasks),
             _plus_minus(one.overall.mean, delta),
             difference_text(one.overall.difference, delta),
             WORDS[one.verdict],
             f"{one.overall.answers:,}",
             *(_number(getattr(one, name)) for name in has if has[name]),
+            *(_plus_minus(one.tasks[task].mean, delta) if task in one.tasks else "" for task in tasks),
         ]
         for one in board.standings
     ]
     title = f"{board.title} {arrow(board)}, intervals of {1.0 - delta:.4g}"
-    found = [(title, head, rows)]
+    found = [Table(head, rows, title=title, first_to_go=("seconds", "answers"), left=("verdict",))]
     if board.extremes:
         ends = [f"all at {one.value:g}" for one in board.extremes]
         rows = [
@@ -128,7 +130,7 @@ def tables(board: Board, *, every: bool = False) -> list[tuple[str, list[str], l
             ]
             for one in board.standings
         ]
-        found.append(("Missing scores", ["model", "missing", "left out", *ends], rows))
+        found.append(Table(["model", "missing", "left out", *ends], rows, title="Missing scores"))
     if board.others:
         rows = [
             [
@@ -138,7 +140,8 @@ def tables(board: Board, *, every: bool = False) -> list[tuple[str, list[str], l
             ]
             for one in board.standings
         ]
-        found.append(("By metric (* best, or not told from it)", ["model", board.title, *board.others], rows))
+        title = "By metric (* best, or not told from it)"
+        found.append(Table(["model", board.title, *board.others], rows, title=title))
     return found
 
 

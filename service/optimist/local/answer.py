@@ -15,7 +15,9 @@ from optimist.local.embedding import Embedding
 from optimist.local.evaluation import Evaluation
 from optimist.local.page import Example, Place, page_of
 from optimist.local.saving import FORMAT
+from optimist_client.display import as_text
 from optimist_client.errors import FixError
+from optimist_client.layout import Page
 from optimist_client.metrics import Metric
 from optimist_client.models import DecisionInfo, Report
 
@@ -89,7 +91,7 @@ class Compared:
         return str(self)
 
     def __str__(self) -> str:
-        return f"{self.report}\n{self.effort}"
+        return f"{Page([*as_text(self.report).parts, self.effort])}"
 
 
 _KEPT, _BYTES = 20, 2 * 2**30

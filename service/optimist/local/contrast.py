@@ -22,6 +22,7 @@ from optimist.policies.contrasts import contrasts_among, described, pointwise
 from optimist.policies.ranks import ranking_of
 from optimist.policies.reports import score_and_interval
 from optimist.records import codec
+from optimist_client import layout
 from optimist_client.config import PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.limits import Limit
@@ -109,7 +110,7 @@ class Comparison:
 
         return pandas.DataFrame([one.model_dump() for one in self.between]).set_index(["generator", "against"])
 
-    def as_text(self, every: bool = False) -> str:
+    def page(self, every: bool = False) -> layout.Page:
         """The scores and the differences: of more than six generators those from the best alone, unless `every`."""
         shown = self.between if every or len(self.estimates) <= FEW else self.contrasts
         scores = [(name, *score_and_interval(one), f"{one.samples:,}") for name, one in self.estimates.items()]
@@ -127,22 +128,24 @@ class Comparison:
             if warning not in of_all
         ]
         warnings += sorted(of_all)
-        tables = (_aligned(_SCORES, scores, 1), _aligned(_DIFFERENCES, differences, 2))
+        scored = layout.Table(_SCORES, scores, title=title, first_to_go=("samples",))
+        apart = layout.Table(_DIFFERENCES, differences, left=("against",), first_to_go=("common", "correlation"))
         ranking = self.ranking()
         ranks = ["", f"Ranks: {ranking.text}"] if ranking.says_more else []
-        return "\n".join([title, *tables[0], self.basis.text, "", *tables[1], *ranks, *self._by_limits(), *warnings])
+        return layout.Page([scored, self.basis.text, "", apart, *ranks, *self._by_limits(), *warnings])
 
-    def _by_limits(self) -> list[str]:
+    def _by_limits(self) -> list[layout.Table | str]:
         """The verdicts by each limit, and what they say of the cheapest; nothing without limits."""
         rows = [(one.generator, one.limit, one.verdict, one.text) for one in self.limits]
         said = [] if self.cheapest is None else [f"{self.cheapest} is the cheapest that is good enough."]
-        return ["", *_aligned(_LIMITS, rows, 4), *said] if rows else []
+        table = layout.Table(_LIMITS, rows, left=_LIMITS, sentences="by")
+        return ["", table, *said] if rows else []
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        return self.as_text()
+        return f"{self.page()}"
 
 
 def contrast(
@@ -282,19 +285,6 @@ def _table(
         for name, estimate in zip(names, estimates, strict=True)
     ]
     return Table(rule, arms, None)
-
-
-def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> list[str]:
-    """A table as lines of text; the first `left` columns begin at the left, the others end at the right."""
-    table = [head, *rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if place < left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]
 
 
 def mixture(

@@ -6,50 +6,24 @@ import csv
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import escape
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
+from optimist_client.layout import Page, Table
 
 if TYPE_CHECKING:
     from optimist.simulation.judges.judge import Column
     from optimist.simulation.result import Result
-    from optimist_client.models import Report
 
-WIDE = 200
-"""Width in columns of text that is not written to a terminal."""
-GAP = 2
-"""Columns of text between two columns of a table."""
 Rows = list[list[str]]
 """The rows of a table, the first one its headers."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    """The tables and notes of a result for a terminal, as wide as it is."""
-
-    result: Result
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(title(self.result))
-        for rows in tables(self.result):
-            yield from as_tables(rows, options.max_width)
-        for note in notes(self.result):
-            yield Text(note)
-
-
-def plain(shown: Shown, width: int | None = None) -> str:
-    """The text of a report without colours, up to `width` columns, by default `WIDE`."""
-    out = StringIO()
-    Console(file=out, width=width or WIDE, color_system=None).print(shown)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+def shown(result: Result) -> Page:
+    """The title, tables and notes of a result."""
+    parts = [part for rows in tables(result) for part in ("", Table(rows[0], rows[1:]))]
+    return Page([title(result), *parts, "", *notes(result)])
 
 
 def as_html(result: Result) -> str:
@@ -183,53 +157,6 @@ def measured(value: float | None, error: float | None) -> str:
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     digits = max(0, 1 - math.floor(math.log10(error)))
     return f"{value:,.{digits}f} ± {error:,.{digits}f}"
-
-
-def as_tables(rows: Rows, width: int) -> Iterator[Table]:
-    """Tables that are at most so wide, each with the first column and as many of the others as there is room for."""
-    head, *body = rows
-
-    def room(column: int) -> int:
-        words = head[column].split() + [row[column] for row in body]
-        return max(map(cell_len, words)) + GAP
-
-    first = min(room(0), max(width // 4, len(max(head[0].split(), key=len)) + GAP))
-    parts, left = [list[int]()], width - first
-    for column in range(1, len(head)):
-        if parts[-1] and room(column) > left:
-            parts.append([])
-            left = width - first
-        parts[-1].append(column)
-        left -= room(column)
-    for part in parts:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        table.add_column(head[0], overflow="fold", max_width=width - sum(map(room, part)) - GAP)
-        for column in part:
-            table.add_column(head[column], justify="right", overflow="fold", min_width=room(column) - GAP)
-        for row in body:
-            table.add_row(*(Text(row[column]) for column in (0, *part)))
-        yield table
-
-
-MOST = 12
-"""Generators in a live table of standings; the last ones are left out."""
-
-
-def standings(report: Report, most: int | None = None) -> Table:
-    """A table of the generators, best first, at most so many."""
-    table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state_text}", title_justify="left")
-    table.add_column("generator", overflow="fold")
-    differences = report.worse_by
-    # Broken where a line may end, so that the table is narrow; nothing is cut off in a narrower terminal.
-    heads = (["worse than\nthe best by"] if differences else []) + [report.title, "interval", "samples", "share"]
-    for head in heads:
-        table.add_column(head, justify="right", overflow="fold")
-    for row in report.in_order[:most]:
-        apart = [differences[row.generator]] if differences else []
-        style = "bold green" if row.generator == report.decision.best else ""
-        shown = row.score_text, row.interval_text, f"{row.samples:,}", report.share_text(row)
-        table.add_row(Text(row.generator), *apart, *shown, style=style)
-    return table
 
 
 def _html_row(cells: list[str]) -> str:

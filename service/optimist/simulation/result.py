@@ -62,8 +62,11 @@ class Result:
         return [run.summary(policy) for policy, run in self.runs.items()]
 
     def table(self, width: int | None = None) -> str:
-        """The numbers of every policy as text, mean ± standard error, with notes on what is true."""
-        return reporting.plain(reporting.Shown(self), width)
+        """The numbers of every policy as text, mean ± standard error, with notes on what is true.
+
+        width: of a terminal, for which wide tables are parted; None: each row is one line.
+        """
+        return reporting.shown(self).text(width)
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """A JSON list with one object per policy (its summary, and what is true); also written to `path` if given."""
@@ -90,10 +93,7 @@ class Result:
         return str(self)
 
     def __str__(self) -> str:
-        return self.table()
-
-    def __rich__(self) -> reporting.Shown:
-        return reporting.Shown(self)
+        return f"{reporting.shown(self)}"
 
     def _repr_html_(self) -> str:
         return reporting.as_html(self)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from optimist_client import Experiment, FixError, NotFoundError, Optimist
 from tests.support.commands import invoked
 from tests.support.processes import Service
+from tests.support.reports import unwrapped
 
 MEANS = {"new": 0.02, "old": 0.0, "far": -1.0, "near": 0.03}
 
@@ -56,7 +57,7 @@ def test_a_report_has_the_ranks(experiment: Experiment):
     assert [(one.first, one.last) for one in ranking.ranks] == [(1, 3)] * 3 + [(4, 4)]
     assert ranking.top(1) is None
     assert sorted(ranking.top(3) or []) == ["near", "new", "old"]
-    assert f"Ranks: {ranking.text}" in f"{report}".splitlines()
+    assert f"Ranks: {ranking.text}" in unwrapped(report)
     lines = report.table("latex", ranks=True).splitlines()
     assert lines[2].startswith("generator & rank & Mean & ")
     assert lines[-3].startswith("far & 4th & ")

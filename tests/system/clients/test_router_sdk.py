@@ -12,6 +12,7 @@ import pytest
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist
 from tests.support.commands import invoked
 from tests.support.processes import Service, scored, until
+from tests.support.reports import unwrapped
 
 WIDTH = 8
 SUCCESS = {"a": (0.9, 0.2), "b": (0.3, 0.8)}
@@ -171,7 +172,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     assert change.text in report.standings[0].warnings
     listed = invoked("anomalies", name, "--url", service.url, env={"COLUMNS": "200"})
     assert listed.output.splitlines()[-1] == f"a: {change.text}"
-    assert f"Warning: a: its answers have changed since about pick {change.pick}: scores are " in str(report)
+    assert f"Warning: a: its answers have changed since about pick {change.pick}: scores are " in unwrapped(report)
     assert f"retract(generator=…, until={change.position}) drops what it told before." in report.sentences[-1]
 
     reply = experiment.retract(generator="a", until=told["a"], reason="a new version")
@@ -182,7 +183,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     assert [row.samples for row in report.standings] == [50, told["b"]]
     assert [row.change for row in report.standings] == [None, None]
     assert (report.samples, report.retractions[0].reason) == (210, "a new version")
-    assert f"Retracted: all batches up to {told['a']} of a ({told['a']} samples): a new version." in str(report)
+    assert f"Retracted: all batches up to {told['a']} of a ({told['a']} samples): a new version." in unwrapped(report)
     went = served(experiment, 80, seed=3, success=changed)
     assert went[0, "b"] > went[0, "a"]
 

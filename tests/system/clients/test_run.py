@@ -19,6 +19,7 @@ from optimist_client import AsyncOptimist, Experiment, FixError, GeneratorError,
 from optimist_client.embedders import Function
 from optimist_client.metrics import Mean
 from tests.support.processes import until
+from tests.support.reports import unwrapped
 
 SHIFTS = {"a": 1.0, "b": 0.0, "c": 2.0}
 
@@ -136,7 +137,7 @@ def test_one_failure_of_a_generator_costs_a_batch_and_is_in_the_report(experimen
     (failed,) = report.failures
     assert (failed.generator, failed.batches, failed.samples) == ("b", 1, 5)
     said = "Warning: 1 batch of b (5 samples) failed and was given up, TimeoutError: 503 from the vendor."
-    assert said in str(report)
+    assert said in unwrapped(report)
     assert not experiment.report().failures
 
 

@@ -15,6 +15,7 @@ from optimist_client.models import Report
 from tests.support.commands import invoked
 from tests.support.pages import OpenPage
 from tests.support.processes import Service, scored
+from tests.support.reports import unwrapped
 
 FID: dict[str, Any] = {"metric": "fid", "reference": (np.zeros(3), np.eye(3))}
 MIXTURE: dict[str, Any] = {
@@ -86,7 +87,7 @@ def test_all_say_the_same(open_page: OpenPage, service: Service, client: Optimis
     }
     page = open_page("/")
     for name, report in answers.items():
-        assert report.answer in f"{report}".splitlines(), name
+        assert report.answer in unwrapped(report), name
         assert f"<p>{escape(report.answer)}</p>" in report._repr_html_(), name
         shown = invoked("show", report.experiment, "--url", service.url)
         assert report.answer in shown.stdout.splitlines(), name

@@ -16,6 +16,7 @@ from optimist_client import Experiment, FixError, NotFoundError, Optimist, Pick,
 from optimist_client.models import Report, Standing
 from tests.support.commands import invoked
 from tests.support.processes import Service, append_batch, serving, until
+from tests.support.reports import unwrapped
 
 PAIRS = {"metric": "conditional-vendi", "dimension": 3, "prompt_dimension": 2, "prompt_kernel": {"sigma": 1.0}}
 
@@ -119,7 +120,7 @@ def test_a_decision_that_rests_on_copies_says_so(client: Optimist, name: str):
     part = f"{100 * copies / (copies + 1):.0f} %"
     warning = f"{part} of the batches of 'x' repeat earlier ones: the decision may rest on copies"
     assert report.decision.warnings == (warning,)
-    assert f"Warning: {warning}." in str(report)
+    assert f"Warning: {warning}." in unwrapped(report)
     assert warning in report._repr_html_().replace("&#x27;", "'")
 
 
@@ -247,11 +248,11 @@ def test_a_decision_that_rests_on_one_is_provisional_until_it_is_accepted(client
     assert (odd.generator, odd.positions, odd.whole) == ("b/ad", (3,), False)
     unless = "unless batch 3 of b/ad is wrong: retract or accept it"
     assert report.decision.unless == unless
-    assert f", {unless}." in str(report)
+    assert f", {unless}." in unwrapped(report)
     assert str(report).splitlines()[0].endswith("samples, provisional")
     [listed] = client.list_experiments(search=name)
     assert (listed.info.state_text, f"{listed}") == ("provisional", f"<ListedExperiment {name!r}: provisional>")
-    assert "Warning: batch 3 of b/ad is about 2" in str(report)
+    assert "Warning: batch 3 of b/ad is about 2" in unwrapped(report)
     assert experiment.ask() is None
     [anomaly] = experiment.anomalies()
     assert (anomaly.position, anomaly.findings[0][:10]) == (3, "is about 2")
@@ -263,7 +264,7 @@ def test_a_decision_that_rests_on_one_is_provisional_until_it_is_accepted(client
     assert (report.state, report.decision.anomalies, report.decision.unless) == ("decided", (), "")
     assert experiment.anomalies() == []
     assert report.acceptances == [reply.accepted]
-    assert "Accepted: batch 3 of b/ad: it is so." in str(report)
+    assert "Accepted: batch 3 of b/ad: it is so." in unwrapped(report)
 
 
 def test_a_generator_on_another_scale_is_accepted_as_a_whole(client: Optimist, name: str):

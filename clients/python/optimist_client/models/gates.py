@@ -10,6 +10,7 @@ from xml.etree import ElementTree  # nosec B405
 from pydantic import computed_field
 
 from optimist_client import tables
+from optimist_client.layout import Page
 from optimist_client.models.decisions import LimitVerdict, format_range, shown
 from optimist_client.wire import Answer
 
@@ -81,7 +82,7 @@ class Gate(Answer):
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join([self.text, *(f"Warning: {text}." for text in self.warnings)])
+        return f"{Page([self.text, *(f'Warning: {text}.' for text in self.warnings)])}"
 
 
 def _said(one: LimitVerdict) -> str:

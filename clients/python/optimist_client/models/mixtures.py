@@ -134,7 +134,7 @@ class Mixture(Answer):
         return str(self)
 
     def __str__(self) -> str:
-        return mixture_display.as_text(self)
+        return f"{mixture_display.as_text(self)}"
 
     @property
     def scored(self) -> str:

@@ -6,8 +6,8 @@ from itertools import groupby
 
 from pydantic import computed_field
 
-from optimist_client.display import aligned
 from optimist_client.errors import FixError
+from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import joined
 from optimist_client.wire import Answer
 
@@ -67,8 +67,7 @@ class Ranking(Answer):
         return str(self)
 
     def __str__(self) -> str:
-        lines = aligned([("generator", "rank"), *((one.generator, one.text) for one in self.ranks)])
-        return "\n".join([*lines, self.text])
+        return f"{Page([Table(('generator', 'rank'), [(one.generator, one.text) for one in self.ranks]), self.text])}"
 
 
 def known_ranks(ranking: Ranking | None) -> Ranking:

@@ -441,7 +441,7 @@ class Report(Answer):
         return str(self)
 
     def __str__(self) -> str:
-        return display.as_text(self)
+        return f"{display.as_text(self)}"
 
 
 def _range(sorted_texts: list[str]) -> str:

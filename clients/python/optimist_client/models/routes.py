@@ -260,7 +260,7 @@ class Routes(Answer):
         return str(self)
 
     def __str__(self) -> str:
-        return route_display.as_text(self)
+        return f"{route_display.as_text(self)}"
 
 
 def gain_sentence(

@@ -19,21 +19,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from optimist.simulation.digits.generators import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.judges.best import NamedBest
 from optimist.simulation.plan import Plan
-from optimist.simulation.reporting import standings
 from optimist.simulation.run import Play
 from optimist.simulation.sources import digits
 from optimist.simulation.trial import Contender, Trial
 from optimist.store import dies_with_parent
 from optimist_client import Experiment, Optimist, Report, RetryError
+from optimist_client.display import as_text, standings
+from optimist_client.layout import Page
 from optimist_client.metrics import find
 from optimist_client.models import ExperimentConfig
 
@@ -82,15 +82,16 @@ class Demo:
             workers = [stack.enter_context(_process(work)) for _ in range(WORKERS)]
             watched = stack.enter_context(Optimist(url, timeout=5.0, patience=1.0)).experiment(experiment.name)
             report = _watch(watched, workers, console, f"run this to continue: {shlex.join(serve)}")
-            console.print(summary(report), soft_wrap=True)
+            console.print(as_text(report), soft_wrap=True)
             if report.decision.decided:
                 config = experiment.info.config
                 common = "seeds" if config.prompts is None else "prompts and seeds"
                 unpaired = play_unpaired(config, console)
                 drawn = len(unpaired.picks) * config.batch_size
-                console.print(saved_by_pairing(report.samples, drawn, unpaired.decided, common), soft_wrap=True)
+                said = saved_by_pairing(report.samples, drawn, unpaired.decided, common)
+                console.print(Page([said]), soft_wrap=True)
             if keep:
-                console.print(f"The service keeps running on {url}: stop it with Ctrl-C.", soft_wrap=True)
+                console.print(Page([f"The service keeps running on {url}: stop it with Ctrl-C."]), soft_wrap=True)
                 with contextlib.suppress(KeyboardInterrupt):
                     server.wait()
             return report
@@ -130,14 +131,15 @@ def _watch(experiment: Experiment, workers: list[Process], console: Console, adv
                     raise
                 if not warned:
                     warned = True
-                    console.print(f"[yellow]The service does not respond. If it was killed, {advice}", soft_wrap=True)
+                    said = f"The service does not respond. If it was killed, {advice}"
+                    console.print(Page([said]), style="yellow", soft_wrap=True)
                 continue
             last_seen, warned = time.monotonic(), False
             if report.ended and report.scored:
                 return report
             if idle and not report.ended:
                 raise RuntimeError("all workers ended before the experiment")
-            live.update(Group(standings(report), headline(report)))
+            live.update(Page([standings(report), headline(report)]))
             time.sleep(0.3)
 
 
@@ -198,11 +200,6 @@ def saved_by_pairing(took: int, samples: int, decided: bool, common: str = "seed
     )
 
 
-def headline(report: Report) -> Text:
+def headline(report: Report) -> str:
     """The current answer, and why it is not final."""
-    return Text(f"{report.answer} {report.why}")
-
-
-def summary(report: Report) -> Group:
-    """The final standings, the winner with its interval, and what uniform sampling would have spent."""
-    return Group(standings(report), *map(Text, report.sentences))
+    return f"{report.answer} {report.why}"
