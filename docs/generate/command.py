@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import typer
-from typer.cli import get_docs_for_click
 
 from optimist.commands import app
 
+INTRODUCTION = "# The command `optimist`\n\n`optimist COMMAND --help` prints these texts.\n"
+
 
 def page() -> str:
-    """The whole page, as typer writes it."""
+    """The whole page, a section for each command."""
     command = typer.main.get_command(app)
     with command.make_context("optimist", [], resilient_parsing=True) as context:
-        text = get_docs_for_click(obj=command, ctx=context, name="optimist", title="The command `optimist`")
-    return text.replace("```console", "```text")
+        return "\n".join([INTRODUCTION, *_sections(command, context)])
+
+
+def _sections(command: Any, context: Any) -> Iterator[str]:
+    yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+    for name, one in getattr(command, "commands", {}).items():
+        yield from _sections(one, typer.Context(one, parent=context, info_name=name))

@@ -18,7 +18,8 @@ Sizes are in bytes, times in seconds.
 | --- | --- | --- |
 """
 OF_CLIENTS = {
-    "OPTIMIST_API_KEY": "The access key that the SDK, `optimist export` and `optimist import` send.",
+    "OPTIMIST_URL": "The service that the SDK and the commands talk to; by default `http://127.0.0.1:8000`.",
+    "OPTIMIST_API_KEY": "The access key that the SDK, and the commands that talk to a service, send.",
 }
 OF_DEMO = {
     "OPTIMIST_CACHE": "The directory for the generators that `optimist demo` and `simulate --generators` fit.",

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-import pytest
-
 from optimist.commands.words import WORDS
 from tests.support.commands import invoked
-from tests.support.places import ROOT
 
 
 def test_words_fit_the_terminal():
@@ -25,10 +20,3 @@ def test_a_command_is_explained_as_by_its_own_option():
 def test_another_topic_is_refused():
     refused = invoked("help", "nothing", code=2, standalone_mode=True)
     assert "expected `words` or a command, got 'nothing'" in refused.output
-
-
-@pytest.mark.parametrize("page", ["SECURITY.md", "README.md", "docs/install.md"])
-def test_commands_that_a_page_names_exist(page: str):
-    listed = invoked("help", code=0).output
-    named = set(re.findall(r"(?:`|^)optimist ([a-z]+)\b", (ROOT / page).read_text(), re.M))
-    assert not {name for name in named if not re.search(rf"│ {name}\s", listed)}

@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from optimist.records import AskGroup, CannotStart, DirectoryInUse, Unavailable
-from optimist.store import EmbeddedRedis, Store, connect, start_embedded
+from optimist.store import EmbeddedRedis, Store, connect, embedded, start_embedded
 from optimist.store.redis_program import find_program
 from tests.support.exchanges import new_pick, open_picks, settle
 from tests.support.processes import until
@@ -46,6 +46,34 @@ def start_service(directory: Path) -> tuple[subprocess.Popen[str], int, str]:
 def kill(service: subprocess.Popen[str]) -> None:
     service.kill()
     service.communicate()
+
+
+@pytest.fixture
+def all_are_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The cache of a user whose redis-server gets no more security fixes."""
+    monkeypatch.setattr(embedded, "MAINTAINED", (99,))
+    monkeypatch.setenv("OPTIMIST_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def warned(directory: Path, caplog: pytest.LogCaptureFixture) -> bool:
+    caplog.clear()
+    with start_embedded(directory):
+        return "no more security fixes" in "".join(r.message for r in caplog.records if r.levelname == "WARNING")
+
+
+def test_an_old_server_is_warned_of_once_a_day(all_are_old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    assert [warned(tmp_path / name, caplog) for name in ("one", "two")] == [True, False]
+    (note,) = (all_are_old / "said").iterdir()
+    os.utime(note, (time.time() - 90_000.0,) * 2)
+    assert [warned(tmp_path / name, caplog) for name in ("one", "two")] == [True, False]
+
+
+def test_where_nothing_can_be_noted_every_start_warns(
+    all_are_old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    all_are_old.write_text("a file in place of the folder")
+    assert [warned(tmp_path / "data", caplog) for _ in range(2)] == [True, True]
 
 
 def is_gone(pid: int) -> bool:
@@ -366,6 +394,7 @@ def test_a_newer_server_takes_over_what_the_package_s_wrote(
     newer, path = redis_7(), os.environ["PATH"]
     assert newer is not None
     caplog.set_level("INFO", "optimist.store.embedded")
+    monkeypatch.setenv("OPTIMIST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{tmp_path}")
     with start_embedded(tmp_path / "data") as server, client(server.url) as redis:
         assert server.program.is_packaged

@@ -12,6 +12,7 @@ from optimist.commands import app
 
 def invoked(*arguments: object, code: int | None = None, **options: Any) -> Result:
     """What comes of `optimist ARGUMENTS`, which must end with this exit code if one is given."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+    named = {"prog_name": "optimist", **options}
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], **named)
     assert code is None or done.exit_code == code, done.output
     return done

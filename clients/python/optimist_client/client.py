@@ -68,7 +68,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
 
     def __init__(
         self,
-        url: Urls = "http://127.0.0.1:8000",
+        url: Urls | None = None,
         *,
         api_key: str | None = None,
         timeout: float = 30.0,
@@ -76,7 +76,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
     ) -> None:
         self._transport = self._driver(url, timeout, patience, api_key)
 
-    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
+    def _driver(self, url: Urls | None, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
         raise NotImplementedError
 
     @operation
@@ -345,8 +345,9 @@ def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
 class Optimist(ServiceOperations[Experiment, ListedExperiment], Blocking):
     """A client of an Optimist service. One per process is enough: it is thread-safe.
 
-    `url` is that of the service, or a list of those of its replicas: then all calls go to the first one, and if it
-    cannot be reached or is not available, at once to the next one and from then on to that.
+    `url` is that of the service; by default the environment variable OPTIMIST_URL, or http://127.0.0.1:8000. With a
+    list of its replicas' URLs all calls go to the first one, and if it cannot be reached or is not available, at once
+    to the next one and from then on to that.
     `timeout` (seconds) limits one request. `patience` (seconds) limits all attempts of one call together, so that a
     restart of the service within this time causes no error. `api_key` is the access key, if the service requires one;
     by default the environment variable OPTIMIST_API_KEY. `AsyncOptimist` is the same for asyncio.
@@ -355,7 +356,7 @@ class Optimist(ServiceOperations[Experiment, ListedExperiment], Blocking):
     _experiment = Experiment
     _listed = ListedExperiment
 
-    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> BlockingTransport:
+    def _driver(self, url: Urls | None, timeout: float, patience: float, api_key: str | None) -> BlockingTransport:
         return BlockingTransport(url, timeout, patience, api_key)
 
     def __enter__(self) -> Self:
@@ -371,7 +372,7 @@ class AsyncOptimist(ServiceOperations[AsyncExperiment, AsyncListedExperiment], A
     _experiment = AsyncExperiment
     _listed = AsyncListedExperiment
 
-    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
+    def _driver(self, url: Urls | None, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
         from optimist_client.async_driver import AsyncTransport
 
         return AsyncTransport(url, timeout, patience, api_key)

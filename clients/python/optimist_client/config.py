@@ -121,7 +121,7 @@ class ExperimentConfig(Wire):
     bound: BoundName = "influence"
     bound_options: BoundOptions = Field(default_factory=BoundOptions)
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
-    """Accepted probability of naming a wrong generator; intervals cover 1 − delta."""
+    """δ: the accepted probability of naming a wrong generator. Intervals cover 1 − δ."""
     tolerance: Tolerance = 0.0
     """A difference in score that does not matter; for all metrics but `fid`, a difference of its logarithm.
 
@@ -140,7 +140,7 @@ class ExperimentConfig(Wire):
     """A generator is rescored when its samples have grown by this fraction; 0, as always where the metric is
     `repeatable`, rescores after every batch."""
     budget: Annotated[int, Field(ge=1)] | None = None
-    """Total number of samples after which no more picks are made; None: no limit."""
+    """Total number of samples after which no more picks are made; by default there is no limit."""
     costs: dict[GeneratorName, Cost] | None = optional()
     """Cost of one sample of each generator, in any unit; a generator that is left out has no known cost."""
     max_cost: CostLimit | None = optional()

@@ -29,6 +29,10 @@ _LIMITS = httpx.Limits(keepalive_expiry=60.0)
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?")
 """What messages repeat of a URL: an access key has an underscore."""
 _KEY = "OPTIMIST_API_KEY"
+URL = "OPTIMIST_URL"
+"""The variable that names the service."""
+DEFAULT_URL = "http://127.0.0.1:8000"
+"""Where `optimist serve` listens on this machine."""
 Loop = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -47,9 +51,14 @@ class Transport(ABC, Generic[Http]):
     _kind: ClassVar[Any]
     """The httpx client's class."""
 
-    def __init__(self, url: str | Sequence[str], timeout: float, patience: float, api_key: str | None = None) -> None:
-        """api_key: by default the environment variable OPTIMIST_API_KEY. Raises FixError for a URL not of http."""
-        self._urls = urls = replicas(url)
+    def __init__(
+        self, url: str | Sequence[str] | None, timeout: float, patience: float, api_key: str | None = None
+    ) -> None:
+        """url: None: OPTIMIST_URL, or this machine. api_key: by default the variable OPTIMIST_API_KEY.
+
+        Raises FixError for a URL not of http.
+        """
+        self._urls = urls = replicas(os.environ.get(URL) or DEFAULT_URL if url is None else url)
         self._timeout = timeout
         key = _sendable(api_key or "") or _sendable(os.environ.get(_KEY, ""))
         self._has_key = bool(key)

@@ -6,7 +6,6 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from optimist import __version__
 from optimist.commands import (
@@ -28,9 +27,10 @@ from optimist.commands import (
     words,
 )
 from optimist.commands.shared import WRONG_USE
+from optimist.commands.usage import Command, Group
 
 
-class InOneLine(TyperGroup):
+class InOneLine(Group):
     """Commands whose wrong use is said in one line."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
@@ -71,7 +71,10 @@ def optimist(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Find the best of several generative models with as few generated samples as possible."""
+    """Find the best of several generative models with as few generated samples as possible.
+
+    Example: optimist demo
+    """
 
 
 for command in (
@@ -87,7 +90,7 @@ for command in (
     demo.demo,
     docs.docs,
 ):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.command(cls=gate.GateCommand)(gate.gate)
 for name, command in {
     "help": words.help_,
@@ -104,5 +107,5 @@ for name, command in {
     "retract": experiments.retract,
     "accept": experiments.accept,
 }.items():
-    app.command(name)(command)
+    app.command(name, cls=Command)(command)
 app.add_typer(keys.app, name="keys")

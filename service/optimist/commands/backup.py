@@ -36,6 +36,8 @@ def backup(
     They are read from Redis, while the service is running or not, and continue meanwhile. With --url they are those of
     one namespace, NAME.zip of FOLDER. A file that is there is replaced once the new one is complete. The exit status is
     1 if nothing, or not everything, was saved.
+
+    Example: optimist backup ./backups --data-dir ./optimist-data
     """
     saving, tagged = _Saving(folder), "" if tag is None else f" with the tag {tag!r}"
     if url is not None:

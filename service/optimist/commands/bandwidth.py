@@ -44,6 +44,8 @@ def bandwidth(
     larger σ. The score is de-biased and on its natural scale. More rows per subset (--size) allow a smaller σ: use as
     many as an evaluation will have. r, for each σ, is the smallest power of two of which the score by the kernel itself
     is at most a quarter: with fewer, scores are too low.
+
+    Example: optimist bandwidth features.npy --metric vendi
     """
     with extras("server,scoring"):
         from optimist.local.offline import choose_bandwidth

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, ExperimentName, Url, print_page, service
+from optimist.commands.shared import DEFAULT_URL, AsJson, ExperimentName, Url, print_page, service
 from optimist_client.display import MOST, as_text, standings
 from optimist_client.layout import Page, Table
 from optimist_client.models import Report, Summary
@@ -30,10 +30,13 @@ EVERY = 1.0
 def list_(
     tag: Annotated[str | None, typer.Option(help="Only experiments with this tag.")] = None,
     search: Annotated[str | None, typer.Option(help="A text in the name, a generator, a tag or the note.")] = None,
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """List the experiments of a service, newest first."""
+    """List the experiments of a service, newest first.
+
+    Example: optimist list --tag nightly
+    """
     with service(url) as optimist:
         found = [one.info for one in optimist.list_experiments(tag=tag, search=search)]
     if as_json:
@@ -69,10 +72,13 @@ def show(
         bool,
         typer.Option("--watch", help="Show it anew every second until it has ended; without a terminal, once it has."),
     ] = False,
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Show the standings and the answer of an experiment."""
+    """Show the standings and the answer of an experiment.
+
+    Example: optimist show digits --watch
+    """
     console = Console()
     with service(url) as optimist:
         opened = optimist.experiment(experiment)
@@ -103,8 +109,11 @@ def _shown(report: Report) -> Page:
     return Page([standings(report, MOST), *report.sentences])
 
 
-def open_(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000") -> None:
-    """Open the page of an experiment in the browser, and print its address."""
+def open_(experiment: ExperimentName, url: Url = DEFAULT_URL) -> None:
+    """Open the page of an experiment in the browser, and print its address.
+
+    Example: optimist open digits
+    """
     with service(url) as optimist:
         page = optimist.experiment(experiment).url
     typer.echo(page)

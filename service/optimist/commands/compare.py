@@ -7,7 +7,7 @@ import sqlite3
 import warnings
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import typer
 from rich.console import Console, Group
@@ -34,10 +34,12 @@ from optimist.commands.shared import (
     format_errors,
     limits_of,
     numbers_of,
+    print_page,
     real_data,
 )
 from optimist_client.config import ExperimentConfig
 from optimist_client.display import MOST, standings
+from optimist_client.goals import BestPolicy
 from optimist_client.layout import Page
 from optimist_client.models import Report
 from optimist_client.progress import Line, bars, expected_total
@@ -49,6 +51,7 @@ PROVISIONAL = 3
 EXAMPLES = 8
 """How many of the best, typical and worst samples of each generator are on the page."""
 IGNORE = "--ignore-anomalies"
+POLICIES = ", ".join(get_args(BestPolicy))
 
 
 @takes(ExperimentConfig, "budget", "delta", "tolerance", "good_enough", "cost_metric")
@@ -88,7 +91,10 @@ def compare(
     settings: dict[str, Any] | None = None,
     limit: Limits = None,
     costs: Costs = None,
-    policy: Annotated[str | None, typer.Option(help="What chooses the next generator; by default top-two.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help=f"What chooses the next generator: one of {POLICIES}; by default top-two."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order of the samples.")] = 0,
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="Do not compare files of the same name (lines of the same number).")
@@ -124,6 +130,8 @@ def compare(
 
     The exit code is 3 if the answer is provisional, because it rests on features on another scale than others.
     A command that was interrupted or killed goes on where it was when it is given again. This needs no service.
+
+    Example: optimist compare old/ new/ --reference real/
     """
     for option, file in {"--plot": plot, "--page": page}.items():
         if file is not None and (file.is_dir() or not file.parent.is_dir()):
@@ -173,7 +181,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
-        typer.echo(f"{found}")
+        print_page(*found.page.parts)
     if plot is not None:
         with extras("notebook"), format_errors(ValueError, OSError):
             found.plot().figure.savefig(plot, dpi=200)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from optimist.commands.logs import (
     All,
@@ -45,6 +44,7 @@ from optimist.commands.shared import (
     limits_of,
     metrics_of,
     numbers_of,
+    print_page,
     real_data,
     settings_of,
     usual_metric,
@@ -79,7 +79,7 @@ def contrast(
     of_all: All = None,
     reference: ReferenceFile = None,
     reference_samples: ReferenceSamples = None,
-    delta: Annotated[float, typer.Option(help="Each interval covers 1 − delta by itself.")] = 0.05,
+    delta: Annotated[float, typer.Option(help="δ: each interval covers 1 − δ by itself.")] = 0.05,
     every: Annotated[
         bool,
         typer.Option(
@@ -113,6 +113,8 @@ def contrast(
     --good-enough or --limit it says which generators meet these, and with --costs which is the cheapest of them. Logs
     are paired by their questions: a table has models by tasks, and says how many more questions would tell two models
     apart. This needs no service.
+
+    Example: optimist contrast old.jsonl new.jsonl --id question_id
     """
     shown = Shown(as_json, as_csv, as_markdown, as_latex, plot, page, every)
     fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
@@ -147,4 +149,4 @@ def contrast(
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
-        Console().print(found.page(every), soft_wrap=True)
+        print_page(*found.page(every).parts)

@@ -22,7 +22,10 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the service running afterwards.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final report as JSON on stdout.")] = False,
 ) -> None:
-    """Compare real generators of handwritten digits through the real service."""
+    """Compare real generators of handwritten digits through the real service.
+
+    Example: optimist demo --metric is
+    """
     with extras("demo"):
         from optimist.simulation.digits.demo import Demo
     from optimist_client import OptimistError

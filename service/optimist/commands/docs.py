@@ -68,7 +68,10 @@ def docs(
     browser: Annotated[bool, typer.Option(help="Open the browser.")] = True,
     where: Annotated[bool, typer.Option("--where", help="Print the folder of the pages, and exit.")] = False,
 ) -> None:
-    """Show the documents of this version: guides, and the reference of SDK, HTTP, commands and settings."""
+    """Show the documents of this version: guides, and the reference of SDK, HTTP, commands and settings.
+
+    Example: optimist docs --port 0
+    """
     folder = next((place for place in places() if _starts(place)), None)
     if folder is None:
         console.print("[red]This install has no documents: they are in the folder docs/ of the sources.")

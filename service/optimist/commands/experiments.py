@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from optimist.commands.shared import AsJson, ExperimentName, Url, print_page, service
+from optimist.commands.shared import DEFAULT_URL, AsJson, ExperimentName, Url, in_utc, print_page, service
 from optimist_client.layout import Table
 from optimist_client.models import AnomalousBatch
 
@@ -18,11 +17,13 @@ from optimist_client.models import AnomalousBatch
 def export_experiment(
     experiment: ExperimentName,
     file: Annotated[Path, typer.Argument(help="The file to write. An existing file is overwritten.")],
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
 ) -> None:
     """Export an experiment to FILE.
 
     The service must be running, and the experiment continues meanwhile.
+
+    Example: optimist export digits digits.zip
     """
     with service(url) as optimist:
         optimist.experiment(experiment).export(file)
@@ -32,11 +33,13 @@ def export_experiment(
 def import_experiment(
     file: Annotated[Path, typer.Argument(help="A file written by `optimist export`.")],
     name: Annotated[str | None, typer.Option(help="Name of the new experiment; by default its old name.")] = None,
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
 ) -> None:
     """Import an experiment from FILE.
 
     The service must be running. The new experiment continues from the exported state.
+
+    Example: optimist import digits.zip --name digits-again
     """
     with service(url) as optimist:
         experiment = optimist.import_experiment(file, name)
@@ -47,11 +50,13 @@ def import_experiment(
 def records(
     experiment: ExperimentName,
     generator: Annotated[str | None, typer.Option(help="Only those of this generator.")] = None,
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
 ) -> None:
-    """Print what was told of each sample, as JSON lines: prompts, answers, reasons, and whatever `tell(records=…)` had.
+    """Print the record of each sample, as JSON lines: prompts, answers, reasons, and whatever `tell(records=…)` had.
 
     Of an experiment without `keep_log` only the newest batches are there.
+
+    Example: optimist records digits --generator small
     """
     with service(url) as optimist:
         for record in optimist.experiment(experiment).records(generator):
@@ -61,9 +66,12 @@ def records(
 def delete(
     experiment: ExperimentName,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before.")] = False,
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
 ) -> None:
-    """Delete an experiment with all its data. This cannot be undone."""
+    """Delete an experiment with all its data. This cannot be undone.
+
+    Example: optimist delete digits --yes
+    """
     with service(url) as optimist:
         samples = optimist.experiment(experiment).report().samples
         if not yes:
@@ -74,13 +82,14 @@ def delete(
 
 def annotate(
     experiment: ExperimentName,
-    tag: Annotated[
-        list[str] | None, typer.Option(help="A tag, in place of those that it has; may be given several times.")
-    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag, in place of the tags that it has.")] = None,
     note: Annotated[str | None, typer.Option(help="The note, in place of the one that it has.")] = None,
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
 ) -> None:
-    """Replace the tags or the note of an experiment, by which people find it. `--tag ""` removes all tags."""
+    """Replace the tags or the note of an experiment, by which people find it. `--tag ""` removes all tags.
+
+    Example: optimist annotate digits --tag nightly --note "new decoder"
+    """
     if tag is None and note is None:
         raise typer.BadParameter("expected --tag or --note")
     with service(url) as optimist:
@@ -101,11 +110,13 @@ Until = Annotated[
 Reason = Annotated[str, typer.Option(help="Why; it stays on record.")]
 
 
-def anomalies(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
+def anomalies(experiment: ExperimentName, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """List the anomalous batches of an experiment.
 
     They repeat earlier batches, or are on another scale than others. They count until they are retracted. Below them
     are the generators of a router whose answers have changed.
+
+    Example: optimist anomalies digits
     """
     with service(url) as optimist:
         opened = optimist.experiment(experiment)
@@ -121,12 +132,11 @@ def anomalous(batches: Sequence[AnomalousBatch]) -> Table:
     """The table of anomalous batches."""
     rows: list[tuple[str, ...]] = []
     for one in batches:
-        told = datetime.fromtimestamp(one.told, UTC).isoformat(" ", "seconds")
         findings = "; ".join([*one.findings, *["retracted"] * one.retracted])
-        cells = (one.generator, one.position, one.pick, one.samples, told, findings)
+        cells = (one.generator, one.position, one.pick, one.samples, in_utc(one.told), findings)
         rows.append(tuple("" if cell is None else f"{cell}" for cell in cells))
-    head = ("generator", "position", "pick", "samples", "told", "what is anomalous")
-    return Table(head, rows, first_to_go=("told", "samples", "pick"), sentences="what is anomalous")
+    head = ("generator", "position", "pick", "samples", "received (UTC)", "what is anomalous")
+    return Table(head, rows, first_to_go=("received (UTC)", "samples", "pick"), sentences="what is anomalous")
 
 
 def retract(
@@ -137,12 +147,14 @@ def retract(
     until: Until = None,
     reason: Reason = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator go.")] = False,
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """Retract a batch that should not count, or all batches of a generator.
 
     Scores and decision are made again without it. Its samples stay in the budget. This cannot be undone.
+
+    Example: optimist retract digits --pick 7 --reason "wrong scale"
     """
     if generator is not None and position is None and not yes:
         up_to = "" if until is None else f" up to {until:,}"
@@ -170,12 +182,14 @@ def accept(
     position: LogPosition = None,
     reason: Reason = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator.")] = False,
-    url: Url = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """Accept a batch on another scale than others as it is, or all batches of a generator so far.
 
     A decision that rests on it is then no longer provisional.
+
+    Example: optimist accept digits --pick 7 --reason "as intended"
     """
     if generator is not None and position is None and not yes:
         typer.confirm(f"Accept all batches of {generator!r}?", abort=True, err=True)

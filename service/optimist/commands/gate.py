@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from optimist.commands.score import progress
 from optimist.commands.shared import (
+    DEFAULT_URL,
     METRIC,
     WRONG_USE,
     AsJson,
@@ -24,15 +24,19 @@ from optimist.commands.shared import (
     OnPrompts,
     ReferenceFile,
     ReferenceSamples,
+    Url,
     Where,
     extras,
     format_errors,
     metrics_of,
+    note,
+    print_page,
     real_data,
     service,
     settings_of,
     usual_metric,
 )
+from optimist.commands.usage import Command
 from optimist_client.margins import parsed
 from optimist_client.models import Gate
 from optimist_client.rows import Fields
@@ -41,7 +45,7 @@ FAILED = 3
 """The exit code where there is no answer: of wrong use, and of files that cannot be read."""
 
 
-class GateCommand(TyperCommand):
+class GateCommand(Command):
     """A command whose wrong use does not end with a code that stands for an answer."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
@@ -75,10 +79,12 @@ def _print(found: Gate, markdown: bool, junit: Path | None, as_json: bool) -> No
     if junit is not None:
         with format_errors(OSError):
             junit.write_text(found.junit(), encoding="utf-8")
-    typer.echo(found.model_dump_json(indent=2) if as_json else found.markdown() if markdown else found.text)
-    if not (as_json or markdown):
+    if as_json or markdown:
+        typer.echo(found.model_dump_json(indent=2) if as_json else found.markdown())
+    else:
+        print_page(found.text)
         for warning in found.warnings:
-            typer.echo(f"Warning: {warning}.", err=True)
+            note(f"Warning: {warning}.")
 
 
 def gate(
@@ -94,13 +100,13 @@ def gate(
         list[str],
         typer.Option(
             help="By how much the candidate may be worse: a difference, or a share of the baseline's score as 1%; of "
-            "one of several metrics as LABEL=1%; may be given several times."
+            "one of several metrics as LABEL=1%."
         ),
     ],
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"{METRIC} May be given several times: all margins are to be met. By default mean of tables where "
+            help=f"{METRIC} All margins are to be met. By default mean of tables where "
             "there is no --reference, and else fid."
         ),
     ] = None,
@@ -111,11 +117,11 @@ def gate(
         ),
     ] = False,
     experiment: Annotated[str | None, typer.Option(help="Ask about this experiment of a service instead.")] = None,
-    url: Annotated[str, typer.Option(help="With --experiment, URL of the service.")] = "http://127.0.0.1:8000",
+    url: Url = DEFAULT_URL,
     reference: ReferenceFile = None,
     reference_samples: ReferenceSamples = None,
     delta: Annotated[
-        float, typer.Option(help="Risk of a yes for a candidate that is too bad, and of a no for a good one.")
+        float, typer.Option(help="δ: the risk of a yes for a candidate that is too bad, and of a no for a good one.")
     ] = 0.05,
     field: Field = None,
     id: Id = None,
@@ -131,11 +137,13 @@ def gate(
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
-    """Is CANDIDATE at least as good as BASELINE, but for a margin?
+    """Say whether CANDIDATE is at least as good as BASELINE, but for a margin.
 
     The exit code is 0 for yes, 1 for no and 2 where it is open; 3 after an error.
 
     Files need no service. They are looked at once: to ask again when they have grown raises the risk.
+
+    Example: optimist gate new.jsonl old.jsonl --margin 1% --id question_id
     """
     with _failing():
         if experiment is not None:

@@ -10,13 +10,13 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from optimist.commands.shared import AsJson, DataDir, RedisUrl, extras, format_errors, print_page, redis_of
+from optimist.commands.shared import AsJson, DataDir, RedisUrl, extras, format_errors, in_utc, print_page, redis_of
+from optimist.commands.usage import Command, Group
 from optimist_client.errors import FixError
 from optimist_client.layout import Table
 from optimist_client.models import Role
@@ -26,18 +26,20 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-app = typer.Typer(no_args_is_help=True, help="Access keys: create, list, revoke.")
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="Create, list and revoke access keys.\n\nExample: optimist keys create --role worker",
+)
 
 
-@app.command()
+@app.command(cls=Command)
 def create(
     role: Annotated[Role, typer.Option(help="viewer: read; worker: also ask and tell; admin: everything.")],
     namespace: Annotated[
         str, typer.Option(help="The namespace whose experiments and references the key gives access to.")
     ] = "default",
-    experiment: Annotated[
-        list[str] | None, typer.Option(help="Restrict the key to this experiment; may be given several times.")
-    ] = None,
+    experiment: Annotated[list[str] | None, typer.Option(help="Restrict the key to this experiment.")] = None,
     expires: Annotated[
         str | None,
         typer.Option(help="How long it lasts, such as 12h, 7d or 4w; by default until it is revoked."),
@@ -52,6 +54,8 @@ def create(
     """Create an access key and print it.
 
     The key is shown only once because only its hash is stored. It works immediately.
+
+    Example: optimist keys create --role worker --expires 7d --note "training"
     """
     with extras("server"), format_errors(ValueError, OSError):
         from optimist.api.middleware.keys import make_key
@@ -68,11 +72,13 @@ def create(
     typer.echo(key)
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson = False) -> None:
     """List all access keys.
 
     Shows the id, role, namespace, experiments, times of creation and end, and note of each key.
+
+    Example: optimist keys list --data-dir ./optimist-data
     """
     with extras("server"), format_errors(ValueError, OSError):
         from optimist.api.middleware.keys import KeyRecord
@@ -95,15 +101,15 @@ def overview(records: Mapping[str, KeyRecord]) -> Table:
     """The table of keys by their ids."""
     rows: list[tuple[str, ...]] = []
     for id_, record in records.items():
-        ends = "never" if record.expires is None else _time(record.expires)
+        ends = "never" if record.expires is None else in_utc(record.expires)
         names = ", ".join(record.experiments) or "all"
-        rows.append((id_, record.role, record.namespace, names, _time(record.created), ends, record.note))
-    head = ("id", "role", "namespace", "experiments", "created", "expires", "note")
-    first_to_go = ("created", "namespace", "experiments", "expires")
+        rows.append((id_, record.role, record.namespace, names, in_utc(record.created), ends, record.note))
+    head = ("id", "role", "namespace", "experiments", "created (UTC)", "expires (UTC)", "note")
+    first_to_go = ("created (UTC)", "namespace", "experiments", "expires (UTC)")
     return Table(head, rows, left=head, first_to_go=first_to_go, sentences="note")
 
 
-@app.command()
+@app.command(cls=Command)
 def revoke(
     id_: Annotated[str, typer.Argument(metavar="ID", help="The id of the key, or the key itself.")],
     data_dir: DataDir = None,
@@ -112,6 +118,8 @@ def revoke(
     """Revoke an access key.
 
     It stops working within five seconds.
+
+    Example: optimist keys revoke 3f9c0a2b
     """
     with extras("server"), format_errors(ValueError, OSError):
         from optimist.api.middleware.keys import split_key
@@ -135,10 +143,6 @@ def seconds_of(duration: str) -> float:
     if found is None:
         raise FixError(f"--expires: expected a number of hours, days or weeks, such as 12h, 7d or 4w; got {duration!r}")
     return int(found[1]) * {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}[found[2]]
-
-
-def _time(unix: float) -> str:
-    return datetime.fromtimestamp(unix, UTC).isoformat(" ", "seconds")
 
 
 def _with_keys(action: Callable[..., Awaitable[Result]], data_dir: Path | None, redis_url: str | None) -> Result:

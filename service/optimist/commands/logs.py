@@ -111,6 +111,7 @@ def contrast_logs(logs: Sequence[Log], asked: Asked, shown: Shown, begun: Callab
             typer.echo(texts.markdown(board) if shown.as_markdown else texts.latex(board))
         else:
             every = shown.every
-            print_page(*texts.tables(board, every=every), *texts.notes(board, every=every), texts.sentence(board))
+            tables = (part for table in texts.tables(board, every=every) for part in (table, ""))
+            print_page(*tables, *texts.notes(board, every=every), texts.sentence(board))
 
     return show

@@ -17,6 +17,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from optimist.commands import usage
+
 Command = Callable[..., None]
 
 
@@ -26,7 +28,7 @@ def takes(model: type[BaseModel], *fields: str) -> Callable[[Command], Command]:
     The command gets those that were given, by name. A model checks them; here only what click must know is checked.
     """
     notes = field_notes(model)
-    options = {name: _option(model.model_fields[name], notes.get(name, "")) for name in fields}
+    options = {name: _option(name, model.model_fields[name], notes.get(name, "")) for name in fields}
 
     def decorate(command: Command) -> Command:
         def called(**given: Any) -> None:
@@ -52,13 +54,15 @@ def takes(model: type[BaseModel], *fields: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _option(field: FieldInfo, note: str) -> Any:
+def _option(name: str, field: FieldInfo, note: str) -> Any:
     kinds, limits = _kinds(field), [*field.metadata]
     kind = str if len(kinds) > 1 else kinds[0]
     if get_origin(kind) is Annotated:
         kind, *limits = get_args(kind)
     least = next((limit.ge for limit in _spread(limits) if isinstance(limit, Ge)), None)
-    shown = False if field.default in (None, PydanticUndefined) or kind is bool else f"{field.default}"
+    flag = f"--{'' if field.default else 'no-'}{name.replace('_', '-')}"
+    shown = flag if kind is bool else usage.shown(field.default)
+    shown = False if field.default in (None, PydanticUndefined) else shown
     option = typer.Option(help=note, min=least, show_default=shown)  # pyright: ignore[reportArgumentType]
     return Annotated[kind | None, option]
 

@@ -20,7 +20,7 @@ def plan(
         list[Path], typer.Argument(help="Logs of a pilot of two or more models, as for `optimist contrast`.")
     ],
     difference: Annotated[float, typer.Option(help="The smallest difference of two models that is to be told.")],
-    delta: Annotated[float, typer.Option(help="The chance of telling apart what is equal.")] = 0.05,
+    delta: Annotated[float, typer.Option(help="δ: the chance of calling equal models different.")] = 0.05,
     power: Annotated[float, typer.Option(help="The chance of telling a difference that is there.")] = 0.8,
     metric: Annotated[str | None, typer.Option("--metric", help="The metric; by default the first one.")] = None,
     filter: Filter = None,
@@ -29,7 +29,10 @@ def plan(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many questions it takes to tell models apart, from how the answers of a pilot vary. Needs no service."""
+    """Say how many questions it takes to tell models apart, from how the answers of a pilot vary. Needs no service.
+
+    Example: optimist plan logs/ --difference 0.02
+    """
     with extras("server"), format_errors(ValueError, OSError):
         from optimist.datasets.logs.reading import answers_in, logs_in, named
         from optimist.leaderboards.board import Asked

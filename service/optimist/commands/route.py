@@ -52,6 +52,8 @@ def route(
 
     Each prompt is routed by what was learned from other prompts, so that the gain is not flattered. This needs no
     service.
+
+    Example: optimist route answers.jsonl --ceiling 0.01
     """
     with extras("server,scoring"):
         from optimist.datasets.logs.reading import answers_in, logs_in, named

@@ -13,6 +13,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from optimist.commands.shared import (
+    BOUNDS,
     AsJson,
     By,
     Cluster,
@@ -37,6 +38,7 @@ from optimist.commands.shared import (
 )
 from optimist_client.config import BoundName
 from optimist_client.layout import Table
+from optimist_client.mixture_display import as_text
 from optimist_client.models.basis import merged
 from optimist_client.models.decisions import BELOW_NOISE_NOTE
 from optimist_client.rows import Fields
@@ -60,8 +62,8 @@ def score(
     watch: Watch = None,
     reference: ReferenceFile = None,
     reference_samples: ReferenceSamples = None,
-    bound: Annotated[BoundName, typer.Option(help="The bound that makes the interval.")] = "influence",
-    delta: Annotated[float, typer.Option(help="The interval covers 1 − delta.")] = 0.05,
+    bound: Annotated[BoundName, typer.Option(help=f"How intervals are made: one of {BOUNDS}.")] = "influence",
+    delta: Annotated[float, typer.Option(help="δ: intervals cover 1 − δ.")] = 0.05,
     mixture: Annotated[
         bool,
         typer.Option("--mixture", help="The best mixture of the generators, too, and what it gains over the best one."),
@@ -76,7 +78,10 @@ def score(
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`."""
+    """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`.
+
+    Example: optimist score old.npy new.npy --reference real.npy
+    """
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.datasets.sets import sets_in
@@ -103,7 +108,7 @@ def score(
         return
     print_page(*_scores(rows, f"{primary.title}, bound {bound}, intervals of {1.0 - delta:.4g}"))
     if best is not None:
-        typer.echo(f"{best}")
+        print_page("", *as_text(best).parts)
 
 
 @contextmanager

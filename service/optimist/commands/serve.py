@@ -20,7 +20,10 @@ from optimist_client.errors import FixError
     *("tls_certificate", "tls_key", "log_format", "log_requests"),
 )
 def serve(redis_url: RedisUrl = None, settings: dict[str, Any] | None = None) -> None:
-    """Run the service. An option that is not given is read from its variable: OPTIMIST_HOST for --host."""
+    """Run the service. An option that is not given is read from its variable: OPTIMIST_HOST for --host.
+
+    Example: optimist serve --data-dir ./optimist-data
+    """
     known = settings_of(redis_url=redis_url, **(settings or {}))
     with extras("server,scoring"):
         from optimist.insight.shared import API, SERVICE, sharing
@@ -53,6 +56,8 @@ def scorer(
 
     It scores for API replicas that were started with --no-scoring. Any number of scorers share the work. --redis-url
     must name the Redis that the replicas use.
+
+    Example: optimist scorer --redis-url redis://10.0.0.5:6379
     """
     known = settings_of(redis_url=redis_url, **(settings or {}))
     if known.redis_url is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from optimist.settings import Settings, has_password
+from optimist_client import transport
 from optimist_client.config import PromptsAre
 from optimist_client.errors import FixError, OptimistError, UnreachableError
 from optimist_client.installed import install_hint
@@ -82,8 +84,11 @@ ReferenceSamples = Annotated[
         "samples: differences by fid then allow for the choice of these."
     ),
 ]
+BOUNDS = ", ".join(sorted({name for metric in declared().values() for name in metric.bounds}))
+"""The names of all bounds of all metrics."""
 ExperimentName = Annotated[str, typer.Argument(metavar="ID", help="Name of the experiment.")]
-Url = Annotated[str, typer.Option(help="URL of the service.")]
+DEFAULT_URL = transport.DEFAULT_URL
+Url = Annotated[str, typer.Option(help="URL of the service.", envvar=transport.URL)]
 
 Field = Annotated[
     str | None,
@@ -133,7 +138,7 @@ Where = Annotated[
     list[str] | None,
     typer.Option(
         "--where",
-        help="Of rows: only those with this value of a field, as filter=strict-match or score!=-1; repeatable.",
+        help="Of rows: only those with this value of a field, as filter=strict-match or score!=-1.",
     ),
 ]
 MissingScores = Annotated[
@@ -148,7 +153,7 @@ Limits = Annotated[
     typer.Option(
         "--limit",
         help='A limit that a good generator meets, by the label of a metric: "fid=within 2% of best", '
-        '"mean=within 0.01 of production", "latency=< 1.0"; repeatable.',
+        '"mean=within 0.01 of production", "latency=< 1.0".',
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
@@ -162,6 +167,11 @@ def print_page(*parts: Table | str) -> None:
 def note(text: str, style: str = "") -> None:
     """Print an error, a warning or a hint on standard error; where that is no terminal, in one line, as logs have."""
     console.print(Text(text, style), soft_wrap=not console.is_terminal)
+
+
+def in_utc(unix: float) -> str:
+    """A moment to the minute."""
+    return f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M}"
 
 
 def settings_of(**options: Any) -> Settings:
@@ -283,7 +293,7 @@ MetricOfFiles = Annotated[
 Watch = Annotated[
     list[str] | None,
     typer.Option(
-        help="A further metric of the same samples, in the form of --metric; may be given several times. Files then "
+        help="A further metric of the same samples, in the form of --metric. Files then "
         "hold the arrays of all metrics by name."
     ),
 ]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from optimist.commands.options import takes
 from optimist.commands.shared import (
@@ -25,6 +24,7 @@ from optimist.commands.shared import (
     metric_of,
     note,
     numbers_of,
+    print_page,
     real_data,
 )
 from optimist.simulation.plan import Plan
@@ -49,9 +49,9 @@ def simulate(
     goal: Annotated[
         str,
         typer.Option(
-            help="What policies are to find: the best generator, the cheapest that is good enough, the best mixture of "
-            "all, or with route the right "
-            "generator for each prompt, for which --features is a file as `optimist route` takes, with all scores."
+            help="What policies are to find: the best generator (best), the cheapest that is good enough (cheapest), "
+            "the best mixture of all (mixture), or the right generator for each prompt (route), for which --features "
+            "is a file as `optimist route` takes, with all scores."
         ),
     ] = "best",
     metric: Annotated[str | None, typer.Option(help=f"{METRIC} By default the experiment's, or fid.")] = None,
@@ -61,8 +61,8 @@ def simulate(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="A policy or preset, optionally with settings: ucb:bound=theorem,delta=0.1. May be given several "
-            "times; by default a few of the goal."
+            help="A policy or preset, optionally with settings: ucb:bound=theorem,delta=0.1. "
+            "By default a few of the goal."
         ),
     ] = None,
     settings: dict[str, Any] | None = None,
@@ -86,6 +86,8 @@ def simulate(
     generator; with --goal mixture, how much worse than the best mixture are the samples that they draw and the weights
     that they name; with --goal route, what prompts score. In each trial all policies see the same samples, drawn
     without replacement. Results do not depend on --jobs.
+
+    Example: optimist simulate --features samples/ --reference real.npy --trials 20
     """
     if sum(source is not None for source in (features, experiment, generators)) != 1:
         raise typer.BadParameter("expected exactly one of --features, --experiment and --generators")
@@ -117,7 +119,7 @@ def simulate(
         if as_json:
             typer.echo(reporting.to_json(result))
         else:
-            Console().print(reporting.shown(result), soft_wrap=True)
+            print_page(*reporting.shown(result).parts)
         if csv_file is not None:
             result.to_csv(csv_file)
         if picks is not None:

@@ -71,7 +71,10 @@ def help_(
     context: typer.Context,
     topic: Annotated[str | None, typer.Argument(help="The name of a command, or `words`.", show_default=False)] = None,
 ) -> None:
-    """Explain a command, or the words that reports and pages use: `optimist help words`."""
+    """Explain a command, or the words that reports and pages use: `optimist help words`.
+
+    Example: optimist help words
+    """
     parent = context.find_root()
     if topic == "words":
         width = min(shutil.get_terminal_size().columns, 100)

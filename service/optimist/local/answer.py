@@ -91,7 +91,12 @@ class Compared:
         return str(self)
 
     def __str__(self) -> str:
-        return f"{Page([*as_text(self.report).parts, self.effort])}"
+        return f"{self.page}"
+
+    @property
+    def page(self) -> Page:
+        """The report and the effort, as they are printed."""
+        return Page([*as_text(self.report).parts, self.effort])
 
 
 _KEPT, _BYTES = 20, 2 * 2**30

@@ -32,7 +32,7 @@ class Plan(Wire):
     default as the samples are known to be, for files unpaired."""
     prompts_are: Literal["list"] | None = None
     """"list": row i of every generator is its answer to prompt i of a list, and the score is that on exactly these
-    prompts; rows are then paired. None: rows are drawn from a law."""
+    prompts; rows are then paired. By default rows are drawn from a law."""
     stop: bool = False
     """Whether a trial ends when the stopping rule decides."""
     delta: float = 0.05

@@ -34,6 +34,7 @@ from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from optimist.places import cache_directory
 from optimist.records import CannotStart, DirectoryInUse
 from optimist.store import dies_with_parent
 from optimist.store.redis_program import MAINTAINED, Program, ServerLog, find_program, options, refuse_downgrade
@@ -48,6 +49,7 @@ SHORTEST, LONGEST = 0.1, 30.0
 """Pauses before a redis-server is started again: none after the first death, then doubling each time."""
 STEADY = 60.0
 """Seconds that a redis-server must have lived for its death to count as the first."""
+_DAY = 86_400.0
 DEATHS = 5
 """Number of times that a redis-server may die before it has served, until starting it is given up."""
 
@@ -320,8 +322,22 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
         _log.info("%s serves the data in %s", program, directory)
     else:
         advice = "its line gets no more security fixes: install Redis 7 or newer, which then takes the data over"
-        _log.warning("%s serves the data in %s; %s", program, directory, advice)
+        level = logging.WARNING if _is_news("old-redis") else logging.INFO
+        _log.log(level, "%s serves the data in %s; %s", program, directory, advice)
     return embedded
+
+
+def _is_news(what: str) -> bool:
+    """Whether it was not said to this user within a day; always where that cannot be noted."""
+    try:
+        file = cache_directory() / "said" / what
+        if file.exists() and 0.0 <= time.time() - file.stat().st_mtime < _DAY:
+            return False
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        pass
+    return True
 
 
 def running_url(directory: Path) -> str | None:

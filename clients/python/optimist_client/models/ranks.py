@@ -67,7 +67,12 @@ class Ranking(Answer):
         return str(self)
 
     def __str__(self) -> str:
-        return f"{Page([Table(('generator', 'rank'), [(one.generator, one.text) for one in self.ranks]), self.text])}"
+        return f"{self.page}"
+
+    @property
+    def page(self) -> Page:
+        """The ranks as a table, and in a sentence."""
+        return Page([Table(("generator", "rank"), [(one.generator, one.text) for one in self.ranks]), self.text])
 
 
 def known_ranks(ranking: Ranking | None) -> Ranking:
