@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import subprocess
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from safetensors.numpy import save_file
 
 import optimist
@@ -424,11 +422,3 @@ def test_a_folder_is_scored_as_simulate_reads_it(tmp_path: Path):
     assert [row["score"] for row in found] == [row["score"] for row in alone]
     (tmp_path / "empty").mkdir()
     assert "expected a file ending in" in run("score", tmp_path / "empty", "--metric=is", code=1)[1]
-
-
-def test_a_terminal_sees_what_is_being_scored(tmp_path: Path, real: Path, monkeypatch: pytest.MonkeyPatch):
-    np.save(tmp_path / "a[b].npy", rows(1))
-    written = io.StringIO()
-    monkeypatch.setattr("optimist.commands.score.console", Console(file=written, force_terminal=True))
-    run("score", tmp_path / "a[b].npy", "--reference", real)
-    assert "scoring a[b] (1)" in written.getvalue()

@@ -149,8 +149,7 @@ def test_few_samples_are_warned_about_before_anything_is_embedded(folders: Path)
         compare(folders, embed=Never())
     assert [f"{one.message}" for one in warned] == [
         "noisy has 12 images: nothing is decided before each generator has 20",
-        "noisy has the fewest samples, 12 images, and an embedding has 16 numbers: with fewer samples than numbers, "
-        "intervals are wide",
+        "noisy has few images (12 for 16 features): intervals will be wide",
     ]
 
 

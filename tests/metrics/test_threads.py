@@ -53,7 +53,8 @@ def test_pieces_of_a_simulation_that_run_in_threads_leave_each_other_one():
             ended.wait()
             return used()
 
-    with joblib.parallel_config(backend="threading"), Runner(2, progress=False) as runner:
+    with joblib.parallel_config(backend="threading"):
+        runner = Runner(2, progress=False)
         assert runner.run("pieces", [first, second]) == [None, {1}]
     assert used() == {2}
 

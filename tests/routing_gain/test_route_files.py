@@ -159,10 +159,10 @@ def test_the_command_prints_the_answer_and_one_document(tmp_path: Path):
     texts = [f"{KINDS[kind]}: task {place}" for place, kind in enumerate(kinds)]
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"], prompts=texts)
     shown = invoked("route", file, "--frequencies", "64", "--types", "3", code=0)
-    assert "A router is better than ada alone by" in shown.output
+    assert "Routing is better than always ada by" in shown.output
     assert "ada" in shown.output
     assert "java to c++" in " ".join(shown.output.split())
-    table = shown.output[shown.output.index("prompts such as") : shown.output.index("A router would send")].splitlines()
+    table = shown.output[shown.output.index("prompts such as") : shown.output.index("Prompts would go")].splitlines()
     assert any("winner" in line and "gain of routing" in line for line in table), "headings in one line"
     as_json = invoked("route", file, "--frequencies", "64", "--types", "3", "--json")
     answer = json.loads(as_json.stdout)
@@ -407,7 +407,7 @@ def test_where_the_cheap_generator_keeps_the_share_alone_there_is_nothing_to_rou
     np.savez(file, contexts=contexts, scores=scores, names=["large", "small"], costs=[3.0, 1.0])
     said = invoked("route", str(file), "--at-least", share).stdout
     assert f"small alone keeps {float(share):.0%} of the best single score: there is nothing to route." in said
-    assert "A router would send prompts to: 0% large, 100% small." in said
+    assert "Prompts would go to: 0% large, 100% small." in said
     assert "Mean cost of a prompt: 1 routed, 1 by the best alone." in said
 
 

@@ -7,16 +7,18 @@ import io
 import json
 import math
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from optimist_client import FixError, NotFoundError, Optimist
+from optimist_client import FixError, NotFoundError, Optimist, progress
 from optimist_client.metrics import FID, RKE
 from optimist_client.models import Basis, Contrast, DecisionInfo, HardestRival, Report, WatchedReport
 from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
-from optimist_client.progress import Line, RichBar, expected_total, shown
+from optimist_client.progress import Line, RichBar, counted, expected_total, shown
 from tests.support.reports import report, standing, standings, unwrapped, watched
 
 
@@ -119,16 +121,15 @@ def test_the_difference_from_the_best_comes_first():
 
 def test_why_intervals_overlap_is_said_where_they_do():
     said = (
-        "The interval of near overlaps that of b <i>, but their difference excludes 0: they are compared on the same "
-        "seeds or prompts (180 samples in common, correlation 0.90), and the chance that both scores share drops out "
-        "of their difference."
+        "The interval of near overlaps that of b <i>, but their difference is sure: with the same seeds or prompts "
+        "(180 samples, correlation 0.90) luck cancels."
     )
     assert paired().overlap_text == said
     assert said in unwrapped(paired())
     both = [contrast("near", 0.6, 0.1), contrast("far", 0.6, 0.3, correlation=0.5, common=60)]
     text = paired(contrasts=both, standings=[standing(name, 1.0) for name in ("near", "far", "b <i>")]).overlap_text
-    assert text.startswith("The intervals of all others overlap that of b <i>, but their differences from it exclude 0")
-    assert "60 to 180 samples in common, correlation 0.50 to 0.90" in text
+    assert text.startswith("The intervals of all others overlap that of b <i>, but their differences from it are sure")
+    assert "60 to 180 samples, correlation 0.50 to 0.90" in text
     # Two independent scores would show this difference as well.
     alone = [standing("near", 1.8, standard_error=0.25), standing("b <i>", 1.0)]
     assert paired(standings=alone, contrasts=[contrast("near", 0.8, 0.1)]).overlap_text == ""
@@ -278,13 +279,47 @@ def test_no_label_of_a_saved_plot_is_cut_off(tmp_path: Path, monkeypatch: pytest
 DECISION = DecisionInfo(best="a", confidence=0.9, decided=False, reason="")
 
 
-def test_a_line_elsewhere_is_written_when_the_samples_have_doubled():
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time by which lines are due; a test moves it."""
+    now = [100.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_a_line_elsewhere_is_written_every_ten_seconds_with_the_time_that_is_left(clock: list[float]):
     file = io.StringIO()
-    line = Line("digits", 40, file)
-    for samples in range(5, 45, 5):
+    line = Line("digits", 400, file)
+    for samples in range(0, 200, 40):
         line.update(samples, DECISION)
+        clock[0] += 6.0
     line.close()
-    assert file.getvalue().splitlines() == [f"digits: {n} of 40 samples  a 90.0%" for n in (5, 10, 20, 40, 40)]
+    assert file.getvalue().splitlines() == [
+        "digits: 80 of 400 samples, about 0:00:48 left  a 90.0%",
+        "digits: 160 of 400 samples, about 0:00:36 left  a 90.0%",
+        "digits: 160 of 400 samples, about 0:00:45 left  a 90.0%",
+    ]
+
+
+def test_a_terminal_sees_which_step_it_is(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("rich")
+    monkeypatch.setattr("sys.stderr", Terminal())
+    with counted("scoring", 3) as step:
+        step(2, "a[b]")
+    written = sys.stderr.getvalue()
+    assert all(said in written for said in ("scoring", "2/3", "left:", "a[b]"))
+
+
+def test_steps_are_counted_in_lines_once_they_take_long(clock: list[float], capsys: pytest.CaptureFixture[str]):
+    for seconds, lines in ((0.1, []), (6.0, ["trials: 2 of 3, about 0:00:12 left  b", "trials: 3 of 3  c"])):
+        with counted("trials", 3) as step:
+            for name in "abc":
+                clock[0] += seconds
+                step(1, name)
+        assert capsys.readouterr().err.splitlines() == lines
+    with counted("trials", 3, wanted=False) as step:
+        step()
+    assert capsys.readouterr().err == ""
 
 
 class Terminal(io.StringIO):
@@ -309,10 +344,10 @@ def test_bars_show_samples_and_leader(bar, library: str, total: int | None):
 
 def test_nothing_is_shown_where_nobody_looks(capsys: pytest.CaptureFixture[str]):
     for wanted in (None, False, True):
-        with shown(wanted, "digits", None) as progress:
-            progress.update(5, None)
+        with shown(wanted, "digits", None) as display:
+            display.update(5, None)
         written = capsys.readouterr().err
-        assert written.splitlines() == ["digits: 5 samples"] * (2 if wanted else 0)
+        assert written.splitlines() == ["digits: 5 samples"] * bool(wanted)
 
 
 ROWS = {"standings": [standing("b_2", 1.0), standing("50% & more|", 0.1 + 0.2, lower=None), standing("none", None)]}

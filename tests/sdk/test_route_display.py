@@ -57,9 +57,8 @@ def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
     assert whole.split() == ["all", "100%", "large", "<i>", "0.115", "(0.071", "to", "0.158)", "(45%)", "(55%)"]
     assert unwrapped("\n".join(said)) == unwrapped("\n".join(routes().summary))
     assert routes().summary == [
-        "A router is better than large <i> alone by 0.115 (0.071 to 0.158 over the best single generator, whichever it "
-        "is).",
-        "Mean of routed prompts 0.815, of large <i> alone 0.700 (400 prompts).",
+        "Routing is better than always large <i> by 0.115 (0.071 to 0.158).",
+        "Mean: 0.815 routed, 0.700 with always large <i> (400 prompts).",
     ]
     assert routes().sentences == [
         *routes().summary,
@@ -74,27 +73,25 @@ def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
     [
         (
             {"gain": 0.06, "lower": -0.01},
-            "Whether a router is better than large <i> alone is too close to call: by 0.060 (-0.010 to 0.158 over the "
-            "best single generator, whichever it is).",
+            "Whether routing is better than always large <i> is open: by 0.060 (-0.010 to 0.158).",
         ),
         (
             {"gain": 0.06, "lower": None},
-            "Whether a router is better than large <i> alone is too close to call: it gains 0.06 against large <i> "
-            "alone, without an interval.",
+            "Whether routing is better than always large <i> is open: it gains 0.06 against always large <i>, without "
+            "an interval.",
         ),
         (
             {"gain": -0.08, "lower": -0.12, "upper": -0.02},
-            "A router is not better than large <i> alone: by -0.080 (-0.120 to -0.020 over the best single generator, "
-            "whichever it is).",
+            "Routing is worse than always large <i> by 0.080 (0.020 to 0.120).",
         ),
         (
             {"gain": 0.0, "standard_error": 0.0, "lower": -0.1, "upper": 0.0},
             "Nothing is gained by routing: large <i> would get every prompt.",
         ),
-        ({"gain": None, "standard_error": None}, "What a router gains over large <i> alone is not known yet."),
+        ({"gain": None, "standard_error": None}, "What routing gains over always large <i> is not known yet."),
         (
             {"basis": "model", "standard_error": None},
-            "By the model, a router gains 0.115 against large <i> alone; there is no interval.",
+            "By the model, routing gains 0.115 against always large <i>; there is no interval.",
         ),
     ],
 )
@@ -104,7 +101,7 @@ def test_what_is_known_of_the_gain_is_said(fields: dict[str, Any], said: str):
 
 def test_prices_savings_and_warnings_are_said():
     made = routes(savings=SAVINGS, price=0.05, stale=True, warnings=("few prompts",))
-    assert made.sentences[1].endswith("compared less 0.05 times the cost (400 prompts).")
+    assert made.sentences[1].endswith("(400 prompts). The gain counts a unit of cost as 0.05 of the score.")
     assert made.sentences[2] == "A prompt costs 1.4, 53% less than always large <i> (3). Saved so far: 640."
     assert made.sentences[-2:] == ["More samples have come since the table was made.", "Warning: few prompts."]
     single = routes(savings={**SAVINGS, "single_cost": 1.0, "saved": -160.0})
@@ -120,16 +117,18 @@ def test_prices_savings_and_warnings_are_said():
     [
         (
             {"ceiling": 2.0, "spent": 1.99, "price": 0.0512},
-            "A prompt has cost 1.99 so far, 0.5% below the ceiling of 2. A unit of cost is priced at 0.0512.",
+            "A prompt has cost 1.99 so far, 0.5% below the ceiling of 2. To keep it, a unit of cost counts as "
+            "0.0512 of the score.",
         ),
         (
             {"ceiling": 2.0, "spent": 2.1, "price": 7},
-            "A prompt has cost 2.1 so far, 5.0% above the ceiling of 2. A unit of cost is priced at 7.",
+            "A prompt has cost 2.1 so far, 5.0% above the ceiling of 2. To keep it, a unit of cost counts as 7 of the "
+            "score.",
         ),
         (
             {"at_least": 0.95, "kept": 0.961, "spent": 2.1, "price": 7},
             "Routed prompts are expected to keep 96.1% of the best single generator's score, where at least 95% is "
-            "asked for. A prompt has cost 2.1 so far. A unit of cost is priced at 7.",
+            "asked for. A prompt has cost 2.1 so far. To keep it, a unit of cost counts as 7 of the score.",
         ),
     ],
 )

@@ -74,36 +74,36 @@ def decision(hardest: HardestRival | None = HARDEST, decided: bool = False, **fi
 
 
 def test_why():
-    start = "Hardest to rule out: b, worse than a by 0.5, which is 2.00 standard errors of 0.25; 3.00"
+    start = "Open question: b (0.5 worse). Evidence 2.0 of 3.0."
     far = HARDEST.model_copy(update={"difference": math.log(22.3), "standard_error": math.log(1.2)})
     said = decision(far, decided=True, confidence=0.97).why("log")
-    assert "by a factor of 22.3 (4.5% of the best), which is 17.03 standard errors of 20%; 3.00 were needed." in said
-    holds = (
-        "The confidence holds for all rivals together, and at every look up to about 4,000 samples of each generator."
-    )
+    assert said.startswith("Closest rival: b (a factor of 22.3 worse, 4.5% of the best). Evidence 17.0 (3.0 needed). ")
+    holds = "This allows for all rivals and for looking often, up to about 4,000 samples of each generator."
     assert said.endswith(holds)
     rare = HARDEST.model_copy(update={"rarer": 33})
     said = decision(rare, decided=True, confidence=0.97).why("linear")
     assert said.endswith(f"{holds} Values rarer than one in 33 may not have come.")
     next_step = "Next: stop here, or take about 1,200 to 46,000 more samples of this run, which would decide it."
-    assert decision().why("linear") == f"{start} are needed. {next_step}"
-    assert decision(decided=True).why("linear") == f"{start} were needed."
+    assert decision().why("linear") == f"{start} {next_step}"
+    assert decision(decided=True).why("linear") == "Closest rival: b (0.5 worse). Evidence 2.0 (3.0 needed)."
     unknown = HARDEST.model_copy(update={"more_samples": None})
-    said = f"{start} are needed. How many more samples would decide it cannot be said yet."
+    said = f"{start} Too early to say how many more samples would decide it."
     assert decision(unknown).why("linear") == said
     assert decision(None).why("linear") == "No errors."
-    for separation, shown in {99.994: "99.99", 104.17: "104", 4.6e7: "more than 1,000"}.items():
+    for separation, shown in {2.96: "2.96 of 3.00", 104.17: "104.2 of 3.0", 4.6e7: "over 1,000 of 3.0"}.items():
         wide = HARDEST.model_copy(update={"difference": 1.0, "standard_error": 1.0 / separation})
-        assert f"which is {shown} standard errors of" in decision(wide).why("linear")
+        assert f"Evidence {shown}." in decision(wide).why("linear")
+    same = HARDEST.model_copy(update={"difference": 0.0, "standard_error": 0.0})
+    assert decision(same).why("linear").endswith("They are identical: no number of samples decides.")
     few = HARDEST.model_copy(update={"needed": 1.0, "more_samples": (0, 5)})
     said = decision(few, reason="fewer than 20 samples of b").why("linear")
-    assert said.startswith("Fewer than 20 samples of b. Hardest to rule out: b, worse")
+    assert said.startswith("Fewer than 20 samples of b. Open question: b (0.5 worse). ")
     assert said.endswith("Next: stop here, or take at most about 5 more samples of this run, which would decide it.")
 
 
 def test_differences_of_logarithms_are_shown_as_shares():
     close = HARDEST.model_copy(update={"difference": 0.01, "standard_error": 0.005, "tolerance": 0.02})
-    said = "b, worse than a by 1.01%, which with the tolerance of 2.02% is 6.00 standard errors of 0.506%;"
+    said = "Open question: b (1.01% worse; 2.02% would not matter). Evidence 6.0 of 3.0."
     assert said in decision(close).why("log")
 
 

@@ -2,11 +2,9 @@ import hashlib
 import json
 import subprocess
 import sys
-from io import StringIO
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from optimist.simulation.digits.demo import play_unpaired, saved_by_pairing
 from optimist.simulation.digits.generators import TEXTS
@@ -153,7 +151,7 @@ def test_the_demo_is_played_again_unpaired_as_far_as_its_budget(digits, digits_c
     kernel = {"name": "gaussian", "sigma": 5.0, "features": 16}
     metric = {"metric": "rke", "dimension": 64, "kernel": kernel}
     config = config_of(name="x", generators=["x"], policy="top-two", budget=123, **metric)
-    played = play_unpaired(config, Console(file=StringIO()))
+    played = play_unpaired(config)
     assert not played.decided
     assert len(played.picks) * 5 == 125
     assert len(set(played.picks.tolist())) > 1
@@ -161,12 +159,11 @@ def test_the_demo_is_played_again_unpaired_as_far_as_its_budget(digits, digits_c
 
 def test_what_pairing_saved_is_said_as_it_was_counted():
     assert saved_by_pairing(405, 1435, decided=True) == (
-        "Sampled with the same seeds it took 405 samples; without (played again with seeds of their own) 1,435: "
-        "3.5 times as many."
+        "With the same seeds it took 405 samples. With independent seeds: 1,435, 3.5 times as many."
     )
     assert saved_by_pairing(405, 20_000, decided=False, common="prompts and seeds") == (
-        "Sampled with the same prompts and seeds it took 405 samples; without (played again with seeds of their own) "
-        "more than 20,000: more than 49 times as many."
+        "With the same prompts and seeds it took 405 samples. With independent seeds: more than 20,000, more than 49 "
+        "times as many."
     )
 
 

@@ -101,7 +101,8 @@ def test_where_fits_are_kept(monkeypatch, tmp_path):
     assert places.cache_directory() == tmp_path / "own"
 
 
-def test_progress_goes_to_stderr(tmp_path, capfd):
+def test_progress_goes_to_stderr(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("optimist_client.progress.EVERY", 0.0)
     load(tmp_path, progress=True, recipe=QUICK)
     told = capfd.readouterr()
     assert told.out == ""

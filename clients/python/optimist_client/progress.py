@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -12,6 +14,10 @@ from optimist_client.notebook import NotebookView
 
 if TYPE_CHECKING:
     from optimist_client.models import DecisionInfo, Report
+
+
+EVERY = 10.0
+"""Seconds from one line to the next where the output is no terminal."""
 
 
 class Progress(Protocol):
@@ -76,7 +82,7 @@ class NoDisplay:
         """Do nothing."""
 
 
-def bars(console: Any, *more: Any) -> Any:
+def bars(console: Any, *more: Any, transient: bool = False) -> Any:
     """A `rich.progress.Progress` with the time that each task has taken and the time that is left."""
     from rich.progress import (
         BarColumn,
@@ -88,7 +94,8 @@ def bars(console: Any, *more: Any) -> Any:
     )
 
     what, left = TextColumn("{task.description}"), (TextColumn("left:"), TimeRemainingColumn())
-    return Progress(what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *left, *more, console=console)
+    columns = (what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *left, *more)
+    return Progress(*columns, console=console, transient=transient)
 
 
 def expected_total(samples: int, decision: DecisionInfo, most: int | None) -> int | None:
@@ -127,24 +134,36 @@ class RichBar(NoDisplay):
 
 
 class Line(NoDisplay):
-    """A line of text. A terminal shows one updated line; elsewhere a line is written each time the samples double."""
+    """A line of text with the time that is left. A terminal shows one updated line; elsewhere one is written every
+    `EVERY` seconds, and a last one."""
 
-    def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
+    def __init__(self, title: str, most: int | None, file: TextIO | None = None, unit: str = " samples") -> None:
         self._file = file or sys.stderr
-        self._title = title
-        self._of = "" if total is None else f" of {total:,}"
+        self._title, self._unit = title, unit
+        self._most = self._expected = most
         self._samples = 0
-        self._leader = ""
-        self._next = 1
+        self._first: int | None = None
+        """The samples of the first update: the rate is of those that came since."""
+        self._more = ""
+        self._began = self._written = time.monotonic()
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
         """Write the line if it is due."""
-        self._samples = samples
-        self._leader = self._leader if decision is None else decision.leader
+        if decision is not None:
+            self._more = decision.leader
+            self._expected = expected_total(samples, decision, self._most)
+        self.count(samples)
+
+    def count(self, done: int, more: str | None = None) -> None:
+        """Write the line if it is due. more: what stands at its end from now on."""
+        self._samples = done
+        self._more = self._more if more is None else more
+        if self._first is None:
+            self._first = done
         if self._file.isatty():
             self._file.write(f"\r{self._text()}\033[K")
-        elif samples >= self._next:
-            self._next = 2 * samples
+        elif time.monotonic() - self._written >= EVERY:
+            self._written = time.monotonic()
             self._file.write(f"{self._text()}\n")
         self._file.flush()
 
@@ -154,5 +173,49 @@ class Line(NoDisplay):
         self._file.write(f"{start}{self._text()}\n")
         self._file.flush()
 
+    @property
+    def is_long(self) -> bool:
+        """Whether a line has been due."""
+        return self._written > self._began
+
     def _text(self) -> str:
-        return f"{self._title}: {self._samples:,}{self._of} samples  {self._leader}".rstrip()
+        of = "" if self._most is None else f" of {self._most:,}"
+        return f"{self._title}: {self._samples:,}{of}{self._unit}{self._left()}  {self._more}".rstrip()
+
+    def _left(self) -> str:
+        """About how long it takes from here; "" where that is not known."""
+        done, taken = self._samples - (self._first or 0), time.monotonic() - self._began
+        if done <= 0 or self._expected is None or self._expected <= self._samples or taken < 1.0:
+            return ""
+        return f", about {timedelta(seconds=round(taken / done * (self._expected - self._samples)))} left"
+
+
+@contextmanager
+def counted(what: str, total: int | None, unit: str = "", *, wanted: bool = True) -> Generator[Callable[..., None]]:
+    """A context for work in steps; it gives a function to call with the steps that are done, and perhaps their name.
+
+    A terminal shows a bar with the time that is left, anything else a line every `EVERY` seconds.
+    """
+    done = 0
+    if not wanted:
+        yield lambda steps=1, name=None: None
+        return
+    if sys.stderr.isatty() and find_spec("rich"):
+        from rich.console import Console
+        from rich.progress import TextColumn
+
+        name = TextColumn("{task.fields[name]}", markup=False)
+        with bars(Console(stderr=True), name, transient=True) as drawn:
+            task = drawn.add_task(what, total=total, name="")
+            yield lambda steps=1, name="": drawn.update(task, advance=steps, name=name)
+        return
+    line = Line(what, total, unit=unit)
+
+    def step(steps: int = 1, name: str | None = None) -> None:
+        nonlocal done
+        done += steps
+        line.count(done, name)
+
+    yield step
+    if line.is_long:
+        line.close()

@@ -19,6 +19,7 @@ from optimist_client.display import MOST, as_text, standings
 from optimist_client.layout import Page, Table
 from optimist_client.models import Report, Summary
 from optimist_client.models.decisions import format_score
+from optimist_client.progress import Line
 
 if TYPE_CHECKING:
     from optimist_client import Experiment
@@ -96,12 +97,15 @@ def _watched(experiment: Experiment, console: Console) -> Report:
     """The last report, once the experiment has ended; until then a terminal shows each."""
     report = experiment.report()
     live = Live(_shown(report), console=console, auto_refresh=False, transient=True)
+    line = Line(experiment.name, report.budget)
     with live if console.is_terminal else nullcontext():
         while not (report.ended and report.scored):
             time.sleep(EVERY)
             report = experiment.report()
             if console.is_terminal:
                 live.update(_shown(report), refresh=True)
+            else:
+                line.update(report.samples, report.decision)
     return report
 
 

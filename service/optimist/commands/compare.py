@@ -203,12 +203,13 @@ class Standings:
         self._live = Live(Group(), console=console, transient=True, refresh_per_second=4)
         self._real = self._used = None
         self._line: Line | None = None
+        self._real_line: Line | None = None
 
     def real(self, done: int, total: int) -> None:
         """So many real samples have been embedded."""
         if not self._console.is_terminal:
-            if done == 0:
-                self._console.print(f"compare: embedding {total:,} real {self._what}", highlight=False)
+            self._real_line = self._real_line or Line("compare", total, unit=f" real {self._what} embedded")
+            self._real_line.count(done)
             return
         if self._real is None:
             self._real = self._bars.add_task(f"real {self._what}", total=total)

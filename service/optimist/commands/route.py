@@ -85,15 +85,15 @@ def _parts(report: RouteReport, *, is_priced: bool) -> Iterator[Table | str]:
     for (head, *rows), left in ((types, ("winner",)), (scores, ())):
         yield from ("", Table(head, rows, left=left, sentences=head[0]))
     yield ""
-    yield "After ± stands half of an interval of 95%."
+    yield "± is half of an interval of 95%."
     shares = ", ".join(f"{share:.0%} {name}" for name, share in report.gain.shares.items())
-    yield f"A router would send prompts to: {shares}."
+    yield f"Prompts would go to: {shares}."
     if report.gain.cost is not None:
         spent = (
             f"Mean cost of a prompt: {report.gain.cost:.3g} routed, {report.gain.single_cost:.3g} by the best alone."
         )
         if is_priced:
-            spent += f" A unit of cost is priced at {report.gain.price:.3g} to keep the budget."
+            spent += f" To keep the budget, a unit of cost counts as {report.gain.price:.3g} of the score."
         yield spent
 
 

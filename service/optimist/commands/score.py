@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from optimist.commands.shared import (
     BOUNDS,
@@ -27,7 +25,6 @@ from optimist.commands.shared import (
     ReferenceSamples,
     Watch,
     Where,
-    console,
     extras,
     format_errors,
     metrics_of,
@@ -41,6 +38,7 @@ from optimist_client.layout import Table
 from optimist_client.mixture_display import as_text
 from optimist_client.models.basis import merged
 from optimist_client.models.decisions import BELOW_NOISE_NOTE
+from optimist_client.progress import counted
 from optimist_client.rows import Fields
 
 if TYPE_CHECKING:
@@ -113,12 +111,9 @@ def score(
 
 @contextmanager
 def progress() -> Generator[Callable[[str], None]]:
-    """Shows, on a terminal, which generator is being scored and for how long; call it with each name."""
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        shown = bar.add_task("reading")
-        numbers = count(1)
-        yield lambda name: bar.update(shown, description=f"scoring {name} ({next(numbers)})")
+    """Shows which generator is being scored, and for how long; call it with each name."""
+    with counted("scoring", None, " generators") as step:
+        yield lambda name: step(1, name)
 
 
 def _scores(rows: list[FileScore], title: str) -> Iterator[Table | str]:

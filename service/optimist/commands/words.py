@@ -32,9 +32,12 @@ WORDS = {
         "grows slowly with the number of looks."
     ),
     "open question": (
-        "The rival with the least evidence, which the decision waits for. Reports also call it the hardest to rule out."
+        "The rival with the least evidence, which the decision waits for; once it is decided, the closest rival."
     ),
-    "worse, as good": "Decided about a rival: it is worse, or within the tolerance. Otherwise it is too close to call.",
+    "worse, as good": (
+        "Decided about a rival: it is worse, or within the tolerance. Otherwise it is too close to call, or after the "
+        "decision may be as good."
+    ),
     "paired": (
         "Generators with the same seeds or prompts. Luck that they share cancels, so their difference is "
         "known better than each score."

@@ -364,8 +364,7 @@ def _notes_on_sizes(order: Order, kind: Kind, width: int) -> list[str]:
     ]
     if (least := min(sizes.values())) < width:
         name = min(sizes, key=lambda name: sizes[name])
-        few = f"{name} has the fewest samples, {_counted(least, kind)}, and an embedding has {width:,} numbers"
-        notes.append(f"{few}: with fewer samples than numbers, intervals are wide")
+        notes.append(f"{name} has few {kind} ({least:,} for {width:,} features): intervals will be wide")
     return notes
 
 

@@ -66,9 +66,9 @@ def simulate(
     given = {"metric": metric, "watch": watch or None, "truth": truth}
     check_taken(kind, plan.model_fields_set | {name for name, value in given.items() if value is not None})
     competing = contenders(kind.default[0] if policies is None else policies, kind.policies)
-    with Runner(jobs, progress) as runner:
-        judge = kind.from_asked(Asked(sources, metric, watch, truth, of_metric), plan, competing, runner)
-        plays = runner.run("trials", judge.trials(competing))
+    runner = Runner(jobs, progress)
+    judge = kind.from_asked(Asked(sources, metric, watch, truth, of_metric), plan, competing, runner)
+    plays = runner.run("trials", judge.trials(competing))
     count = len(competing)
     return Result.from_plays(judge, {each.label: plays[place::count] for place, each in enumerate(competing)})
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from joblib import Parallel, delayed
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from optimist.metrics.threads import one_thread
 from optimist_client.errors import FixError
+from optimist_client.progress import counted
 
 Done = TypeVar("Done")
 
@@ -22,29 +21,18 @@ class Runner:
         if jobs == 0:
             raise FixError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
         self._jobs = jobs
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
-        self._progress = Progress(*columns, *times, console=Console(stderr=True), disable=not progress)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._progress.task_ids:
-            self._progress.stop()
+        self._is_shown = progress
 
     def run(self, what: str, work: Sequence[Callable[[], Done]]) -> list[Done]:
         """The results of all pieces of work, in their order. The pieces run in any order."""
-        self._progress.start()
-        shown = self._progress.add_task(what, total=len(work))
         done: dict[int, Done] = {}
         parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")
         # Each piece computes on one thread. Where joblib runs them in threads of this process, the end of one must not
         # give more to the others.
-        with one_thread():
+        with one_thread(), counted(what, len(work), wanted=self._is_shown) as step:
             for place, found in parallel(delayed(_numbered)(place, piece) for place, piece in enumerate(work)):
                 done[place] = found
-                self._progress.advance(shown)
+                step()
         return [done[place] for place in range(len(work))]
 
 

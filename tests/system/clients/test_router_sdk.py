@@ -75,7 +75,7 @@ def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, na
     assert made.savings.single_cost == 2.0
     report = experiment.report()
     assert report.routes is not None
-    assert report.sentences[0].startswith("A router is better than ")
+    assert report.sentences[0].startswith("Routing is better than always ")
     assert not report.decision.decided
 
 

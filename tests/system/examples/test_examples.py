@@ -164,5 +164,5 @@ def test_real_rewards_have_a_best_model_and_a_gain_of_routing(run: Callable[...,
     printed = run("rewards", "--prompts=200", f"--picture={tmp_path / 'rewards.png'}")
     assert ", decided" in printed
     assert "Best: gemini-2.5-pro with" in printed
-    assert "A router would send prompts to" in printed
+    assert "Prompts would go to" in printed
     assert (tmp_path / "rewards.png").stat().st_size > 0

@@ -22,15 +22,12 @@ _NAMED = 5
 """Names in a sentence."""
 _EXPLAINED = 3
 """Rivals that are too close to call, up to which a sentence says how much worse each of them is."""
-EVERY_LOOK = (
-    "The confidence holds for all rivals together, and at every look up to about {:,} samples of each generator."
-)
+EVERY_LOOK = "This allows for all rivals and for looking often, up to about {:,} samples of each generator."
 UNSEEN = "Values rarer than one in {:,} may not have come."
 """What is said of means whose values' range is not known, and of rows of kinds that have not come."""
 BELOW_NOISE = "below noise"
 BELOW_NOISE_NOTE = (
-    f"A score is called {BELOW_NOISE} where its estimate is less than the smallest possible score, as chance makes it "
-    "where the true score is small."
+    f"{BELOW_NOISE.capitalize()}: by chance the estimate is below every possible score; take it as shown."
 )
 _UNITS: dict[Scale, str] = {"linear": "", "log": "%"}
 """What follows a difference on each scale."""
@@ -150,6 +147,24 @@ class LimitVerdict(Answer):
         than = f"{'as' if worse.endswith('good') else 'than'} {self.against}"
         said = f"{named}{worse} {than}"
         return said if self.verdict == "met" else f"{said}, {shown(self.allowed, self.scale)} allowed"
+
+
+def _evidence(hardest: HardestRival, decided: bool) -> str:
+    """The standard errors of a difference and those that are needed: "1.7 of 2.9", or once decided "3.1 (2.9 needed)".
+
+    They have two decimals where one says too little.
+    """
+    digits = 1 if abs(hardest.separation - hardest.needed) >= 0.1 else 2
+    needed = f"{hardest.needed:.{digits}f}"
+    reached = "over 1,000" if hardest.separation > 1000.0 else f"{hardest.separation:.{digits}f}"
+    return f"{reached} ({needed} needed)" if decided else f"{reached} of {needed}"
+
+
+def may_be(lower: float | None, upper: float | None, scale: Scale) -> str:
+    """How much better or worse a generator may be, such as "at most 0.2 better, at most 1.07 worse"."""
+    if lower is not None and upper is not None and (lower >= 0.0 or upper < 0.0):
+        return _worse(lower, upper, scale)
+    return f"at most {_ends(lower, scale)} better, at most {_ends(upper, scale)} worse"
 
 
 def _ends(end: float | None, scale: Scale) -> str:
@@ -277,26 +292,19 @@ class DecisionInfo(Answer):
         return "cheapest" if self.limits else "best"
 
     def why(self, scale: Scale, *, may_go_on: bool = True) -> str:
-        """Why it was or was not decided: the rival that is hardest to rule out, what is needed, and, where there may be
-        more samples, what that takes."""
+        """Why it was or was not decided: the rival with the least evidence, what is needed, and what more samples would
+        bring, where there may be more."""
         if self.hardest is None:
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         hardest, decided = self.hardest, self.decided
-        difference = shown(hardest.difference, scale)
         is_factor = scale == "log" and hardest.difference >= _DOUBLE
-        difference += f" ({100.0 * math.exp(-hardest.difference):.2g}% of the best)" if is_factor else ""
-        error = shown(hardest.standard_error, scale, 0.0 if is_factor else hardest.difference)
-        tolerated = f"with the tolerance of {shown(hardest.tolerance, scale)} " if hardest.tolerance else ""
-        errors = (
-            "more than 1,000"
-            if hardest.separation > 1000.0
-            else f"{hardest.separation:.{0 if hardest.separation >= 100.0 else 2}f}"
-        )
-        said = [
-            f"Hardest to rule out: {hardest.generator}, worse than {self.best} by {difference}, which "
-            f"{tolerated}is {errors} standard errors of {error}; {hardest.needed:.2f} "
-            f"{'were' if decided else 'are'} needed."
-        ]
+        apart = f"{shown(hardest.difference, scale)} worse"
+        apart += f", {100.0 * math.exp(-hardest.difference):.2g}% of the best" if is_factor else ""
+        apart += f"; {shown(hardest.tolerance, scale)} would not matter" if hardest.tolerance else ""
+        rival = "Closest rival" if decided else "Open question"
+        said = [f"{rival}: {hardest.generator} ({apart}). Evidence {_evidence(hardest, decided)}."]
+        if not (decided or hardest.difference or hardest.standard_error or hardest.tolerance):
+            return f"{said[0]} They are identical: no number of samples decides."
         if self.awaited:
             return f"{said[0]} {self.reason[:1].upper()}{self.reason[1:]}."
         if decided:
@@ -313,7 +321,7 @@ class DecisionInfo(Answer):
             more = lowered(about(hardest.more_samples))
             said.append(f"Next: stop here, or take {more} more samples of this run, which would decide it.")
         elif hardest.separation <= hardest.needed:
-            said.append("How many more samples would decide it cannot be said yet.")
+            said.append("Too early to say how many more samples would decide it.")
         return " ".join(said)
 
     def verdict_sentences(
@@ -321,7 +329,7 @@ class DecisionInfo(Answer):
     ) -> list[str]:
         """The verdicts, a sentence for each kind, with the names of the rivals.
 
-        apart: how much worse each of them is, with the interval, which is said of those that are too close to call.
+        apart: how much better or worse each of them may be, which is said of those that are too close to call.
         costs: what a sample of each costs beside one of the best generator, such as "at 1/7.5 of the cost of big",
         which is said of those that are as good, or may be.
         """
@@ -336,12 +344,13 @@ class DecisionInfo(Answer):
     ) -> str:
         words = WORDS[code]
         tolerance = "" if self.hardest is None else f" of {shown(self.hardest.tolerance, scale)}"
+        is_explained = len(names) <= _EXPLAINED and all(name in apart for name in names)
         if code == "equal":
             words = words.replace("tolerance", f"tolerance{tolerance}")
         elif code == "close" and self.decided:
-            words = f"{words}, but not better by more than the tolerance{tolerance}"
-        if code == "close" and len(names) <= _EXPLAINED and all(name in apart for name in names):
-            said = "; ".join(f"{name}, worse by {apart[name]}{costs.get(name, '')}" for name in names)
+            words = "may be as good" if is_explained else f"may be as good, or better within the tolerance{tolerance}"
+        if code == "close" and is_explained:
+            said = "; ".join(f"{name} ({apart[name]}){costs.get(name, '')}" for name in names)
         elif code == "equal" and len(names) <= _EXPLAINED and any(costs.get(name) for name in names):
             said = "; ".join(f"{name}{costs.get(name, '')}" for name in names)
         else:

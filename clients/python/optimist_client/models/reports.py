@@ -14,7 +14,7 @@ from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.basis import Basis
 from optimist_client.models.cheapest import cheapest_answer, cheapest_sentences, cheapest_why, cost_ratio
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import BELOW_NOISE_NOTE, DecisionInfo, listed, state_text
+from optimist_client.models.decisions import BELOW_NOISE_NOTE, DecisionInfo, listed, may_be, state_text
 from optimist_client.models.experiments import State
 from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
@@ -258,14 +258,13 @@ class Report(Answer):
             return ""
         unlike.sort(key=lambda one: one.difference)
         names = listed([one.generator for one in unlike], len(self.contrasts))
-        subject = f"interval of {names} overlaps" if len(unlike) == 1 else f"intervals of {names} overlap"
-        their = "their difference excludes" if len(unlike) == 1 else "their differences from it exclude"
         common = _range([f"{n:,}" for n in sorted(one.common for one in unlike)])
         correlation = _range([f"{r:.2f}" for r in sorted(one.correlation for one in unlike)])
+        subject = f"interval of {names} overlaps" if len(unlike) == 1 else f"intervals of {names} overlap"
+        differ = "their difference is sure" if len(unlike) == 1 else "their differences from it are sure"
         return (
-            f"The {subject} that of {self.leader}, but {their} 0: they are compared on the same seeds or "
-            f"prompts ({common} samples in common, correlation {correlation}), and the chance that both scores share "
-            "drops out of their difference."
+            f"The {subject} that of {self.leader}, but {differ}: with the same seeds or prompts ({common} samples, "
+            f"correlation {correlation}) luck cancels."
         )
 
     @computed_field
@@ -375,7 +374,7 @@ class Report(Answer):
         said = [self.answer]
         if self._winner is None or len(self.standings) < 2:
             return [*said, *warnings]
-        apart = {one.generator: one.text for one in self.contrasts}
+        apart = {one.generator: may_be(one.lower, one.upper, one.scale) for one in self.contrasts}
         best = self.decision.best
         costs = {row.generator: cost_ratio(self, row.generator, best) for row in self.standings}
         said += [*self.decision.verdict_sentences(self.scale, apart, costs), self.why]

@@ -154,7 +154,7 @@ class Routes(Answer):
         That it gains is said only where the interval is above 0. The interval is of the gain over the generator that is
         truly the best single one: it allows for another one than `best`."""
         if self.gain is None:
-            return f"What a router gains over {self.best} alone is not known yet."
+            return f"What routing gains over always {self.best} is not known yet."
         return gain_sentence(
             self.best,
             self.gain,
@@ -192,7 +192,7 @@ class Routes(Answer):
         pace = self.pace
         if pace is None:
             return ""
-        priced = f"A unit of cost is priced at {_amount(pace.price)}."
+        priced = f"To keep it, a unit of cost counts as {_amount(pace.price)} of the score."
         if pace.ceiling is None:
             return (
                 f"Routed prompts are expected to keep {pace.kept or 0.0:.1%} of the best single generator's score, "
@@ -206,9 +206,9 @@ class Routes(Answer):
     @property
     def scores_text(self) -> str:
         """The scores of routed prompts and of the best single generator, and how many prompts they rest on."""
-        scores = f"{self.title} of routed prompts {self.score:.3f}, of {self.best} alone {self.best_score:.3f}"
-        value = f", compared less {self.price:g} times the cost" if self.price else ""
-        return f"{scores}{value} ({self.prompts:,} prompts)."
+        routed, single = f"{self.score:.3f} routed", f"{self.best_score:.3f} with always {self.best}"
+        value = f" The gain counts a unit of cost as {self.price:g} of the score." if self.price else ""
+        return f"{self.title}: {routed}, {single} ({self.prompts:,} prompts).{value}"
 
     @property
     def sentences(self) -> list[str]:
@@ -272,20 +272,19 @@ def gain_sentence(
     scale: Scale = "linear",
 ) -> str:
     """What routing gains over always the best single generator, in a sentence; the fields are those of `Routes`."""
-    says = f"{'gains' if gain > 0.0 else 'loses'} {shown(abs(gain), scale)} against {best} alone"
+    says = f"{'gains' if gain > 0.0 else 'loses'} {shown(abs(gain), scale)} against always {best}"
     if standard_error is None:
-        return f"By the model, a router {says}; there is no interval."
+        return f"By the model, routing {says}; there is no interval."
     if standard_error == 0.0:
         return f"Nothing is gained by routing: {best} would get every prompt."
     if lower is None or upper is None:
-        return f"Whether a router is better than {best} alone is too close to call: it {says}, without an interval."
-    number, _, ends = format_range(gain, lower, upper, scale).partition(" (")
-    by = f"by {number} ({ends[:-1]} over the best single generator, whichever it is)"
-    if lower > 0.0:
-        return f"A router is better than {best} alone {by}."
+        return f"Whether routing is better than always {best} is open: it {says}, without an interval."
     if upper < 0.0:
-        return f"A router is not better than {best} alone: {by}."
-    return f"Whether a router is better than {best} alone is too close to call: {by}."
+        return f"Routing is worse than always {best} by {format_range(-gain, -upper, -lower, scale)}."
+    by = format_range(gain, lower, upper, scale)
+    if lower > 0.0:
+        return f"Routing is better than always {best} by {by}."
+    return f"Whether routing is better than always {best} is open: by {by}."
 
 
 def _amount(cost: float) -> str:

@@ -21,7 +21,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from optimist.simulation.digits.generators import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
@@ -36,6 +35,7 @@ from optimist_client.display import as_text, standings
 from optimist_client.layout import Page
 from optimist_client.metrics import find
 from optimist_client.models import ExperimentConfig
+from optimist_client.progress import Line, counted
 
 WORKERS = 2
 PATIENCE = 120.0
@@ -86,7 +86,7 @@ class Demo:
             if report.decision.decided:
                 config = experiment.info.config
                 common = "seeds" if config.prompts is None else "prompts and seeds"
-                unpaired = play_unpaired(config, console)
+                unpaired = play_unpaired(config)
                 drawn = len(unpaired.picks) * config.batch_size
                 said = saved_by_pairing(report.samples, drawn, unpaired.decided, common)
                 console.print(Page([said]), soft_wrap=True)
@@ -120,6 +120,7 @@ def _watch(experiment: Experiment, workers: list[Process], console: Console, adv
     Raises Retry if the service does not respond for `PATIENCE` seconds, RuntimeError if all workers have ended.
     """
     last_seen, warned = time.monotonic(), False
+    line = Line(experiment.name, experiment.info.config.budget)
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while True:
             # Check the workers before the report, so that the report includes all their batches.
@@ -139,7 +140,10 @@ def _watch(experiment: Experiment, workers: list[Process], console: Console, adv
                 return report
             if idle and not report.ended:
                 raise RuntimeError("all workers ended before the experiment")
-            live.update(Page([standings(report), headline(report)]))
+            if console.is_terminal:
+                live.update(Page([standings(report), headline(report)]))
+            else:
+                line.update(report.samples, report.decision)
             time.sleep(0.3)
 
 
@@ -165,7 +169,7 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def play_unpaired(config: ExperimentConfig, console: Console) -> Play:
+def play_unpaired(config: ExperimentConfig) -> Play:
     """Play the experiment until it is decided or its budget is spent, with unpaired samples and the same settings."""
     known = digits(config.metric.name)
     settings = {"metric": known.settings["metric"]} | {
@@ -176,15 +180,8 @@ def play_unpaired(config: ExperimentConfig, console: Console) -> Play:
     plan = Plan(rounds=rounds, batch_size=size, seed=config.seed, stop=True, paired=False)
     contender = Contender(config.policy, {"policy": config.policy})
     trial = Trial(known.sources, contender, settings, plan, 0, NamedBest)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} samples"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        shown = progress.add_task("playing it again unpaired", total=rounds * size)
-        return trial.play(lambda: progress.advance(shown, size))
+    with counted("playing it again with independent seeds", rounds * size, " samples") as step:
+        return trial.play(lambda: step(size))
 
 
 def saved_by_pairing(took: int, samples: int, decided: bool, common: str = "seeds") -> str:
@@ -195,8 +192,8 @@ def saved_by_pairing(took: int, samples: int, decided: bool, common: str = "seed
     more = "" if decided else "more than "
     times = samples / took
     return (
-        f"Sampled with the same {common} it took {took:,} samples; without (played again with seeds of their "
-        f"own) {more}{samples:,}: {more}{f'{times:.1f}' if times < 10 else f'{times:,.0f}'} times as many."
+        f"With the same {common} it took {took:,} samples. With independent seeds: {more}{samples:,}, "
+        f"{more}{f'{times:.1f}' if times < 10 else f'{times:,.0f}'} times as many."
     )
 
 

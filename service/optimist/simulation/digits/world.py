@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -36,6 +34,7 @@ from optimist.simulation.digits.generators import (
     unpack,
 )
 from optimist_client.installed import install_hint
+from optimist_client.progress import counted
 from optimist_client.references import Moments, moments_of
 
 logger = logging.getLogger(__name__)
@@ -176,7 +175,5 @@ def _fit(recipe: Recipe, progress: bool) -> dict[str, np.ndarray]:
     except ModuleNotFoundError as missing:
         message = f"fitting the digits' generators needs {missing.name}: {install_hint('demo')}"
         raise ModuleNotFoundError(message, name=missing.name) from missing
-    columns = TextColumn("fitting the {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=not progress) as bar:
-        task = bar.add_task("digits", total=steps(recipe))
-        return fit(recipe, lambda what: bar.update(task, advance=1, description=what))
+    with counted("fitting the digits' generators", steps(recipe), wanted=progress) as step:
+        return fit(recipe, lambda what: step(1, what))
