@@ -26,7 +26,7 @@ def run(*arguments: object, code: int = 0) -> tuple[str, str]:
 
 def test_a_folder_of_logs_is_compared():
     lines = run(LM_EVAL, "--filter", "strict-match")[0].splitlines()
-    assert lines[0] == "acc; exact_match, strict-match ↑, intervals of 0.95"
+    assert lines[0] == "acc; exact_match, strict-match ↑, 95% intervals"
     cells = [cell.strip() for cell in re.split("  +", lines[2])]
     assert (cells[:2], cells[-2:]) == (["large-7b", "0.833 ± 0.112"], ["0.958 ± 0.090", "0.708 ± 0.204"])
     assert lines[-1] == "large-7b is best with 0.833 ± 0.112: better than small-1b by 0.35 (0.17 to 0.53)."

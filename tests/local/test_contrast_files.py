@@ -190,7 +190,7 @@ def test_every_command_with_a_reference_takes_its_number_of_samples():
 
 def test_print_json_and_pandas_say_the_same():
     found = optimist.contrast(SETS, reference=REFERENCE, paired=True)
-    assert f"{found}".startswith("FID, paired, intervals of 0.95\ngenerator")
+    assert f"{found}".startswith("FID, paired, 95% intervals\ngenerator")
     said = found.to_dict()
     assert json.loads(json.dumps(said, allow_nan=False)) == said
     assert [row["name"] for row in said["scores"]] == list(found.estimates)

@@ -55,7 +55,7 @@ class NotebookView:
 
     def _page(self) -> Any:
         of = "" if self._total is None else f" of {self._total:,}"
-        line = f"{self._title}: {self._samples:,}{of} samples told by this run. {self._leader}".rstrip()
+        line = f"{self._title}: {self._samples:,}{of} samples made by this run. {self._leader}".rstrip()
         return self._display.HTML(f"<p>{html.escape(line)}</p>{self._shown}")
 
 

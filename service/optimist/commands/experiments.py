@@ -98,7 +98,10 @@ def annotate(
     typer.echo(f"{experiment}: tags {', '.join(report.tags) or 'none'}; note: {report.note or 'none'}")
 
 
-PickNumber = Annotated[int | None, typer.Option(help="Number of the pick whose batch it is.")]
+PickNumber = Annotated[
+    int | None,
+    typer.Option(help="The batch of the pick with this number (`optimist help words` explains pick and position)."),
+]
 OfGenerator = Annotated[str | None, typer.Option(help="The generator whose batch, or batches, it is.")]
 LogPosition = Annotated[
     int | None, typer.Option(help="Position of the batch in the generator's log; without it, all its batches.")

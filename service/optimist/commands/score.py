@@ -104,7 +104,7 @@ def score(
         found = scores if best is None else {"scores": scores, "mixture": best.model_dump(mode="json")}
         typer.echo(json.dumps(found, indent=2, allow_nan=False))
         return
-    print_page(*_scores(rows, f"{primary.title}, bound {bound}, intervals of {1.0 - delta:.4g}"))
+    print_page(*_scores(rows, f"{primary.title}, {100.0 * (1.0 - delta):.4g}% intervals by the bound {bound}"))
     if best is not None:
         print_page("", *as_text(best).parts)
 

@@ -21,7 +21,7 @@ WORDS = {
         "another worker has made the same samples."
     ),
     "open": "Said of a pick that has been given and not been told yet.",
-    "position": "The number of a batch in the log of its generator, from 0.",
+    "position": "The number of a batch in the log of its generator, from 1.",
     "interval": (
         "With the chance 1 − δ it contains the true score. 0.30 (0.25 to 0.35) is a score of 0.30 with its interval."
     ),
@@ -42,12 +42,13 @@ WORDS = {
         "Generators with the same seeds or prompts. Luck that they share cancels, so their difference is "
         "known better than each score."
     ),
-    "difference (contrast)": "A generator's score compared with another one's, with an interval of its own.",
+    "difference (contrast), worse by": "A generator's score compared with another one's, with an interval of its own.",
     "lockstep": "All generators in question get equally many samples, because their scores move together.",
     "below noise": (
         "The estimate is smaller than the smallest possible score, because chance makes it so where the true "
         "score is small. Read it as the smallest score."
     ),
+    "rests on, basis": "The rows that an answer is made of, and what was left out.",
     "plug-in": "The published formula of a score, which depends on the number of samples.",
     "influence": "The default bound: a score without that bias, with its own standard error.",
     "bracket": "Two values between which the score lies on average, whatever the samples' law.",

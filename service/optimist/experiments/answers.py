@@ -39,7 +39,7 @@ def waiting_text(awaited: Mapping[str, int], may_be_slow: bool = True) -> str:
 def missing_text(missing: Mapping[str, int]) -> str:
     """The warning about picks without a batch, by generator."""
     return (
-        f"answers are missing, perhaps the slowest: {_batches(missing)} given up, or not told within the lease or "
+        f"answers are missing, perhaps the slowest: {_batches(missing)} given up, or not sent within the lease or "
         f"{PATIENCE:g} times the usual time"
     )
 

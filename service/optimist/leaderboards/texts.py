@@ -117,7 +117,7 @@ def tables(board: Board, *, every: bool = False) -> list[Table]:
         ]
         for one in board.standings
     ]
-    title = f"{board.title} {arrow(board)}, intervals of {1.0 - delta:.4g}"
+    title = f"{board.title} {arrow(board)}, {100.0 * (1.0 - delta):.4g}% intervals"
     found = [Table(head, rows, title=title, first_to_go=("seconds", "answers"), left=("verdict",))]
     if board.extremes:
         ends = [f"all at {one.value:g}" for one in board.extremes]

@@ -35,7 +35,7 @@ FEW = 6
 """Up to so many generators, all differences are shown; of more, those from the best."""
 _SCORES = ("generator", "score", "interval", "samples")
 _LIMITS = ("generator", "limit", "verdict", "by")
-_DIFFERENCES = ("generator", "against", "difference", "correlation", "common")
+_DIFFERENCES = ("generator", "against", "worse by", "correlation", "in common")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Comparison:
         ]
         how = "paired" if self.paired else "independent samples"
         how += ", on exactly these prompts" if self.prompts_are == "list" else ""
-        title = f"{self.metric.title}, {how}, intervals of {1.0 - self.delta:.4g}"
+        title = f"{self.metric.title}, {how}, {100.0 * (1.0 - self.delta):.4g}% intervals"
         of_all = set[str].intersection(*(set(one.warnings) for one in self.estimates.values()))
         warnings = [
             f"{name}: {warning}"
@@ -129,7 +129,7 @@ class Comparison:
         ]
         warnings += sorted(of_all)
         scored = layout.Table(_SCORES, scores, title=title, first_to_go=("samples",))
-        apart = layout.Table(_DIFFERENCES, differences, left=("against",), first_to_go=("common", "correlation"))
+        apart = layout.Table(_DIFFERENCES, differences, left=("against",), first_to_go=("in common", "correlation"))
         ranking = self.ranking()
         ranks = ["", f"Ranks: {ranking.text}"] if ranking.says_more else []
         return layout.Page([scored, self.basis.text, "", apart, *ranks, *self._by_limits(), *warnings])

@@ -173,7 +173,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     listed = invoked("anomalies", name, "--url", service.url, env={"COLUMNS": "200"})
     assert listed.output.splitlines()[-1] == f"a: {change.text}"
     assert f"Warning: a: its answers have changed since about pick {change.pick}: scores are " in unwrapped(report)
-    assert f"retract(generator=…, until={change.position}) drops what it told before." in report.sentences[-1]
+    assert f"retract(generator=…, until={change.position}) drops its samples from before." in report.sentences[-1]
 
     reply = experiment.retract(generator="a", until=told["a"], reason="a new version")
     assert [(one.which, one.samples) for one in reply.retracted] == [(f"all batches up to {told['a']}", told["a"])]

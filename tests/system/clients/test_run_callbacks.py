@@ -162,7 +162,7 @@ def test_a_cell_shows_the_standings_the_chart_and_the_decision(
     ExecutePreprocessor(timeout=120, kernel_name="python3").preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
     report = client.experiment(name).report()
     live, last = (output["data"]["text/html"] for output in notebook.cells[0].outputs if "data" in output)
-    assert f"{name}: 400 of 400 samples told by this run. b " in live
+    assert f"{name}: 400 of 400 samples made by this run. b " in live
     assert "<table>" in live
     assert live.count("<svg") == 1
     assert report.sentences[0] in unescape(live)

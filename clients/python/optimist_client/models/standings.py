@@ -38,7 +38,7 @@ class AnswersChanged(Answer):
         shift = f"{abs(self.shift):.2g} (standard error {self.standard_error:.1g})"
         return (
             f"its answers have changed since about {since}: scores are {shift} {way} than expected "
-            f"({self.samples:,} samples); retract(generator=…, until={self.position}) drops what it told before"
+            f"({self.samples:,} samples); retract(generator=…, until={self.position}) drops its samples from before"
         )
 
 
