@@ -9,8 +9,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from pydantic import Field, SecretStr, StringConstraints, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+)
+from pydantic.networks import IPvAnyNetwork
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from optimist_client.errors import FixError
+from optimist_client.models.webhooks import MessageFormat, WebhookUrl, signing_key
 
 HostName = Annotated[str, StringConstraints(pattern=r"^([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d+)?$")]
 """The host part of a URL: a name or IP address, with a port unless it is the default one."""
@@ -142,6 +153,17 @@ class Settings(BaseSettings):
     """Longest lease in seconds that a new experiment may set. Picks of all others get no longer lease either."""
     hint_after: int = Field(20_000, ge=0)
     """Number of samples from which on the report of an undecided experiment says what would decide it."""
+    webhook: WebhookUrl | None = Field(None, repr=False)
+    """URL to which a message goes when an experiment is decided, provisional, out of budget, or idle for a day.
+
+    Command lines can be read by other users: give a URL that holds a secret, such as Slack's, as a variable.
+    """
+    webhook_format: MessageFormat = "json"
+    """Format of these messages: signed JSON (json), or a line of text for an incoming webhook of Slack (slack)."""
+    webhook_secret: SecretStr | None = Field(None, validate_default=True)
+    """What these messages are signed with: 24 to 64 bytes in base64 (`openssl rand -base64 32`)."""
+    webhook_networks: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
+    """Networks, separated by commas, to which any messages may go though they are not public: `10.1.2.0/24`."""
     image_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()
     """Hosts whose images the dashboard loads immediately, separated by commas: `images.example.org,10.0.0.5:9000`.
 
@@ -168,7 +190,21 @@ class Settings(BaseSettings):
         user, _, place = rest.rpartition("@")
         return f"{scheme}{separator}{user}:{quote(password.get_secret_value(), safe='')}@{place}"
 
-    @field_validator("image_hosts", "metrics", mode="before")
+    @field_validator("webhook_secret")
+    @classmethod
+    def _signs(cls, secret: SecretStr | None, known: ValidationInfo) -> SecretStr | None:
+        if secret is not None:
+            signing_key(secret.get_secret_value())
+        elif known.data.get("webhook") is not None and known.data.get("webhook_format") == "json":
+            raise FixError("expected what messages are signed with, got none: openssl rand -base64 32")
+        return secret
+
+    @field_serializer("webhook_secret", when_used="json-unless-none")
+    def _ordered(self, secret: SecretStr) -> str:
+        """The secret itself: a process that is started gets its settings by its standard input, which nobody reads."""
+        return secret.get_secret_value()
+
+    @field_validator("image_hosts", "metrics", "webhook_networks", mode="before")
     @classmethod
     def _split(cls, names: Any) -> Any:
         return split(names) if isinstance(names, str) else names

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from optimist.api.alone import Alone
 from optimist.api.context import Context
+from optimist.api.messages.messenger import Messenger
 from optimist.api.middleware.access import Access, KeyRing
 from optimist.api.middleware.limits import Limits, SharedCounters
 from optimist.api.middleware.service import Service
@@ -29,6 +30,7 @@ from optimist.api.routes import (
     records,
     references,
     sharing,
+    webhooks,
 )
 from optimist.numerics.registry import load
 from optimist.settings import Settings
@@ -56,7 +58,8 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
             app.state.key_ring = KeyRing(store)
             app.state.readiness = health.Readiness(store, at_work)
             app.state.liveness = health.Liveness(redis_health, settings)
-            async with context.listening(), redis_health.monitoring():
+            messenger = Messenger(context, app.state.key_ring, settings)
+            async with context.listening(), redis_health.monitoring(), messenger.running():
                 yield
 
     # The SDK builds each model when it is first used. Build them all now so that no request has to wait for it.
@@ -64,7 +67,10 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
         model.model_rebuild()
     access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
     limits = Limits(settings, archives.IMPORT, counters or SharedCounters())
-    rooms = picks, references, experiments, archives, made, previews, records, sharing, corrections, generators, health
+    rooms = (
+        *(picks, references, experiments, archives, made, previews),
+        *(records, sharing, webhooks, corrections, generators, health),
+    )
     # Flat, as FastAPI would nest the routers that it includes: the route that a request is checked for must be the one
     # that answers it.
     routes = [*picks.raw, *chain.from_iterable(room.router.routes for room in rooms), *dashboard.routes()]

@@ -17,7 +17,7 @@ from optimist_client.errors import FixError
 @takes(
     Settings,
     *("host", "port", "data_dir", "workers", "scoring", "device", "require_keys", "insecure"),
-    *("tls_certificate", "tls_key", "log_format", "log_requests"),
+    *("tls_certificate", "tls_key", "log_format", "log_requests", "webhook", "webhook_format"),
 )
 def serve(redis_url: RedisUrl = None, settings: dict[str, Any] | None = None) -> None:
     """Run the service. An option that is not given is read from its variable: OPTIMIST_HOST for --host.

@@ -52,6 +52,11 @@ SAMPLES = Counter("optimist_samples", "Samples in accepted batches.")
 LATE = Counter("optimist_tells_late", "Batches accepted after the lease of their pick had expired.")
 DUPLICATES = Counter("optimist_tells_duplicate", "Repeated batches, which were accepted before and not counted again.")
 REFUSED = Counter("optimist_refused", "Requests refused, by the last part of the problem's type.", ["reason"])
+MESSAGES = Counter(
+    "optimist_messages",
+    "Attempts to send a message to a webhook, by outcome: sent, waits for the next one, or failed.",
+    ["outcome"],
+)
 BODY_BYTES = Gauge("optimist_body_bytes", "Bytes of request bodies in memory.")
 REDIS_SECONDS = Measured("optimist_redis_latency_seconds", "Latency of the last ping of Redis in seconds.")
 REDIS_BYTES = Measured("optimist_redis_memory_bytes", "Memory used by Redis in bytes; 0: unknown.")

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 
+from optimist.api.messages.outgoing import check_receiver
 from optimist.api.middleware.limits import SharedCounters
 from optimist.insight.shared import directory
 from optimist.records import CannotStart
@@ -41,9 +42,11 @@ def serve(settings: Settings) -> None:
 
     With several workers the API runs in child processes, which end first. The process shares its metrics with those
     that it starts (`insight.shared.sharing`). Raises CannotStart for an address that is in use, FixError where the
-    scorer's device is not here.
+    scorer's device is not here, or where messages may not go to the webhook's address.
     """
     prepare(settings)
+    if settings.webhook is not None:
+        check_receiver(settings.webhook, settings.webhook_networks)
     path = directory() / "counters"
     counters = SharedCounters(settings.workers, path=path)
     with ending_in_order() as told, ExitStack() as stack:

@@ -16,6 +16,10 @@ FORMAT = "optimist:format"
 """String: the version of all that is here (`formats.FORMAT`)."""
 SCORERS = "optimist:scorers"
 """Sorted set: the scorers that are there, by the time until which they said so."""
+WEBHOOKS = "optimist:webhooks"
+"""Sorted set: ids of the experiments that have a webhook of their own, by the time at which it was set."""
+MESSENGER = "optimist:messenger"
+"""String that expires: the API process that looks for what messages have to tell."""
 DUE = "optimist:due"
 """Channel: "<id> <generator> <seq>" for every batch after which an estimate is due; "<id> 0 0" of a new experiment."""
 SCORED = "optimist:scored"
@@ -61,6 +65,8 @@ EXPERIMENT_PARTS = (
     "blended",  # hash: ordinal → samples that the mixture still owes to it, and the newest answers, see blend.lua
     "claims",  # hash: unit → token, see claim.lua
     "claimed_until",  # sorted set: the same units by the time at which their claims run out
+    "webhook",  # string: where messages of this experiment alone go, as the API wrote it, with its secret
+    "messages",  # hash: whom a message is for, and what it tells → its id and how far it is, see claim_message.lua
     "share_keys",  # hash: id of a share → its record as the API wrote it; expires with the last one
     "retractions",  # stream: every retraction, its fields as texts, see retracted.lua
     "acceptances",  # stream: the same of batches that were accepted on another scale, see accept_batch.lua

@@ -18,9 +18,10 @@ from optimist.store.clients import PROBE_LASTS, SLOTS, Cluster, ServerIdentity, 
 from optimist.store.copies import Copies
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
-from optimist.store.keys import COPIES, EXPERIMENTS, PROBE, experiment_key
+from optimist.store.keys import COPIES, EXPERIMENTS, PROBE, WEBHOOKS, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
 from optimist.store.logs import Logs, Snapshots
+from optimist.store.messages import Messages
 from optimist.store.picks import Picks, Previews
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
@@ -119,6 +120,7 @@ class Store(
     Retractions,
     Restorations,
     Shares,
+    Messages,
     Copies,
 ):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
@@ -146,6 +148,9 @@ class Store(
         self._commands = Commands(redis, namespace, identity)
         owner = namespace and namespace.removesuffix(COPIES)
         self._index = Index(self._commands, EXPERIMENTS, lambda full: experiment_key(full, "config"), _CREATION_SECONDS)
+        self._webhooks = Index(
+            self._commands, WEBHOOKS, lambda full: experiment_key(full, "webhook"), _CREATION_SECONDS
+        )
         self._settled_limit = settled_limit
         self.references = References(Commands(redis, owner, self._commands.identity))
         self.access_keys = AccessKeys(self._commands)

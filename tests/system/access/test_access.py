@@ -77,6 +77,12 @@ def spare(admin: httpx.Client) -> str:
     return f"{INSIDE}/generators/spare"
 
 
+def webhook(admin: httpx.Client) -> str:
+    path = f"{INSIDE}/webhook"
+    admin.put(path, json={"url": "https://hooks.example.org"}).raise_for_status()
+    return path
+
+
 TABLE = {
     ("GET", "/healthz"): Route(None),
     ("GET", "/readyz"): Route(None),
@@ -111,6 +117,10 @@ TABLE = {
     ("POST", f"{EXPERIMENT}/shares"): Route("admin", request={"json": {}}),
     ("GET", f"{EXPERIMENT}/shares"): Route("admin"),
     ("DELETE", f"{EXPERIMENT}/shares/{{id}}"): Route("admin", f"{INSIDE}/shares/0123456789ab", 404),
+    ("PUT", f"{EXPERIMENT}/webhook"): Route("admin", request={"json": {"url": "https://hooks.example.org"}}),
+    # It has none, unless another test has set one.
+    ("GET", f"{EXPERIMENT}/webhook"): Route("admin", allowed=404),
+    ("DELETE", f"{EXPERIMENT}/webhook"): Route("admin", webhook, 204),
     # The metric has no score of mixtures.
     ("GET", f"{EXPERIMENT}/mixture"): Route("viewer", allowed=422),
     ("GET", f"{EXPERIMENT}/routes"): Route("viewer", allowed=422),

@@ -41,6 +41,7 @@ from optimist_client.models.service import Problem, Role, Session, Share, ShareR
 from optimist_client.models.standings import AnswersChanged, Standing
 from optimist_client.models.waits import WaitReason
 from optimist_client.models.watched import WatchedReport
+from optimist_client.models.webhooks import MessageInfo, WebhookInfo, WebhookRequest
 from optimist_client.wire import Identifier
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "HardestRival",
     "Identifier",
     "LimitVerdict",
+    "MessageInfo",
     "Mixture",
     "MixtureCurve",
     "MixtureWeight",
@@ -123,4 +125,6 @@ __all__ = [
     "Verdict",
     "WaitReason",
     "WatchedReport",
+    "WebhookInfo",
+    "WebhookRequest",
 ]

@@ -98,12 +98,7 @@ class KeyRing:
         parts = split_key(key)
         if parts is None:
             return None
-        if self._are_old:
-            async with self._reading:
-                if self._are_old:
-                    begun = time.monotonic()
-                    self._records = await self._store.access_keys.all()
-                    self._read_at = begun
+        await self._refresh()
         if parts.experiment is None:
             record = await self._record(parts.id)
             return None if record is None else record.caller(parts)
@@ -111,9 +106,20 @@ class KeyRing:
         if text is None:
             return None
         share = _parsed(ShareRecord, parts.id, text)
-        if share is None or (share.maker and ((maker := await self._record(share.maker)) is None or maker.has_expired)):
-            return None
-        return share.caller(parts)
+        return None if share is None or not await self.lasts(share.maker) else share.caller(parts)
+
+    async def lasts(self, maker: str) -> bool:
+        """Whether what was made with the key of this id lasts: the key is there, or none was needed ("")."""
+        await self._refresh()
+        return not maker or ((record := await self._record(maker)) is not None and not record.has_expired)
+
+    async def _refresh(self) -> None:
+        if self._are_old:
+            async with self._reading:
+                if self._are_old:
+                    begun = time.monotonic()
+                    self._records = await self._store.access_keys.all()
+                    self._read_at = begun
 
     async def _record(self, id_: str) -> KeyRecord | None:
         """The record of a key, perhaps of one that was made since all were read."""
