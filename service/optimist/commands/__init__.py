@@ -25,6 +25,7 @@ from optimist.commands import (
     serve,
     simulate,
     words,
+    worker,
 )
 from optimist.commands.shared import WRONG_USE
 from optimist.commands.usage import Command, Group
@@ -80,6 +81,7 @@ def optimist(
 for command in (
     serve.serve,
     serve.scorer,
+    worker.worker,
     score.score,
     compare.compare,
     contrast.contrast,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.support.commands import invoked
 from tests.support.places import ROOT
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -150,6 +152,22 @@ def test_a_release_pins_every_image_by_its_digest(tmp_path: Path):
         documents = rendered(tmp_path / "deploy" / "kubernetes" / "overlays" / overlay)
         pods = [one["spec"]["template"]["spec"] for one in documents if one["kind"] in PODS]
         assert {container["image"] for pod in pods for container in pod["containers"]} <= images
+
+
+def test_workers_that_are_preempted_come_again_and_are_no_failures():
+    (job,) = yaml.safe_load_all((KUBERNETES / "workers" / "job.yaml").read_text())
+    validate(job)
+    spec = job["spec"]
+    assert "completions" not in spec, "one worker that ends says that the experiment has"
+    ignored = [rule for rule in spec["podFailurePolicy"]["rules"] if rule["action"] == "Ignore"]
+    assert {"type": "DisruptionTarget", "status": "True"} in ignored[0]["onPodConditions"]
+    # What `optimist worker` ends with at SIGTERM. SIGKILL may be for its memory, which would come again for ever.
+    assert ignored[1]["onExitCodes"]["values"] == [128 + signal.SIGTERM]
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["name"] == ignored[1]["onExitCodes"]["containerName"]
+    done = invoked(*container["args"][:-1], "--url=ftp://nowhere", code=1)
+    assert "my_models" in done.output, "all its options are known"
 
 
 def test_no_container_has_a_password_in_its_arguments():
