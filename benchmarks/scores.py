@@ -8,9 +8,10 @@ do not need. *vendi-score* 0.0.3 (its dual eigenproblem) and *prdc* 0.2 must be 
 paper, by 2 × 1,000 random Fourier features. Peers compute in the precision that they take from float32 rows, "64": in
 float64, as ours does.
 
-Every measurement is a process that scores twice and counts the second time; versions and tools take turns. "loop" is
-the processor time of a million steps of Python after it, which says how fast the machine was. A ratio is the median of
-those of single turns: ours, by the tool. Memory is the peak above the rows, of both times, with what libraries load.
+Every measurement is a process that scores a part (`WARM` rows), and then all rows twice, and counts the last time;
+versions and tools take turns. "loop" is the processor time of a million steps of Python after it, which says how fast
+the machine was. A ratio is the median of those of single turns: ours, by the tool. Memory is the peak above what the
+process had after the part; "first" is what the part added, mostly libraries.
 `--scale 8 4`: 8 times the samples, 4 times the columns. `--threads`: of every library; by default each uses what it
 takes.
 """
@@ -18,6 +19,8 @@ takes.
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import importlib
 import json
 import os
@@ -38,6 +41,7 @@ from numpy.typing import NDArray
 Rows = NDArray[Any]
 ROOT = Path(__file__).parent.parent
 FREQUENCIES, SIGMA = 1000, 3.0
+WARM = 1000
 SUBSETS, SUBSET = 100, 1000
 CASES = {
     "fid": ((2000, 512), ("pytorch-fid",)),
@@ -116,25 +120,35 @@ def memory(field: str) -> float:
     return int(found[1]) / 1024.0 if found else 0.0
 
 
+def release() -> None:
+    """Give memory that is free back to the system."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 def measure(tool: str, case: str, n: int, d: int) -> dict[str, float]:
-    """Seconds of processor time, peak in MiB, and seconds of a loop of a million steps."""
+    """Seconds of processor time, MiB of a first score and of the peak later, seconds of a loop of a million steps."""
     spread = np.arange(1, d + 1) ** -0.5
     rows = (np.random.default_rng(0).standard_normal((n, d)) * spread * 1.05 + 0.05).astype(np.float32)
     real = (np.random.default_rng(1).standard_normal((max(n, 4 * d), d)) * spread).astype(np.float32)
     moments = real.mean(axis=0).astype(np.float64), np.cov(real, rowvar=False, dtype=np.float64)
-    given = case, rows, real[:n], moments
-    score = partial(ours, *given) if tool in (OURS, BEFORE) else partial(peer, tool, *given)
+    score = ours if tool in (OURS, BEFORE) else partial(peer, tool)
+    score = partial(score, case, real=real[:n], moments=moments)
     importlib.import_module("torch")
-    Path("/proc/self/clear_refs").write_text("5")
     before, seconds = memory("VmRSS"), 0.0
+    score(rows=rows[:WARM])
+    release()
+    first = memory("VmRSS") - before
+    Path("/proc/self/clear_refs").write_text("5")
     for _ in range(2):
         begun = time.process_time()
-        score()
+        score(rows=rows)
         seconds = time.process_time() - begun
     begun = time.process_time()
     for _ in range(1_000_000):
         pass
-    return {"seconds": seconds, "peak": memory("VmHWM") - before, "loop": time.process_time() - begun}
+    loop = time.process_time() - begun
+    return {"seconds": seconds, "first": first, "peak": memory("VmHWM") - before - first, "loop": loop}
 
 
 def measured(tool: str, case: str, size: Sequence[int], against: Path | None, threads: int | None) -> dict[str, float]:
@@ -161,7 +175,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--scale", type=int, nargs=2, default=(1, 1), metavar=("N", "D"))
     options = parser.parse_args()
-    print("| score | n × d | tool | CPU, s | loop, s | ours ÷ it | peak, MiB |\n|---|---|---|---|---|---|---|")
+    print(
+        "| score | n × d | tool | CPU, s | loop, s | ours ÷ it | peak, MiB | first, MiB |\n|---|---|---|---|---|---|---|---|"
+    )
     for case in options.cases:
         size = [part * factor for part, factor in zip(CASES[case][0], options.scale, strict=True)]
         tools = [OURS, *([BEFORE] if options.against else []), *CASES[case][1]]
@@ -171,11 +187,10 @@ def main() -> None:
             turns.append({tool: measured(tool, case, size, options.against, options.threads) for tool in order})
         for tool in tools:
             of_tool = [turn[tool] for turn in turns]
-            seconds, loop, peak = (
-                statistics.median(each[part] for each in of_tool) for part in ("seconds", "loop", "peak")
-            )
+            parts = ("seconds", "loop", "peak", "first")
+            seconds, loop, peak, first = (statistics.median(each[part] for each in of_tool) for part in parts)
             ratio = statistics.median(turn[OURS]["seconds"] / turn[tool]["seconds"] for turn in turns)
-            numbers = f"{seconds:.3f} | {loop:.3f} | {ratio:.2f} | {peak:.0f}"
+            numbers = f"{seconds:.3f} | {loop:.3f} | {ratio:.2f} | {peak:.0f} | {first:.0f}"
             print(f"| {case} | {size[0]:,} × {size[1]} | {tool} | {numbers} |", flush=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,8 +14,11 @@ import torch
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid import statistic as gaussian_module
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.spectra.symmetric import PANEL, SymmetricSum
+from optimist.metrics.spectra import symmetric
+from optimist.metrics.spectra.routines import add_square
+from optimist.metrics.spectra.symmetric import MANY_ROWS, PANEL, SymmetricSum
 from optimist.metrics.state import LastRows
+from optimist.metrics.threads import few_threads
 from optimist.metrics.vendi import statistic as kernel_module
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 from tests.support.streams import assert_bit_identical, rows_of, stored_and_read, taken
@@ -38,6 +42,35 @@ def test_half_a_matrix_says_all_of_it(width: int):
     assert added.packed.numel() <= width * (width + PANEL) / 2 + PANEL**2
     with pytest.raises(ValueError, match="packed entries"):
         SymmetricSum(width, packed=added.packed[1:])
+
+
+@pytest.mark.parametrize("width", [1, PANEL, 2 * PANEL + 77])
+@pytest.mark.parametrize("step", [1, 2])
+def test_many_rows_are_added_by_scipys_blas_on_one_thread(width: int, step: int, monkeypatch: pytest.MonkeyPatch):
+    called: list[int] = []
+    monkeypatch.setattr(symmetric, "add_square", lambda *given: (called.append(1), add_square(*given)))
+    rows = rows_of(0, step * MANY_ROWS, width)[::step]
+    added = SymmetricSum(width)
+    with few_threads(width):
+        added.add(rows)
+        added.add(rows)
+    assert len(called) == 2 * math.ceil(width / PANEL)
+    found, whole = added.dense(), 2.0 * rows.T @ rows
+    torch.testing.assert_close(found, whole, rtol=1e-12, atol=1e-10)
+    assert torch.equal(found, found.T)
+
+
+def test_reading_a_batch_takes_the_memory_of_two_copies_of_it():
+    """Of the rows as float64, and of the rows minus their mean."""
+    rows = rows_of(0, 3000, 300).float()
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        GaussianStatistic(300, keep=100, halves=False).update(rows)
+    now = peak = 0
+    for event in profile.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            peak = max(peak, now)
+    assert peak <= 2.4 * rows.numel() * 8
 
 
 def test_a_scatter_of_several_panels_is_restored_bit_for_bit():

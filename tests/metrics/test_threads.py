@@ -10,7 +10,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from optimist.metrics.threads import MANY, WIDE, few_threads, lapack_on_one_thread, one_thread
+from optimist.metrics.threads import MANY, WIDE, blas_on_one_thread, few_threads, one_thread
 from optimist.simulation.runner import Runner
 
 
@@ -68,14 +68,14 @@ def test_eigenproblems_in_several_threads_use_one_of_blas_and_give_the_others_ba
     seen: list[set[int]] = []
 
     def first() -> None:
-        with lapack_on_one_thread:
+        with blas_on_one_thread:
             begun.wait()
             ended.wait()
             seen.append(of_blas())
 
     another = Thread(target=first)
     another.start()
-    with lapack_on_one_thread:
+    with blas_on_one_thread:
         begun.wait()
         seen.append(of_blas())
     ended.wait()

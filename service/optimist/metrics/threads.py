@@ -54,10 +54,10 @@ def one_thread() -> Generator[None]:
 
 
 class _OneThread:
-    """Lets LAPACK compute on one thread while somebody is inside, in any thread of the process.
+    """Lets scipy's BLAS and LAPACK compute on one thread while somebody is inside, in any thread of the process.
 
     The eigenproblems here have no use for more: two threads take 1.5 to 6 times the processor time, and on a machine
-    with other work longer. Products of matrices are torch's, which has threads of its own.
+    with other work longer. Products of matrices on several threads are torch's.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class _OneThread:
                     self._limit.restore_original_limits()
 
 
-lapack_on_one_thread = _OneThread()
+blas_on_one_thread = _OneThread()
 
 
 @cache

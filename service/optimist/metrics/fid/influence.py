@@ -113,6 +113,9 @@ BUFFER = 256
 VANISHING = 1e-200
 """Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
+TOGETHER = 2
+"""Groups of the jackknife whose curves are computed at once: of all ten they take 30 MiB more."""
+
 
 @dataclass(frozen=True)
 class _Geometry:
@@ -321,8 +324,9 @@ class _Subsets:
         value = gap + torch.where(alive, trace * (1.0 - 1.0 / p), trace * (m / p)) + reference.trace
         if not bool(alive.any()):
             return value
-        found = debiased_root_trace(eigenvalues[alive], shares[alive], m, reference.eigenvalues)
-        value[alive] -= 2.0 * found.value
+        parts = zip(eigenvalues[alive].split(TOGETHER), shares[alive].split(TOGETHER), strict=True)
+        roots = [debiased_root_trace(*part, m, reference.eigenvalues).value for part in parts]
+        value[alive] -= 2.0 * torch.cat(roots)
         return value
 
 

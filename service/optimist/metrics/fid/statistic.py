@@ -203,13 +203,16 @@ class GaussianStatistic(Statistic):
         if self._scatter is None and self.samples + len(batch) > self.keep:
             # One pass over all rows, so that the scatter does not depend on the batches: just past `keep` the smallest
             # eigenvalues magnify differences of rounding.
-            rows = torch.cat([self._head.tensor, batch])
+            rows = torch.cat([self._head.tensor, batch]) if len(self._head) else batch
             self.samples, self.mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
             self._scatter = SymmetricSum(self.dimension, self.device)
-        # Means are taken about the first row, so that identical rows have a scatter of exactly zero.
-        centred = rows - rows[0]
+        # Means are taken about the first row, so that identical rows have a scatter of exactly zero. The last row of
+        # `room` is for the distance between two means.
+        room = rows.new_empty(len(rows) + 1, self.dimension)
+        centred = torch.sub(rows, rows[0], out=room[:-1])
         offset = centred.mean(0)
-        self._absorb(len(rows), rows[0] + offset, centred - offset)
+        centred -= offset
+        self._absorb(len(rows), rows[0] + offset, room)
         self._remember(batch)
 
     def _take_even(self, batch: Tensor) -> None:
@@ -232,15 +235,15 @@ class GaussianStatistic(Statistic):
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
     def _absorb(self, count: int, mean: Tensor, centred: Tensor) -> None:
-        """Chan's update of the moments by `count` rows: their mean (d,), and the rows minus it (count, d)."""
+        """Chan's update of the moments by `count` rows: their mean (d,), and the rows minus it (count + 1, d), the last
+        row and then all of which are written to."""
         total = self.samples + count
         shift = mean - self.mean
         # The distance between the two means is one more row of the same GEMM.
-        between = math.sqrt(self.samples * count / total) * shift
-        centred = torch.cat([centred, between[None]])
+        centred[-1] = math.sqrt(self.samples * count / total) * shift
         if self._scatter is not None:
             self._scatter.add(centred)
-        self._trace = self._trace + centred.square().sum()
+        self._trace = self._trace + centred.square_().sum()
         self.mean = self.mean + shift * (count / total)
         self.samples = total
 
