@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -40,12 +40,20 @@ class Statistic(Stateful, ABC):
     """Whether its analysis allows for prompts that come again and for batches itself; others are widened by the design
     effect that their influences show."""
 
+    can_merge: ClassVar[bool] = False
+    """Whether it can `merge`."""
+
     @abstractmethod
     def update(self, *tensors: Any, **named: Any) -> None:
         """Add a batch: the tensors (b, …) named by `Metric.widths`, in its order.
 
         Raises FixError, and changes nothing, on other tensors.
         """
+
+    def merge(self, other: Self) -> None:
+        """Add the samples of another statistic, which follow. It must be of `Score.alone`, too, with the same score,
+        and is not to be used any more."""
+        raise NotImplementedError
 
     @property
     def holds_rows(self) -> bool:

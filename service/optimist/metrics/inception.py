@@ -6,6 +6,7 @@ Everything is in logarithms: values, errors and interval ends are those of log I
 from __future__ import annotations
 
 import math
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -52,6 +53,7 @@ class ClassStatistic(Statistic):
     """
 
     held = ("samples", "_mean", "_squares", "fold_sums", "_tail")
+    can_merge = True
 
     def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
         if classes < 1:
@@ -118,6 +120,12 @@ class ClassStatistic(Statistic):
         mean = columns[0] + (columns - columns[0]).mean(0)
         self._absorb(count, mean, (columns - mean).square().sum(0))
         self._tail.append(rows)
+
+    def merge(self, other: Self) -> None:
+        if other.samples:
+            self.fold_sums = self.fold_sums + other.fold_sums.roll(self.samples % FOLDS, 0)
+            self._absorb(other.samples, other._mean, other._squares)
+            self._tail.append(other.last_rows)
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)

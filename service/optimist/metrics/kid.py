@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -90,6 +91,7 @@ class BlockStatistic(Statistic):
         *("samples", "_rows", "_witness", "_row_sums", "_squares"),
         *("_closed", "_before", "_means_before", "_with_some"),
     )
+    can_merge = True
 
     def __init__(self, real: RealRows, block: int = BLOCK) -> None:
         if block < 4:
@@ -139,6 +141,18 @@ class BlockStatistic(Statistic):
             take = min(PIECE, self.block - len(self._rows))
             self._add(rows[:take].clone())
             rows = rows[take:]
+
+    def merge(self, other: Self) -> None:
+        """As `Statistic.merge` has it. The open block goes on with the open block of the other one, so that its blocks
+        are not those of all samples in their order, but as good ones."""
+        rows = other.rows
+        if len(other._closed):
+            self._closed = torch.cat([self._closed, other._closed])
+            self._before, self._means_before = other._before, other._means_before
+            self._with_some = self._with_some + other._with_some - cubic(rows, self.real.some).sum(0)
+            self.samples += other.samples - len(rows)
+        if len(rows):
+            self.update(rows)
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.real.device)

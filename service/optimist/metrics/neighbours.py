@@ -6,7 +6,7 @@ import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -163,6 +163,7 @@ class HitStatistic(Statistic):
     """Σ s and Σ s² of s, the number of balls that a sample is inside, counted up to `most`, and the last 256 of s."""
 
     held = ("samples", "sums", "_last")
+    can_merge = True
 
     def __init__(self, balls: Balls, most: int) -> None:
         self.balls = balls
@@ -188,6 +189,11 @@ class HitStatistic(Statistic):
         self._last.append(scores.cpu()[:, None])
         self.samples += len(batch)
 
+    def merge(self, other: Self) -> None:
+        self.sums = self.sums + other.sums
+        self._last.append(other._last.tensor)
+        self.samples += other.samples
+
 
 class CoverageStatistic(Statistic):
     """The number of samples inside each ball, c (m,), and the balls that the last 256 samples are inside.
@@ -196,6 +202,7 @@ class CoverageStatistic(Statistic):
     """
 
     held = ("samples", "counts", "_last")
+    can_merge = True
 
     def __init__(self, balls: Balls) -> None:
         self.balls = balls
@@ -217,6 +224,11 @@ class CoverageStatistic(Statistic):
             self._last.append(pack(inside[-LAST:]))
         self.counts = counts
         self.samples += len(batch)
+
+    def merge(self, other: Self) -> None:
+        self.counts = self.counts + other.counts
+        self._last.append(other._last.tensor)
+        self.samples += other.samples
 
 
 def pack(inside: Tensor) -> Tensor:

@@ -102,8 +102,18 @@ def few_threads(columns: int, rows: int = 0) -> Generator[None]:
     `torch.set_num_threads` would also set the number of those that use torch for the first time. The BLAS of numpy and
     scipy is left alone: it has one number for the process, and uses one thread for small matrices by itself.
     """
+    if columns >= WIDE or columns * rows >= MANY:
+        yield
+        return
+    with one_thread_here():
+        yield
+
+
+@contextmanager
+def one_thread_here() -> Generator[None]:
+    """Let torch compute on one thread in the calling thread, and leave the others alone."""
     # torch sets the number of a thread when that first uses it, so that this comes before the limit.
-    if torch.get_num_threads() == 1 or columns >= WIDE or columns * rows >= MANY:
+    if torch.get_num_threads() == 1:
         yield
         return
     openmp, limit_mkl = _of_one_thread()

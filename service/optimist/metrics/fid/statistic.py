@@ -83,6 +83,7 @@ class GaussianStatistic(Statistic):
     """
 
     held = ("samples", "mean", "_trace", "_head", "_tail", "_scatter", "_even")
+    can_merge = True
 
     def __init__(
         self,
@@ -194,30 +195,59 @@ class GaussianStatistic(Statistic):
 
     def update(self, batch: Tensor) -> None:
         check_rows("features", batch, self.dimension)
+        room = self._room(min(len(batch), BLOCK))  # one for all blocks: fresh memory takes longer than what is done in it
         for block in batch.split(BLOCK):
-            self._take(block.to(self.device, torch.float64))
+            self._take(block, room)
 
-    def _take(self, batch: Tensor) -> None:
-        self._take_even(batch)
+    def _room(self, count: int) -> Tensor:
+        """Memory for `count` rows (d,), and one for the distance between two means."""
+        return torch.empty(count + 1, self.dimension, dtype=torch.float64, device=self.device)
+
+    def _take(self, batch: Tensor, room: Tensor) -> None:
+        if self.halves:
+            self._take_even(batch.to(self.device, torch.float64))
         rows = batch
         if self._scatter is None and self.samples + len(batch) > self.keep:
             # One pass over all rows, so that the scatter does not depend on the batches: just past `keep` the smallest
             # eigenvalues magnify differences of rounding.
-            rows = torch.cat([self._head.tensor, batch]) if len(self._head) else batch
-            self.samples, self.mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
-            self._scatter = SymmetricSum(self.dimension, self.device)
-        # Means are taken about the first row, so that identical rows have a scatter of exactly zero. The last row of
-        # `room` is for the distance between two means.
-        room = rows.new_empty(len(rows) + 1, self.dimension)
-        centred = torch.sub(rows, rows[0], out=room[:-1])
-        offset = centred.mean(0)
-        centred -= offset
-        self._absorb(len(rows), rows[0] + offset, room)
+            if len(self._head):
+                rows = torch.cat([self._head.tensor, batch.to(self.device, torch.float64)])
+                room = self._room(len(rows))
+            self._begin_scatter()
+        self._absorb(rows, room[: len(rows) + 1])
         self._remember(batch)
+
+    def merge(self, other: Self) -> None:
+        if self.halves:
+            raise FixError("statistics with halves are not merged")
+        if other.rows is not None:
+            if len(other.rows):
+                self.update(other.rows)
+            return
+        assert other._scatter is not None
+        if self._scatter is None:
+            rows = self._head.tensor
+            self._begin_scatter()
+            if len(rows):
+                self._absorb(rows, self._room(len(rows)))
+        assert self._scatter is not None
+        if self.holds_rows:
+            self._drop_rows()
+        self._head.append(other.first_rows[: self.first - len(self._head)])
+        self._tail.append(other.last_rows)
+        between = self._move(other.samples, other.mean)
+        self._scatter.packed += other._scatter.packed
+        self._scatter.add(between[None])
+        self._trace = self._trace + other._trace + between.square().sum()
+
+    def _begin_scatter(self) -> None:
+        """Begin again, with a scatter."""
+        self.samples, self.mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
+        self._scatter = SymmetricSum(self.dimension, self.device)
 
     def _take_even(self, batch: Tensor) -> None:
         """Add the rows of even places to their half, which begins with the batch that exceeds `keep`."""
-        if not self.halves or self.samples + len(batch) <= self.keep:
+        if self.samples + len(batch) <= self.keep:
             return
         if self._even is None:
             self._even = EvenHalf(self.dimension, self.device)
@@ -234,18 +264,29 @@ class GaussianStatistic(Statistic):
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
-    def _absorb(self, count: int, mean: Tensor, centred: Tensor) -> None:
-        """Chan's update of the moments by `count` rows: their mean (d,), and the rows minus it (count + 1, d), the last
-        row and then all of which are written to."""
+    def _absorb(self, rows: Tensor, room: Tensor) -> None:
+        """Chan's update of the moments by rows (b ≥ 1, d) of any real dtype; room (b + 1, d) is written to."""
+        centred = room[:-1].copy_(rows)
+        # About the first row, so that identical rows have a scatter of exactly zero.
+        first = centred[0].clone()
+        centred -= first
+        offset = centred.mean(0)
+        centred -= offset
+        # The distance between the two means is one more row of the same product.
+        room[-1] = self._move(len(rows), first + offset)
+        if self._scatter is not None:
+            self._scatter.add(room)
+        self._trace = self._trace + room.square_().sum()
+
+    def _move(self, count: int, mean: Tensor) -> Tensor:
+        """The row (d,) that the scatter gets of the distance between the mean and that of `count` samples, which are
+        counted."""
         total = self.samples + count
         shift = mean - self.mean
-        # The distance between the two means is one more row of the same GEMM.
-        centred[-1] = math.sqrt(self.samples * count / total) * shift
-        if self._scatter is not None:
-            self._scatter.add(centred)
-        self._trace = self._trace + centred.square_().sum()
+        between = math.sqrt(self.samples * count / total) * shift
         self.mean = self.mean + shift * (count / total)
         self.samples = total
+        return between
 
     def _remember(self, batch: Tensor) -> None:
         """Keep the rows of the newest batch that must be kept."""
@@ -254,10 +295,14 @@ class GaussianStatistic(Statistic):
             self._head.append(batch)
             return
         if before <= self.keep:
-            self._tail = LastRows(self._head.tail(self.last), self.last)
-            self._head = Rows(self._head.tensor[: self.first].clone(), limit=self.first)
+            self._drop_rows()
         self._head.append(batch[: self.first - len(self._head)])
         self._tail.append(batch)
+
+    def _drop_rows(self) -> None:
+        """Go on with the first and the last rows alone."""
+        self._tail = LastRows(self._head.tail(self.last), self.last)
+        self._head = Rows(self._head.tensor[: self.first].clone(), limit=self.first)
 
 
 class KeptGram:

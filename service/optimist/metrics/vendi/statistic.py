@@ -124,6 +124,7 @@ class KernelStatistic(Statistic):
     """
 
     held = ("samples", "parities", "_rows", "_tail", "_moments", "listed")
+    can_merge = True
 
     def __init__(
         self, feature_map: FeatureMap, *, last: int = 512, halves: bool = False, prompts: int | None = None
@@ -224,6 +225,20 @@ class KernelStatistic(Statistic):
             if self.listed is not None and prompts is not None:
                 self.listed.add(prompts[place], block)
             self._add(block)
+
+    def merge(self, other: Self) -> None:
+        if self.listed is not None:
+            raise FixError("statistics of a list of prompts are not merged")
+        if other.rows is not None:
+            for block in other.rows.split(BLOCK):
+                self._add(block)
+            return
+        if self.holds_rows:
+            self._build()
+        for parity, moment in self._moments.items():
+            moment.packed += other._moments[(parity + self.samples) % len(self.parities)].packed
+        self._tail.append(other.last_rows)
+        self.samples += other.samples
 
     def restore(self, tensors: Mapping[str, Tensor]) -> Self:
         if int(tensors["samples"]) > self.width:
