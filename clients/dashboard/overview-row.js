@@ -1,21 +1,21 @@
 // A row of the list of experiments, and the keys that rows are sorted and found by.
-import { h } from "./dom.js";
 import { serviceTime } from "./api.js";
-import { ago, cost, count, date, plusMinus, score } from "./format.js";
+import { h } from "./dom.js";
+import { ago, cost, count, date, plusMinus, score, tick } from "./format.js";
 import { asInterval, axis, bar, fromTo } from "./intervals.js";
 import { chips } from "./labels.js";
 
 // Each column: id, heading, class, the key that it is sorted by, and whether it begins with the largest.
 export const COLUMNS = [
   ["name", "Experiment", "", ({ name }) => name.toLowerCase(), false],
-  ["state", "State", "", (one) => stateOf(one), false],
-  ["metric", "Metric", "", (one) => one.title.toLowerCase(), false],
-  ["leader", "Leader", "", ({ leader }) => leader.toLowerCase(), false],
-  ["confidence", "Confidence", "number", ({ decision }) => decision.confidence ?? -1, true],
-  ["score", "Score", "", null, false], // by different metrics
-  ["samples", "Samples", "number", ({ samples }) => samples, true],
+  ["state", "State", "state", (one) => stateOf(one), false],
+  ["metric", "Metric", "measured", (one) => one.title.toLowerCase(), false],
+  ["leader", "Leader", "leader", ({ leader }) => leader.toLowerCase(), false],
+  ["confidence", "Confidence", "number confidence", ({ decision }) => decision.confidence ?? -1, true],
+  ["score", "Score and interval", "scored", null, false], // by different metrics
+  ["samples", "Samples", "number amount", ({ samples }) => samples, true],
   ["cost", "Cost", "number cost", (one) => one.cost ?? -1, true],
-  ["active", "Last activity", "number", (one) => one.active ?? one.created, true],
+  ["active", "Last activity", "number when", (one) => one.active ?? one.created, true],
   ["created", "Created", "made", ({ created }) => created, true],
 ];
 
@@ -29,49 +29,73 @@ export const shownOf = (one) => JSON.stringify([one, stateOf(one), activity(one)
 
 const activity = ({ active }) => (active ? `${ago(serviceTime() - active)} ago` : "–");
 
-// does: what happens on a click: { tag(tag), select(name, isSelected) }.
-export function row(experiment, isSelected, does) {
-  const { name, tags = [], note, budget, cost: spent, decision_cost: decided, leader, leader_is: what, decision } = experiment;
-  const of = budget === null ? "" : ` of ${count(budget)}`;
-  const before = decided !== undefined && decided !== spent ? ` (${cost(decided)} at the decision)` : "";
+// A row of one line. does: what happens on a click: { tag(tag), select(name, isSelected), open(name) }.
+export function row(experiment, isSelected, isOpen, does) {
+  const { name, tags = [], note, budget, cost: spent, leader, decision } = experiment;
+  const of = budget === null ? "" : ` of ${tick(budget)}`;
   return h("tr", { class: "line", role: "row" }, [
-    h("th", { scope: "row", role: "rowheader", title: note }, [
-      h("span", { class: "selectable" }, [
-        h("input", { type: "checkbox", checked: isSelected, "aria-label": `Select ${name}`,
-          onchange: ({ target }) => does.select(name, target.checked) }),
-        h("a", { href: `#/e/${encodeURIComponent(name)}` }, name),
-      ]),
-      note && h("span", { class: "quiet noted" }, note),
+    h("th", { scope: "row", role: "rowheader", title: note }, h("span", { class: "selectable" }, [
+      h("input", { type: "checkbox", checked: isSelected, "aria-label": `Select ${name}`,
+        onchange: ({ target }) => does.select(name, target.checked) }),
+      h("a", { href: `#/e/${encodeURIComponent(name)}`, title: name }, name),
       tags.length > 0 && chips(tags, does.tag),
-    ]),
-    cell("State", "", badges(experiment, experiment.incomplete)),
-    cell("Metric", "measured", experiment.title),
-    cell("Leader", leader ? "leader" : "leader none", leader ? h("div", {}, h("div", {}, leader), what && h("div", { class: "quiet" }, what))
-      : h("span", { class: "quiet" }, "None yet")),
-    cell("Confidence", `number${decision.confidence_text ? "" : " none"}`, decision.confidence_text || "–"),
-    cell("Score", experiment.score === null ? "none" : "", scored(experiment)),
-    cell("Samples", "number", `${count(experiment.samples)}${of}`),
-    cell("Cost", `number cost${spent === undefined ? " none" : ""}`, spent === undefined ? "–" : `${cost(spent)}${before}`),
-    cell("Last activity", "number when", activity(experiment)),
-    cell("Created", "when made", date(experiment.created)),
+    ])),
+    cell("state", badges(experiment, experiment.incomplete)),
+    cell("measured", experiment.title),
+    h("td", { class: "leader", role: "cell", title: leader }, leader || h("span", { class: "quiet" }, "None yet")),
+    cell("number confidence", decision.confidence_text || "–"),
+    cell("scored", ...scored(experiment)),
+    cell("number amount", `${tick(experiment.samples)}${of}`),
+    cell("number cost", spent === undefined ? "–" : cost(spent)),
+    cell("number when", activity(experiment)),
+    cell("made", date(experiment.created)),
+    cell("opens", h("button", { class: "fold", "aria-expanded": String(isOpen), "aria-label": `More about ${name}`,
+      onclick: () => does.open(name) })),
   ]);
 }
 
-// The leader's score with its interval, above that of the generator that is next.
-function scored({ score: found, decision, lower, upper, rival }) {
-  if (found === null) return "–";
-  const said = h("div", {}, h("span", {}, score(found)), " ", h("span", { class: "quiet" }, plusMinus({ score: found, lower, upper })));
-  if (!rival || lower === undefined) return said;
-  const [ours, next] = [{ middle: found, lower, upper }, asInterval({ lower: null, upper: null, ...rival })];
-  const { at } = axis([ours, next]);
-  const drawn = (one, who, color) => bar(one, { at, ticks: [] }, color, `${who}: ${score(one.middle)}, from ${fromTo(one)}`);
-  return h("div", { class: "two" }, said, drawn(ours, decision.best, "var(--accent)"),
-    drawn(next, `Next, ${rival.generator}`, "var(--quiet)"));
+// The row below it, with all that it leaves out.
+export function details(experiment, does) {
+  const { tags = [], note, budget, cost: spent, decision_cost: decided, leader, leader_is: what, decision } = experiment;
+  const { generators, generator_names: names } = experiment;
+  const before = decided !== undefined && decided !== spent ? ` (${cost(decided)} at the decision)` : "";
+  const facts = [
+    note && ["Note", note],
+    tags.length > 0 && ["Tags", chips(tags, does.tag)],
+    ["Metric", experiment.title],
+    ["Leader", [leader || "None yet", what && `, ${what}`]],
+    experiment.score !== null && ["Score and interval", compared(experiment)],
+    decision.confidence_text && ["Confidence", decision.confidence_text],
+    ["Samples", `${count(experiment.samples)}${budget === null ? "" : ` of ${count(budget)}`}`],
+    spent !== undefined && ["Cost", `${cost(spent)}${before}`],
+    ["Generators", `${count(generators)}: ${names.join(", ")}${generators > names.length ? ", …" : ""}`],
+    ["Last activity", activity(experiment)],
+    ["Created", date(experiment.created)],
+  ].filter(Boolean);
+  return h("tr", { class: "details", role: "row" }, h("td", { colspan: COLUMNS.length + 1, role: "cell" },
+    h("dl", { class: "facts" }, facts.map(([head, value]) => h("div", {}, h("dt", {}, head), h("dd", {}, value))))));
 }
 
-// what: the heading, shown beside the value where there is no row of headings.
-const cell = (what, kind, ...children) =>
-  h("td", { class: kind, role: "cell" }, h("span", { class: "heading", "aria-hidden": "true" }, what), ...children);
+// The leader's score with its interval.
+function scored({ score: found, lower, upper, standard_error: error }) {
+  return found === null ? ["–"] : [score(found), " ", h("span", { class: "quiet" }, plusMinus({ score: found, lower, upper, standard_error: error }))];
+}
+
+// The leader's interval above that of the generator that is next, each with its name, or the score alone.
+function compared(experiment) {
+  const { score: middle, decision, lower = null, upper = null, rival } = experiment;
+  if (!rival) return scored(experiment);
+  const ours = { middle, lower, upper };
+  const next = asInterval({ lower: null, upper: null, ...rival });
+  const { at } = axis([ours, next]);
+  const drawn = (one, name, who, color) => [h("span", { class: "clip" }, name),
+    bar(one, { at, ticks: [] }, color, `${who}: ${score(one.middle)}, from ${fromTo(one)}`),
+    h("span", {}, ...scored({ ...one, score: one.middle }))];
+  return h("div", { class: "two" }, drawn(ours, decision.best, decision.best, "var(--accent)"),
+    drawn(next, rival.generator, `Next, ${rival.generator}`, "var(--quiet)"));
+}
+
+const cell = (kind, ...children) => h("td", { class: kind, role: "cell" }, ...children);
 
 const IDLE = 600; // seconds without any change after which an experiment without open picks is idle
 
@@ -84,11 +108,13 @@ export function stateOf({ state, state_text: shown = state, active, open_picks: 
   return isIdle ? `idle ${ago(serviceTime() - active)}` : state;
 }
 
+// The state without for how long.
+export const stateName = (experiment) => stateOf(experiment).replace(/ \d.*/, "");
+
 // The state as a badge, with a second badge if a generator cannot be scored or lacks batches.
 export function badges(experiment, incomplete) {
-  const state = stateOf(experiment);
   return h("span", { class: "badges" }, [
-    h("span", { class: `badge ${state.replace(/ \d.*/, "").replaceAll(" ", "-")}` }, state),
+    h("span", { class: `badge ${stateName(experiment).replaceAll(" ", "-")}` }, stateOf(experiment)),
     incomplete && h("span", { class: "badge incomplete" }, "incomplete"),
   ]);
 }

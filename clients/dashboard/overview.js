@@ -1,11 +1,12 @@
 // The page with the table of experiments: searched, filtered and sorted here.
-import { change, experimentPath, get } from "./api.js";
+import { get } from "./api.js";
 import { Choice } from "./choice.js";
-import { comparisonPath } from "./compare.js";
-import { askFor, confirm, fill, h, say } from "./dom.js";
-import { count, samples } from "./format.js";
-import { COLUMNS, row, shownOf, stateOf, wordsOf } from "./overview-row.js";
+import { fill, h, say } from "./dom.js";
+import { count } from "./format.js";
+import { Groups } from "./groups.js";
+import { COLUMNS, details, row, shownOf, stateOf, wordsOf } from "./overview-row.js";
 import { poll } from "./poll.js";
+import { Selection } from "./selection.js";
 import { session } from "./session.js";
 import { keep, seen } from "./view.js";
 import { savedViews } from "./views.js";
@@ -24,12 +25,12 @@ experiment = optimist.create_experiment(
 )
 for pick in experiment.picks():
     pick.tell(embed(generate(pick.generator, pick.size, pick.seed)))`;
-const LONGEST_TAG = 40; // characters
 
 export function showOverview(main, connection, failed) {
   let pages = []; // the experiments of each page, the newest ones first
   let following = null; // the cursor after the first page
-  const rows = new Map(); // name → its row and the text of what it shows
+  const rows = new Map(); // name → its rows and the text of what they show
+  const opened = new Set(); // names
   let turns = 0;
   let showsAll = false;
   let [sorted, isReversed] = direction(seen("sort", NEWEST));
@@ -49,32 +50,42 @@ export function showOverview(main, connection, failed) {
   const heads = new Map(COLUMNS.map((column) => [column[0], heading(column)]));
   const body = h("tbody", { role: "rowgroup" });
   const shown = h("p", { class: "quiet", role: "status" });
-  const selected = new Set(); // names
   const views = savedViews();
-  const compare = h("a", { class: "button" }, "Compare");
-  const menu = h("details", { class: "menu", hidden: true }, h("summary", { class: "button" }), h("div", { class: "card" }, [
-    compare,
-    h("button", { class: "small admin", onclick: () => tagAll() }, "Add a tag …"),
-    h("button", { class: "small danger admin", onclick: () => removeAll() }, "Delete …"),
-  ]));
-  const problem = h("p", { class: "problem", role: "alert" });
+  const groups = new Groups(() => draw());
+  const selection = new Selection(() => pages.flat(), (name, isSelected) => {
+    const box = rows.get(name)?.elements[0].querySelector("input");
+    if (box) box.checked = isSelected;
+  }, () => {
+    turns = 0;
+    polling.now();
+  });
+  const does = {
+    tag: tagged,
+    select: (name, isSelected) => selection.select(name, isSelected),
+    open(name) {
+      if (!opened.delete(name)) opened.add(name);
+      draw();
+    },
+  };
   const table = h("table", { class: "overview", role: "table" }, [
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...heads.values())),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...heads.values(), h("td", { class: "opens" }))),
     body,
   ]);
   const list = h("section", { class: "card", "aria-label": "Experiments", hidden: true }, [
     h("div", { class: "tools" }, [
+      h("h1", {}, "Experiments"),
       h("div", { class: "field" }, h("label", { for: "search" }, "Search"), search), state.element, tag.element,
-      h("div", { class: "narrow-only" }, order.element), views.element, menu, shown,
+      groups.choice.element, h("div", { class: "narrow-only" }, order.element), views.element, shown,
     ]),
-    problem,
+    selection.problem,
+    selection.bar,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Experiments table" }, table),
   ]);
   const more = h("button", { class: "small more", onclick: () => ((showsAll = true), draw()) });
   list.append(more);
   const empty = nothing();
   empty.hidden = true;
-  fill(main, h("h1", {}, "Experiments"), list, empty);
+  fill(main, list, empty);
   const polling = poll(turn, connection, failed);
 
   async function turn() {
@@ -118,16 +129,21 @@ export function showOverview(main, connection, failed) {
       else head.removeAttribute("aria-sort");
     }
     const focused = document.activeElement;
-    const elements = (showsAll ? found : found.slice(0, FIRST)).map(rowOf);
+    let room = showsAll ? Infinity : FIRST;
+    const elements = groups.of(found, COLUMNS.length + 1).flatMap(([head, members]) => {
+      const listed = members.slice(0, Math.max(0, room));
+      room -= members.length;
+      return [head, ...listed.flatMap(rowsOf)].filter(Boolean);
+    });
     say(more, `Show all ${count(found.length)}`);
-    more.hidden = elements.length === found.length;
+    more.hidden = room >= 0;
     if (elements.length !== body.children.length || elements.some((one, i) => one !== body.children[i])) {
       body.replaceChildren(...elements);
     }
     if (focused !== document.activeElement && focused.isConnected) focused.focus();
     const names = new Set(all.map(({ name }) => name));
     for (const name of rows.keys()) if (!names.has(name)) rows.delete(name);
-    for (const name of selected) if (!names.has(name)) select(name, false);
+    for (const name of selection.names) if (!names.has(name)) selection.select(name, false);
     views.draw();
     say(shown, `${count(found.length)} of ${count(number)} ${number === 1 ? "experiment" : "experiments"}`);
   }
@@ -140,16 +156,18 @@ export function showOverview(main, connection, failed) {
     tag.offer([["", "All"], ...[...used].sort((a, b) => a.localeCompare(b)).map((one) => [one, one])], first);
   }
 
-  // Rows that say what they said are used again.
-  function rowOf(experiment) {
-    const text = shownOf(experiment);
-    const known = rows.get(experiment.name);
-    if (known?.text === text) return known.element;
-    const element = row(experiment, selected.has(experiment.name), { tag: tagged, select });
-    const held = known?.element.contains(document.activeElement) ? document.activeElement.tagName : null;
-    rows.set(experiment.name, { text, element });
-    if (held) setTimeout(() => element.querySelector(held)?.focus());
-    return element;
+  // Rows that say what they said are used again; others keep the focus at its place.
+  function rowsOf(experiment) {
+    const { name } = experiment;
+    const isOpen = opened.has(name);
+    const text = `${shownOf(experiment)} ${isOpen}`;
+    const known = rows.get(name);
+    if (known?.text === text) return known.elements;
+    const elements = [row(experiment, selection.names.has(name), isOpen, does), ...(isOpen ? [details(experiment, does)] : [])];
+    const place = known ? controls(known.elements).indexOf(document.activeElement) : -1;
+    rows.set(name, { text, elements });
+    if (place >= 0) setTimeout(() => controls(elements)[place]?.focus());
+    return elements;
   }
 
   function heading([id, text, kind, key]) {
@@ -166,47 +184,6 @@ export function showOverview(main, connection, failed) {
     const standard = COLUMNS.find((column) => column[0] === id)[4] === isReversed;
     keep("sort", standard ? id : `-${id}`, NEWEST);
     draw();
-  }
-
-  function select(name, isSelected) {
-    if (isSelected) selected.add(name);
-    else selected.delete(name);
-    const box = rows.get(name)?.element.querySelector("input");
-    if (box) box.checked = isSelected;
-    menu.hidden = selected.size === 0;
-    if (menu.hidden) menu.open = false;
-    say(menu.firstChild, `${count(selected.size)} selected`);
-    compare.hidden = selected.size < 2;
-    compare.href = comparisonPath([...selected]);
-  }
-
-  // Do something to all that are selected; what is refused is said, and stays selected.
-  async function each(act) {
-    say(problem, "");
-    for (const name of [...selected]) {
-      try {
-        await act(experimentPath(name), pages.flat().find((one) => one.name === name));
-        select(name, false);
-      } catch (error) {
-        say(problem, `${name}: ${error.message}`);
-      }
-    }
-    turns = 0;
-    polling.now();
-  }
-
-  async function tagAll() {
-    const text = `${listed([...selected])} get this tag besides those that they have.`;
-    const wanted = await askFor("Add a tag?", text, "Add", "Tag", LONGEST_TAG);
-    if (wanted) each((path, { tags = [] }) => change("PATCH", path, { tags: [...new Set([...tags, wanted.trim()])] }));
-  }
-
-  async function removeAll() {
-    const told = pages.flat().filter(({ name }) => selected.has(name)).reduce((sum, one) => sum + one.samples, 0);
-    const text = `${listed([...selected])} and ${selected.size === 1 ? "its" : "their"} ${samples(told)} are deleted from the service. ` +
-      "This cannot be undone; `optimist export` writes an archive first.";
-    const title = selected.size === 1 ? "Delete this experiment?" : `Delete ${count(selected.size)} experiments?`;
-    if (await confirm(title, text, "Delete")) each((path) => change("DELETE", path));
   }
 
   // "/" leads to the search.
@@ -226,10 +203,7 @@ export function showOverview(main, connection, failed) {
   };
 }
 
-const NAMED = 5; // experiments that a question names
-
-const listed = (names) =>
-  names.length > NAMED ? `${names.slice(0, NAMED).join(", ")} and ${count(names.length - NAMED)} more` : names.join(", ");
+const controls = (elements) => elements.flatMap((one) => [...one.querySelectorAll("a, button, input")]);
 
 const path = (limit, cursor) => `v1/experiments?limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
 
@@ -244,7 +218,7 @@ const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function nothing() {
   return h("div", { class: "empty card" }, [
-    h("h2", {}, "No experiments yet"),
+    h("h1", {}, "No experiments yet"),
     h("p", {}, "An experiment compares generators by one metric. Create the first one in Python:"),
     h("pre", { tabindex: "0" }, h("code", {}, EXAMPLE)),
   ]);

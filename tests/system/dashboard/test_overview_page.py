@@ -32,7 +32,7 @@ def list_of_three(service: Service) -> Iterator[None]:
 
 
 def names(page: Page) -> list[str]:
-    return [name for name in page.locator(".line th").all_text_contents() if name.startswith("list-")]
+    return [name for name in page.locator(".line th a").all_text_contents() if name.startswith("list-")]
 
 
 def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three: None, axe: str):
@@ -43,9 +43,14 @@ def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three:
     expect(page.locator(".line")).to_have_count(1)
     row = page.locator(".line")
     expect(row).to_contain_text("right")
+    expect(row.locator(".scored")).to_have_text(re.compile(r"^0\.\d+ ± 0\.\d+$"))
+    row.get_by_role("button", name="More about list-costly").click()
+    opened = page.locator(".details")
     leader = re.compile(r"^right: 0\.\d+, from 0\.\d+ to ")
-    expect(row.get_by_role("img", name=leader)).to_be_visible()
-    expect(row.get_by_role("img", name="Next, <b>left</b>: ")).to_be_visible()
+    expect(opened.get_by_role("img", name=leader)).to_be_visible()
+    expect(opened.get_by_role("img", name="Next, <b>left</b>: ")).to_be_visible()
+    expect(opened.locator(".two .clip")).to_have_text(["right", "<b>left</b>"])
+    assert serious_violations_of_both_schemes(page, axe) == []
     page.get_by_label("Search").fill("list-")
     page.get_by_role("button", name="Samples").click()
     assert names(page)[0] == "list-costly"
@@ -64,7 +69,7 @@ def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three:
 
 
 @pytest.mark.long
-def test_rows_are_blocks_on_a_phone(open_page: OpenPage, list_of_three: None, axe: str):
+def test_rows_are_two_lines_on_a_phone(open_page: OpenPage, list_of_three: None, axe: str):
     page = open_page("/#/?q=list-", bypass_csp=True, viewport={"width": 390, "height": 844})
     expect(page.locator(".line")).to_have_count(3)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
@@ -78,7 +83,6 @@ def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, cl
     client.create_experiment("gone-soon", ["a", "b"], metric=Mean())
     page = open_page("/#/?q=gone")
     page.get_by_role("checkbox", name="Select gone-soon").check()
-    page.get_by_text("1 selected").click()
     remove = page.get_by_role("button", name="Delete …")
     remove.click()
     expect(page.get_by_role("dialog")).to_contain_text("gone-soon and its 0 samples are deleted")
@@ -101,7 +105,7 @@ def test_several_get_a_tag_at_once(open_page: OpenPage, client: Optimist):
     page.keyboard.type("tag-")
     for experiment in made:
         page.get_by_role("checkbox", name=f"Select {experiment.name}").check()
-    page.get_by_text("2 selected").click()
+    expect(page.get_by_role("group", name="Selected experiments")).to_contain_text("2 selected")
     page.get_by_role("button", name="Add a tag …").click()
     page.get_by_role("dialog").get_by_label("Tag").fill("morning")
     page.keyboard.press("Enter")
@@ -175,7 +179,6 @@ def test_any_number_are_selected_and_compared(open_page: OpenPage, client: Optim
     page = open_page("/#/?q=versus", bypass_csp=True)
     for name in ("one", "other", "third"):
         page.get_by_role("checkbox", name=f"Select versus-{name}").check()
-    page.get_by_text("3 selected").click()
     page.get_by_role("link", name="Compare").click()
     assert page.url.endswith("#/c/versus-one/versus-other/versus-third")
     for report in reports:
@@ -192,6 +195,99 @@ def test_any_number_are_selected_and_compared(open_page: OpenPage, client: Optim
     assert serious_violations_of_both_schemes(page, axe) == []
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+@pytest.fixture(scope="module")
+def thirty_four(service: Service) -> Iterator[list[str]]:
+    """The names of as many experiments, in groups by their names and by tags."""
+    long = "a-name-that-is-longer-than-a-row-has-room-for-on-any-page"
+    made = [f"{kind}-{n}" for kind in ("rows-lr", "rows-decay", "rows-night-2026-11") for n in range(11)] + [
+        f"rows-{long}"
+    ]
+    with Optimist(service.url) as client:
+        for name in made:
+            tags = ["nightly", "a tag of a paper", "figure-three"] if "night" in name else []
+            note = "A note of several words that the row has no room for. " * 3
+            client.create_experiment(name, ["a", "b"], metric=Mean(), tags=tags, note=note)
+        yield made
+        for name in made:
+            client.delete_experiment(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("width", "height", "row", "screens"), [(1440, 900, 40, 1.8), (900, 900, 40, 1.9), (390, 844, 44, 2.3)]
+)
+def test_a_row_is_one_line_whatever_it_holds(
+    open_page: OpenPage, thirty_four: list[str], width: int, height: int, row: int, screens: float
+):
+    page = open_page("/#/?q=rows-", viewport={"width": width, "height": height})
+    expect(page.locator(".line")).to_have_count(len(thirty_four))
+    heights = page.locator(".line").evaluate_all("rows => rows.map(row => row.getBoundingClientRect().height)")
+    assert set(heights) == {row}
+    assert page.evaluate("() => document.documentElement.scrollHeight / innerHeight") < screens
+    # Nothing but the name is cut, and that opens.
+    cut = "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.className)"
+    assert set(page.locator(".line > td").evaluate_all(cut)) == set()
+    assert (
+        page.evaluate(
+            "() => { const all = document.querySelector('.scroll'); return all.scrollWidth - all.clientWidth; }"
+        )
+        <= 0
+    )
+    page.get_by_role("button", name=f"More about {thirty_four[-2]}").click()
+    expect(page.locator(".details")).to_contain_text("A note of several words that the row has no room for.")
+    expect(page.locator(".details .chip")).to_have_text(["nightly", "a tag of a paper", "figure-three"])
+
+
+@pytest.mark.long
+def test_groups_fold_and_stay_folded(open_page: OpenPage, thirty_four: list[str], axe: str):
+    page = open_page("/#/?q=rows-", bypass_csp=True)
+    page.get_by_label("Group by").select_option("Name")
+    heads = page.locator(".group .name")
+    expect(heads).to_have_text(["rows-night", "rows-decay", "rows-lr", "Other names"])
+    expect(page.locator(".group").first).to_contain_text("11: 11 warming up")
+    for name in ("rows-decay", "rows-lr"):
+        page.locator(".group button", has_text=name).focus()
+        page.keyboard.press("Enter")
+    folded = page.locator(".group button", has_text="rows-lr")
+    expect(folded).to_be_focused()
+    expect(folded).to_have_attribute("aria-expanded", "false")
+    expect(page.locator(".line")).to_have_count(12)
+    assert serious_violations_of_both_schemes(page, axe) == []
+    page.goto("/#/?q=rows-&sort=name")  # another view of the same browser
+    page.reload()
+    expect(page.locator(".line")).to_have_count(12)
+    expect(heads).to_have_text(["rows-decay", "rows-lr", "rows-night", "Other names"])
+    page.get_by_label("Group by").select_option("Tag")
+    expect(heads).to_have_text(["nightly", "Without a tag"])
+    expect(page.locator(".line")).to_have_count(34)
+    page.get_by_label("Group by").select_option("Name")
+    folded.click()
+    expect(page.locator(".line")).to_have_count(23)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [{"width": 1440, "height": 900}, {"width": 390, "height": 844}], ids=["wide", "phone"])
+def test_what_can_be_done_with_selected_rows_stays_in_sight(
+    open_page: OpenPage, thirty_four: list[str], size: dict[str, int]
+):
+    page = open_page("/#/?q=rows-", viewport=size)
+    page.get_by_role("checkbox", name=f"Select {thirty_four[-1]}").check()
+    page.get_by_role("checkbox", name=f"Select {thirty_four[0]}").check()
+    for where in (0, 10_000):
+        page.evaluate("where => scrollTo(0, where)", where)
+        for role, name in (("link", "Compare"), ("button", "Add a tag …"), ("button", "Delete …"), ("button", "Clear")):
+            expect(page.get_by_role(role, name=name)).to_be_in_viewport(ratio=1)
+    last = page.get_by_role("button", name=f"More about {thirty_four[0]}")
+    over = """element => {
+      const { x, y, width, height } = element.getBoundingClientRect();
+      return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+    }"""
+    assert last.evaluate(over), "the bar stands on the last row"
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(".chosen")).to_be_hidden()
+    expect(page.locator(".line input:checked")).to_have_count(0)
 
 
 PHONE = {"width": 390, "height": 844}
@@ -220,7 +316,9 @@ def test_tags_and_a_note_are_edited_and_filter_the_list(open_page: OpenPage, cli
     expect(page.locator(".line")).to_have_count(1)
     page.get_by_label("Tag", exact=True).select_option("")
     row = page.locator(".line", has_text="labels-tagged")
-    expect(row.locator(".noted")).to_have_text("Learning rate 3e-4")
+    page.get_by_role("button", name="More about labels-tagged").click()
+    row = page.locator(".details")
+    expect(row).to_contain_text("Learning rate 3e-4")
     row.get_by_role("button", name="<b>old</b>").click()
     expect(page.locator(".line")).to_have_count(2)
     assert page.url.endswith("tag=%3Cb%3Eold%3C%2Fb%3E")
