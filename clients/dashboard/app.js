@@ -18,11 +18,12 @@ let lastSeen = null;
 let page = null;
 
 const connection = {
-  found() {
+  // isLive: whether what is shown is the service's present data.
+  found(isLive = true) {
     lastSeen = new Date();
     banner.hidden = true;
-    live.classList.add("on");
-    say(live, "Live");
+    live.classList.toggle("on", isLive);
+    say(live, isLive ? "Live" : "");
   },
   lost() {
     const since = lastSeen === null ? "" : ` The data shown is from ${lastSeen.toLocaleTimeString("en-GB")}.`;
@@ -74,6 +75,7 @@ function decoded(text) {
 function failed(error) {
   // Errors without a status are bugs in the page: also log them to the console.
   if (error.status === undefined) console.error(error);
+  else connection.found(false);
   if (error.status === 401) {
     showSignIn(main, route);
     return;

@@ -75,7 +75,7 @@ export function batches(config, refresh) {
       anomalies.draw(shown, ANOMALY, (anomaly) => [
         h("td", { class: "admin" }, h("input", { type: "checkbox", value: keyOf(anomaly), "aria-label": `Select batch ${anomaly.position} of ${anomaly.generator}`,
           onchange: ({ target }) => (target.checked ? chosen.add(target.value) : chosen.delete(target.value), offer()) })),
-        origin(anomaly, [`told ${date(anomaly.told)}`]),
+        origin(anomaly, [`received ${date(anomaly.told)}`]),
         h("td", {}, h("ul", {}, anomaly.findings.map((finding) => h("li", {}, finding)))),
       ]);
       offer();

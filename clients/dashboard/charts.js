@@ -10,10 +10,9 @@ export class Sampling extends Drawing {
   constructor(metric, palette, hasBest) {
     const shares = chart("shares", "Shares of the latest batches", "How the latest batches were divided among the generators.", "h3");
     const best = hasBest ? [
-      chart("ratio", "Share of batches made by the leader",
-        "Of all batches so far, those that the generator with the best score now received (optimal pick ratio).", "h3"),
+      chart("ratio", "Share of batches made by the leader", "Of all batches so far, those of the generator that has the best score now.", "h3"),
       chart("regret", "Estimated regret",
-        "The sum over all batches of the gap between the picked and the best generator, by current scores.", "h3"),
+        "The sum over all batches of the gap between the picked and the best generator, by current scores.", "h3", "regret"),
     ] : [];
     super(shares, ...best);
     Object.assign(this, { metric, palette });

@@ -4,7 +4,7 @@ import { experimentPath, forget, get } from "./api.js";
 import { Palette } from "./colours.js";
 import { fill, h, say } from "./dom.js";
 import { CurveChart, withNewest } from "./estimates.js";
-import { cost, count, plusMinus, score } from "./format.js";
+import { cost, count, withSpread } from "./format.js";
 import { asInterval, axis, bar, fromTo, values } from "./intervals.js";
 import { chips } from "./labels.js";
 import { badges } from "./overview-row.js";
@@ -75,14 +75,14 @@ export function showComparison(main, names, connection, failed) {
 // The score of each one's leader by its samples, of those that have the metric of the first one.
 class Leaders extends CurveChart {
   constructor(names, palette) {
-    super("leaders", "The leader of each", "", "Samples of the leader");
+    super("leaders", "The leader of each", "Samples of the leader");
     Object.assign(this, { names, palette });
   }
 
   curves(reports, curves) {
     const [{ title }] = reports;
     this.metric = title;
-    this.chart.say(`${title} of the generator that leads each experiment, by its number of samples.`);
+    this.text = `${title} of the generator that leads each experiment, by its number of samples.`;
     return reports.flatMap((report, i) => {
       const leader = report.standings.find(({ generator }) => generator === report.decision.best);
       if (report.title !== title || !leader) return [];
@@ -152,9 +152,10 @@ function scored(standing, scale, { decision, view }) {
   const told = h("span", { class: "quiet" }, `${count(standing.samples)} samples`);
   if (standing.score === null) return h("div", { class: "scores" }, h("span", { class: "quiet" }, "no score yet"), told);
   const called = view !== "routes" && standing.generator === decision.best && (decision.rank ?? "leads");
+  const [value, spread] = withSpread(standing);
   return [
     h("div", { class: "scores" }, [
-      h("span", {}, h("strong", {}, score(standing.score)), " ", h("span", { class: "quiet" }, plusMinus(standing))),
+      h("span", {}, h("strong", {}, value), " ", h("span", { class: "quiet" }, spread)),
       called && h("span", { class: `badge ${called}` }, called),
       told,
     ]),

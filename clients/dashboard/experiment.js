@@ -14,7 +14,7 @@ import { labels } from "./labels.js";
 import { Metrics, metricsOf } from "./metrics.js";
 import { heaviest, Mixture } from "./mixture.js";
 import { modes } from "./modes.js";
-import { badges } from "./overview-row.js";
+import { badges, stateName } from "./overview-row.js";
 import { openPicks } from "./picks.js";
 import { folded } from "./plot.js";
 import { poll } from "./poll.js";
@@ -25,6 +25,7 @@ import { session } from "./session.js";
 import { share as sharing } from "./share.js";
 import { Standings, why } from "./standings.js";
 import { start } from "./start.js";
+import { MEANINGS, term } from "./term.js";
 import { onTheme } from "./theme.js";
 import { warningLine } from "./warnings.js";
 
@@ -87,11 +88,12 @@ function page(main, experiment, report, session, refresh) {
   const warnings = warningLine();
   const tagged = labels(config.name, refresh);
   const state = h("span", {});
-  const facts = h("dl", { class: "facts" });
-  const hero = h("section", { class: "card hero", "aria-label": "Answer" },
-    h("div", { class: "said" }, sentence, reason, hint, warnings.element), facts);
-  const palette = new Palette();
+  const facts = new Facts();
+  const stage = h("span", {}); // explains the state
   const { view } = report;
+  const hero = h("section", { class: "card hero", "aria-label": "Answer" },
+    h("div", { class: "said" }, sentence, h("div", {}, reason, view === "standings" && term("evidence")), hint, warnings.element), facts.element);
+  const palette = new Palette();
   const standings = new Standings(config.name, report.title, palette, refresh);
   const metrics = new Metrics(palette);
   const routes = view === "routes" ? new Routes(config.name, palette) : null;
@@ -112,7 +114,7 @@ function page(main, experiment, report, session, refresh) {
     main,
     h("div", { class: "title" }, [
       h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
-      h("h1", {}, config.name), state, tagged.element, h("span", { class: "buttons" }, sharing(config), manage.toggle),
+      h("h1", {}, config.name), h("span", {}, state, stage), tagged.element, h("span", { class: "buttons" }, sharing(config), manage.toggle),
     ]),
     ...manage.said,
     hero,
@@ -139,7 +141,10 @@ function page(main, experiment, report, session, refresh) {
       warnings.draw(doubted.map((text) => capitalised(text.endsWith("?") ? text : `${text}.`)));
       tagged.draw(report);
       fill(state, badges(report, report.standings.some((standing) => standing.incomplete)));
-      fill(facts, known(report, config, perSecond));
+      const said = stateName(report);
+      if (stage.dataset.of !== said) fill(stage, said in MEANINGS && term(said));
+      stage.dataset.of = said;
+      facts.draw(known(report, config, perSecond));
       if (begun) begun.hidden = report.samples > 0;
       estimates.chart.card.hidden = how.hidden = report.samples === 0;
       const watched = Object.keys(report.watched ?? {}).length;
@@ -182,11 +187,11 @@ function known(report, config, perSecond) {
     ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
     [isRouter ? "Prompts" : "Batches", count(report.rounds)],
     ["Metric", `${report.title}, ${report.lower_is_better ? "lower" : "higher"} is better`],
-    ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`],
+    ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`, null, "top-two, ucb, ogd, optimistic"],
   ];
   if (report.waits_for !== undefined) facts.push(["Asks wait for", report.waits_for.replace("-", " ")]);
   const ratio = report.optimal_pick_ratio;
-  if (report.view === "standings" && ratio !== null) facts.push(["Given to the current leader", `${share(ratio)} of the batches`]);
+  if (report.view === "standings" && ratio !== null) facts.push(["Batches of the leader", share(ratio), null, "leader"]);
   if (report.cost !== undefined) {
     facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }
@@ -201,8 +206,26 @@ function known(report, config, perSecond) {
     report.uniform_samples !== null && `${about(report.uniform_samples)} samples`,
     report.uniform_cost !== undefined && `a cost of ${about(report.uniform_cost)}`,
   ].filter(Boolean);
-  if (even.length) facts.push(["Uniform sampling would have taken", `about ${even.join(", ")}`]);
-  return facts.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more)));
+  if (even.length) facts.push(["An even split would have taken", `about ${even.join(", ")}`]);
+  return facts;
+}
+
+// Facts [name, value, what stands below it, the word to explain]. Names stay the same elements, so that they keep the focus.
+class Facts {
+  constructor() {
+    this.element = h("dl", { class: "facts" });
+    this.known = new Map();
+  }
+
+  draw(facts) {
+    const elements = facts.map(([name, value, more, word]) => {
+      if (!this.known.has(name)) this.known.set(name, h("div", {}, h("dt", {}, name, word && term(word)), h("dd", {})));
+      fill(this.known.get(name).lastChild, value, more);
+      return this.known.get(name);
+    });
+    const { children } = this.element;
+    if (elements.length !== children.length || elements.some((one, i) => one !== children[i])) this.element.replaceChildren(...elements);
+  }
 }
 
 // The amount spent, with a progress bar if there is a limit.

@@ -2,7 +2,7 @@
 
 // Numbers are grouped here: to make the first of the browser's own formats takes as long as to draw a chart.
 function grouped(number) {
-  const [whole, ...rest] = String(number).split(".");
+  const [whole, ...rest] = String(number).replace(/^-(?=[0.]+$)/, "").split(".");
   return [whole.replace(/\B(?=(\d{3})+$)/g, ","), ...rest].join(".");
 }
 
@@ -29,12 +29,43 @@ export const about = (number) => count(Number(number.toPrecision(2)));
 
 export const samples = (number) => `${count(number)} ${number === 1 ? "sample" : "samples"}`;
 
-// Four significant digits, without an exponent for numbers of ordinary size.
+// Four significant digits, without an exponent for numbers of ordinary size; from a million on with a unit, such as "3.706M".
 export function score(number) {
   if (number === null || number === undefined) return "–";
   const size = Math.abs(number);
-  if (size >= 1e6 || (size > 0 && size < 1e-3)) return number.toExponential(2);
-  return number.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
+  if (size >= 1e15 || (size > 0 && size < 1e-3)) return number.toExponential(2);
+  if (size >= 1e6) return inUnit(number, size, 3);
+  return size >= 1000 ? grouped(Number(number.toPrecision(4))) : grouped(number.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3));
+}
+
+// A number in the largest unit that `size` has.
+function inUnit(number, size, decimals) {
+  const [least, unit] = UNITS.find(([one]) => size >= one);
+  return `${grouped((number / least).toFixed(decimals))}${unit}`;
+}
+
+// A score and half of its interval in the same unit and with the same decimals, such as ["370,000", "± 210,000"], or both ends
+// where the score is not in the middle; the second is "" without an interval.
+export function withSpread({ score: found, lower, upper }) {
+  if (found === null || [lower, upper].some((end) => end === null || end === undefined)) return [score(found), ""];
+  const half = (upper - lower) / 2;
+  const size = Math.max(Math.abs(found), half);
+  const digits = half > 0 ? 1 - Math.floor(Math.log10(half)) : 3; // decimals with which half of the interval has two digits
+  const shown = formatOf(size, digits);
+  const isMiddle = Math.abs((lower + upper) / 2 - found) <= 0.1 * half;
+  return [shown(found), isMiddle ? `± ${shown(half)}` : `(${shown(lower)} to ${shown(upper)})`];
+}
+
+// The format of numbers up to a size that need so many decimals, fewer than none for round ones.
+function formatOf(size, digits) {
+  if (size >= 1e15 || (size > 0 && size < 1e-3)) return (number) => number.toExponential(1);
+  if (size >= 1e6) {
+    const [least] = UNITS.find(([one]) => size >= one);
+    return (number) => inUnit(number, size, Math.min(3, Math.max(0, digits + Math.log10(least))));
+  }
+  if (digits < 0) return (number) => grouped(Math.round(number / 10 ** -digits) * 10 ** -digits);
+  const usual = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+  return (number) => grouped(number.toFixed(Math.min(6, Math.max(usual, digits))));
 }
 
 // A cost in the user's unit.
@@ -42,16 +73,6 @@ export const cost = (number) =>
   number === null || number === undefined ? "–"
     : number >= 1e12 ? number.toExponential(2)
     : grouped(Number(number.toFixed(number >= 1000 ? 0 : number >= 1 ? 2 : 4)));
-
-// "± 0.080": half of a score's interval, with as many decimals as the score; both ends where the score is not in the
-// middle, and "" without an interval.
-export function plusMinus({ score: found, lower, upper }) {
-  if (found === null || [lower, upper].some((end) => end === null || end === undefined)) return "";
-  const half = (upper - lower) / 2;
-  if (Math.abs((lower + upper) / 2 - found) > 0.1 * half) return `(${score(lower)} to ${score(upper)})`;
-  if (score(found).includes("e") || half >= 1e6) return `± ${half.toExponential(1)}`;
-  return `± ${half.toFixed(Math.min((score(found).split(".")[1] ?? "").length, 3))}`;
-}
 
 // A score with three decimals or fewer, or with as many as its error of two digits needs.
 export function precise(number, spread) {

@@ -1,7 +1,7 @@
 // Groups of the list: by the first tag of experiments, or by how their names begin. The browser remembers by which, and which
 // of them are folded.
 import { Choice } from "./choice.js";
-import { fill, h, say } from "./dom.js";
+import { h, say } from "./dom.js";
 import { count } from "./format.js";
 import { stateName } from "./overview-row.js";
 import { remember, remembered } from "./remember.js";

@@ -1,10 +1,11 @@
 // Experiments with several metrics: a table of generators and metrics, and a chart of two of the metrics.
+import { asBlocks } from "./blocks.js";
 import { fill, h, say } from "./dom.js";
-import { count, plusMinus, score } from "./format.js";
+import { count, withSpread } from "./format.js";
 import { asInterval, axis, bar, fromTo, values } from "./intervals.js";
+import { ranked } from "./ranking.js";
 import { Scatter } from "./scatter.js";
 import { labelled } from "./shares.js";
-import { ranked } from "./ranking.js";
 
 // All metrics of a report in one form, the one that decides first; its label is "".
 export function metricsOf(report) {
@@ -60,8 +61,9 @@ export class Metrics {
     this.scatter = new Scatter(palette);
     this.figure = this.scatter.chart.card;
     this.apart = h("p", { class: "disagreement" });
-    this.head = h("tr", {});
-    this.body = h("tbody", {});
+    this.head = h("tr", { role: "row" });
+    this.body = h("tbody", { role: "rowgroup" });
+    const table = h("table", { class: "matrix", role: "table" }, [h("thead", { role: "rowgroup" }, this.head), this.body]);
     this.warned = h("summary", {});
     this.warnings = h("ul", { class: "warnings" });
     this.warning = h("details", { class: "quiet" }, this.warned, this.warnings);
@@ -69,10 +71,11 @@ export class Metrics {
       h("h2", { id: "metrics" }, "Metrics"),
       this.apart,
       (this.scroll = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics table" }, [
-        h("table", { class: "matrix" }, [h("thead", {}, this.head), this.body]),
+        table,
       ])),
       this.warning,
     ]);
+    asBlocks(this.scroll, table);
   }
 
   stop() {
@@ -89,16 +92,16 @@ export class Metrics {
     say(this.apart, report.disagreement ?? "");
     const rows = ranked(report);
     const columns = metrics.map((metric) => ({ metric, scale: axis(inOrder(metric).map(asInterval)) }));
-    fill(this.head, h("th", { scope: "col" }, "Generator"), ...columns.map(head));
-    fill(this.body, rows.map(({ generator }) => h("tr", {}, [
-      h("th", { scope: "row" }, labelled(generator, this.palette.colour(generator))),
+    fill(this.head, h("th", { scope: "col", role: "columnheader" }, "Generator"), ...columns.map(head));
+    fill(this.body, rows.map(({ generator }) => h("tr", { role: "row" }, [
+      h("th", { scope: "row", role: "rowheader" }, labelled(generator, this.palette.colour(generator))),
       ...columns.map((column) => cell(column, generator, this.palette.colour(generator))),
     ])));
     this.scroll.classList.toggle("tall", rows.length > TALL);
     const warnings = metrics.slice(1).flatMap(({ title, standings }) => standings.flatMap((standing) =>
       standing.warnings.map((warning) => `${standing.generator}, ${title}: ${warning}`)));
     this.warning.hidden = warnings.length === 0;
-    say(this.warned, `${count(warnings.length)} ${warnings.length === 1 ? "warning" : "warnings"} about watched metrics`);
+    say(this.warned, `${count(warnings.length)} ${warnings.length === 1 ? "warning" : "warnings"} about the other metrics`);
     fill(this.warnings, warnings.map((warning) => h("li", {}, warning)));
   }
 }
@@ -111,7 +114,7 @@ export function inOrder({ standings, lower_is_better }) {
 
 function head({ metric, scale }) {
   const notes = [metric.decides && "decides", !metric.scored && "scoring …"].filter(Boolean).join(", ");
-  return h("th", { scope: "col", title: metric.better }, [
+  return h("th", { scope: "col", role: "columnheader", title: metric.better }, [
     h("span", { class: "metric" }, [
       `${metric.title} `,
       h("span", { "aria-hidden": "true" }, metric.direction),
@@ -125,15 +128,16 @@ function head({ metric, scale }) {
 function cell({ metric, scale }, generator, color) {
   const standing = metric.of.get(generator);
   const incomplete = standing?.incomplete && h("span", { class: "badge incomplete" }, "incomplete");
-  if (!standing || standing.score === null) return h("td", {}, "–", " ", incomplete);
+  if (!standing || standing.score === null) return h("td", { role: "cell", "data-head": metric.title }, "–", " ", incomplete);
   const label = `From ${fromTo(standing)}`;
   const sure = metric.confidence_text ? ` ${metric.confidence_text}` : "";
+  const [value, spread] = withSpread(standing);
   const called = metric.sure ? "best" : "leads";
   const confidence = sure ? `with${sure} confidence` : "not sure";
-  return h("td", { title: label }, [
+  return h("td", { title: label, role: "cell", "data-head": metric.title }, [
     h("span", { class: "value-line" }, [
-      h("strong", {}, score(standing.score)), " ",
-      h("span", { class: "quiet spread" }, plusMinus(standing)),
+      h("strong", {}, value), " ",
+      h("span", { class: "quiet spread" }, spread),
       metric.best === generator && h("span", { class: `badge ${called}`, title: confidence }, called),
       incomplete,
     ]),

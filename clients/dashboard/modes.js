@@ -4,6 +4,7 @@ import { Choice } from "./choice.js";
 import { fill, h, say } from "./dom.js";
 import { samples, share } from "./format.js";
 import { session } from "./session.js";
+import { term } from "./term.js";
 import { named } from "./words.js";
 
 // The section for experiments with metrics that offer modes (`offering`, see `metricsOf`).
@@ -43,7 +44,7 @@ export function modes(experiment, offering) {
 
   return {
     section: h("section", { class: "card", "aria-labelledby": "modes" }, [
-      h("h2", { id: "modes" }, "Modes"),
+      h("h2", { id: "modes" }, "Modes"), term("mode"),
       form,
       status,
       found,

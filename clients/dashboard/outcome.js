@@ -1,6 +1,6 @@
 // What the report would say after a change: the answer, and the scores that would be others.
 import { h } from "./dom.js";
-import { plusMinus, samples, score } from "./format.js";
+import { samples, withSpread } from "./format.js";
 import { ranked } from "./ranking.js";
 
 // Elements, once the report is there; before: the report as it is; trial: a promise of the report after the change.
@@ -22,9 +22,9 @@ export async function outcome(before, trial) {
       h("tbody", {}, changed.map((one) => cells("td", one.generator, known.get(one.generator) ?? "–", said(one)))),
     ]),
     h("p", { class: "quiet" }, after.scored
-      ? "Worked out on a copy of the experiment, by the same scorer: exact, unless more is told meanwhile."
+      ? "Worked out on a copy of the experiment, by the same scorer: exact, unless more samples come meanwhile."
       : "Not all scores were ready within 20 seconds: those that are missing come later."),
   ];
 }
 
-const said = (one) => [score(one.score), plusMinus(one), `of ${samples(one.samples)}`].filter(Boolean).join(" ");
+const said = (one) => [...withSpread(one), `of ${samples(one.samples)}`].filter(Boolean).join(" ");

@@ -1,7 +1,7 @@
 // A row of the list of experiments, and the keys that rows are sorted and found by.
 import { serviceTime } from "./api.js";
 import { h } from "./dom.js";
-import { ago, cost, count, date, plusMinus, score, tick } from "./format.js";
+import { ago, cost, count, date, score, tick, withSpread } from "./format.js";
 import { asInterval, axis, bar, fromTo } from "./intervals.js";
 import { chips } from "./labels.js";
 
@@ -77,8 +77,9 @@ export function details(experiment, does) {
 }
 
 // The leader's score with its interval.
-function scored({ score: found, lower, upper, standard_error: error }) {
-  return found === null ? ["–"] : [score(found), " ", h("span", { class: "quiet" }, plusMinus({ score: found, lower, upper, standard_error: error }))];
+function scored(experiment) {
+  const [value, spread] = withSpread(experiment);
+  return [value, " ", h("span", { class: "quiet" }, spread)];
 }
 
 // The leader's interval above that of the generator that is next, each with its name, or the score alone.

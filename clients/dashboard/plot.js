@@ -1,8 +1,10 @@
 // What all charts share: a card with a legend and downloads, and when it is drawn.
 import { fill, h, say } from "./dom.js";
 import { downloads, rowsOf } from "./download.js";
+import { Pointing } from "./pointing.js";
 import { labelled } from "./shares.js";
-import { colourOf, show } from "./svg.js";
+import { colourOf } from "./svg.js";
+import { term } from "./term.js";
 import { onTheme } from "./theme.js";
 import { keep, seen } from "./view.js";
 
@@ -49,24 +51,31 @@ export function folded(id, title, ...content) {
   return details;
 }
 
-// A card for a chart; `text` says what it shows. heading: the element of its title.
-export function chart(id, title, text, heading = "h2") {
+// A card for a chart; `text` says what it shows. heading: the element of its title; word: of it that is explained.
+export function chart(id, title, text, heading = "h2", word = null) {
   const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": title });
+  const pointing = new Pointing(plot);
   const empty = h("p", { class: "quiet plot-empty" }, "No data yet.");
   const said = h("p", { class: "quiet" }, text);
   const choices = h("div", { class: "choices" });
   const legend = h("ul", { class: "legend", "aria-hidden": "true" });
+  let named = "";
   // Of the table that the chart was made of, or else what it shows.
   let table = null;
   const figure = () => (plot.data ? { data: plot.data, layout: { ...plot.layout, title } } : null);
   const saves = downloads(id, title, { rows: () => table?.() ?? (plot.data ? rowsOf(figure()) : []), figure });
   const card = h("figure", { class: heading === "h2" ? "card chart" : "chart" }, [
-    h("figcaption", {}, h("div", { class: "headed" }, h(heading, {}, title), saves), said), choices, plot, legend, empty,
+    h("figcaption", {}, h("div", { class: "headed" }, h(heading, {}, title), word && term(word), saves), said), choices, plot, legend, empty,
   ]);
   // The browser says what size it has, first and later: to ask for it would make the browser lay out the page each time. It
   // has none where it is folded.
   let [width, height] = [0, 0];
-  const fit = () => plot.data && width && show(plot, plot.data, plot.layout, width, height, plot.layout.unified ?? width >= NARROW);
+  const fit = () => {
+    if (!plot.data || !width) return;
+    plot.layout.unified = isUnified ?? width >= NARROW;
+    pointing.draw(width, height);
+  };
+  let isUnified;
   new ResizeObserver(([{ contentRect }]) => {
     ({ width, height } = contentRect);
     fit();
@@ -87,15 +96,37 @@ export function chart(id, title, text, heading = "h2") {
       empty.hidden = !isEmpty;
       saves.hidden = isEmpty;
     },
-    // traces, layout: as `svgOf` takes them; hasLegend: whether their names stand below, where they cover no points.
-    draw(traces, layout, hasLegend = false) {
-      const named = hasLegend ? traces.filter((trace) => trace.showlegend !== false && trace.name) : [];
-      fill(legend, named.map((trace) => h("li", {}, labelled(trace.name, colourOf(trace), trace.line?.dash))));
-      const xaxis = { title: "Samples told", ...layout.xaxis };
+    // Let the arrow keys go from place to place; what the keys do stands in the label.
+    byKeys() {
+      plot.tabIndex = 0;
+      plot.setAttribute("role", "application");
+      plot.setAttribute("aria-roledescription", "chart");
+    },
+    // traces, layout: as `svgOf` and `Pointing` take them; hasLegend: whether their names stand below, where they cover no points;
+    // choosing: { chosen, choose(name), light(name) } for names that are buttons, of which those in `chosen` are pressed.
+    draw(traces, layout, hasLegend = false, choosing = null) {
+      const shown = hasLegend ? traces.filter((trace) => trace.showlegend !== false && trace.name) : [];
+      const parts = shown.map((trace) => [trace.name, colourOf(trace), trace.line?.dash]);
+      if (JSON.stringify(parts) !== named) {
+        named = JSON.stringify(parts); // drawing it again would take the focus
+        fill(legend, parts.map((part) => h("li", {}, choosing ? chooser(part, choosing) : labelled(...part))));
+      }
+      if (choosing) {
+        legend.removeAttribute("aria-hidden");
+        parts.forEach(([name], i) => legend.children[i].firstChild.setAttribute("aria-pressed", String(choosing.chosen.has(name))));
+      }
+      isUnified = layout.unified;
+      const xaxis = { title: "Samples", counts: true, ...layout.xaxis };
       Object.assign(plot, { data: traces, layout: { ...layout, xaxis, yaxis: { ...layout.yaxis } } });
       fit();
     },
   };
+}
+
+// A name of the legend as a button.
+function chooser([name, ...look], { choose, light }) {
+  return h("button", { class: "chooser", title: "Show its interval", onclick: () => choose(name), onpointerenter: () => light(name),
+    onpointerleave: () => light(null), onfocus: () => light(name), onblur: () => light(null) }, labelled(name, ...look));
 }
 
 const NARROW = 480; // pixels from which on a chart says what all lines are at a place
@@ -103,7 +134,7 @@ const NARROW = 480; // pixels from which on a chart says what all lines are at a
 // The axis of samples where a single point would otherwise be at its left end.
 export const within = (samples) => (samples.length === 1 ? { range: [0, 1.1 * samples[0]] } : {});
 
-const FLAT = 4; // all values are shown unless the axis gets this many times as long as for the second half
+const FLAT = 8; // all values are shown unless the axis gets this many times as long as for the second half
 
 // The range of an axis for lists of the values at each point, null where unknown: all of them, or those of the second half
 // of each list if the first ones would make it flat.

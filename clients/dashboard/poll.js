@@ -31,7 +31,6 @@ export function poll(turn, connection, failed) {
       if (stopped) return;
       if (!(error instanceof Unreachable)) {
         stopped = true;
-        connection.found();
         failed(error);
         return;
       }

@@ -2,7 +2,7 @@
 import { experimentPath, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { downloads } from "./download.js";
-import { cost, plusMinus, precise, samples, score, share } from "./format.js";
+import { cost, precise, samples, score, share, withSpread } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { RouteCharts } from "./route-charts.js";
 import { filled, labelled } from "./shares.js";
@@ -126,7 +126,7 @@ export class Routes {
     const color = this.palette.colour(name);
     if (!one || one.score === null) return cell("scored", name, "–");
     const { lower, upper } = interval(one, z);
-    const said = [score(one.score), one.standard_error && plusMinus({ score: one.score, lower, upper })].filter(Boolean).join(" ");
+    const said = one.standard_error ? withSpread({ score: one.score, lower, upper }).join(" ") : score(one.score);
     const label = `${title} of ${name}: ${said}${one.standard_error === null ? "" : `, from ${score(lower)} to ${score(upper)}`}`;
     return cell("scored", name, h("div", {}, [
       h(isBest ? "strong" : "span", { class: "spread" }, said), " ",

@@ -100,7 +100,7 @@ function marker({ generator, x, y }, onFront, across, up, palette, named) {
   const color = palette.colour(generator);
   const said = [across, up].map((metric, i) => `${metric.title} ${interval([x, y][i])}`).join("; ");
   return {
-    mode: onFront ? "markers+text" : "markers", name: generator, x: [x.score], y: [y.score],
+    mode: onFront ? "markers+text" : "markers", name: generator, isFirst: generator === named, x: [x.score], y: [y.score],
     error_x: bars(x, color), error_y: bars(y, color), text: [generator === named ? `${generator} ✓` : generator],
     marker: { color: onFront ? color : styleValue("--card"), size: 10, line: { color, width: 2 } },
     hovertext: [`${generator}: ${said}`],

@@ -3,6 +3,12 @@ import { signIn } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { session } from "./session.js";
 
+const WHERE = [
+  ["--role", "viewer: look; worker: also ask and tell; admin: everything"],
+  ["--namespace", "that of the experiments; “default” unless somebody has chosen another one"],
+  ["--data-dir", "the directory that “optimist serve” names when it starts; for a service with a Redis of its own, --redis-url instead"],
+];
+
 // `done` is called when the service has accepted a key.
 export function showSignIn(main, done) {
   const error = h("p", { class: "error", role: "alert" });
@@ -27,8 +33,9 @@ export function showSignIn(main, done) {
       },
     },
     h("h1", {}, "Sign in"),
-    h("p", {}, "This service requires an access key. Somebody who runs it can create one:"),
-    h("pre", { tabindex: "0" }, h("code", {}, "optimist keys create --role viewer")),
+    h("p", {}, "This service requires an access key. Somebody who runs it can create one on its machine:"),
+    h("pre", { tabindex: "0" }, h("code", {}, "optimist keys create --role viewer --namespace default --data-dir DIRECTORY")),
+    h("dl", { class: "where" }, WHERE.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]).flat()),
     h("label", { for: "key" }, "Access key"),
     h("div", { class: "field" }, key, h("button", {}, "Sign in")),
     error,

@@ -4,11 +4,12 @@ import { change, generatorPath } from "./api.js";
 import { worseCell, differences } from "./worse.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { downloads } from "./download.js";
-import { cost, count, plusMinus, score, share } from "./format.js";
+import { cost, count, score, share, withSpread } from "./format.js";
 import { asInterval, axis, bar, fromTo, values } from "./intervals.js";
 import { contenders, ranked } from "./ranking.js";
 import { swatch } from "./shares.js";
 import { asFigure, asRows } from "./standings-files.js";
+import { term } from "./term.js";
 import { warningLine } from "./warnings.js";
 
 // Why it was or was not decided; "" before there is anything to compare.
@@ -48,8 +49,10 @@ export class Standings {
     this.warnings = warningLine();
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
     this.worseAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
-    const columns = [["Generator"], [h("div", { class: "pair" }, "Worse than the best by", this.worseAxis), "worse"],
-      [metric, "number"], [["Interval", this.axis], "wide own"],
+    this.noise = term("below noise", true);
+    this.bracket = term("bracket", true);
+    const columns = [["Generator"], [h("div", { class: "pair" }, h("span", {}, "Worse than the best by", term("worse, as good")), this.worseAxis), "worse"],
+      [metric, "number"], [["Interval", term("interval"), this.axis], "wide own"],
       ["Samples", "number"], ["Cost", "number cost"], ["Share of samples", "number wide"],
       [h("span", { class: "unseen" }, "Actions"), "row-actions admin"]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
@@ -66,6 +69,7 @@ export class Standings {
         ])),
       ]),
       this.more,
+      h("p", { class: "words" }, this.noise, this.bracket, h("span", { class: "phone" }, term("worse, as good", true), term("interval", true))),
       this.overlap,
       this.warnings.element,
       this.problem,
@@ -77,10 +81,12 @@ export class Standings {
     this.saves.hidden = report.standings.every(({ score }) => score === null);
     const standings = ranked(report);
     const isRouter = report.view === "routes";
-    const scored = standings.filter((standing) => standing.score !== null);
-    const near = contenders(report);
+    const all = contenders(report);
+    const shown = this.showsAll ? standings : standings.slice(0, FIRST);
+    const near = new Set(shown.map(({ generator }) => generator).filter((name) => all.has(name)));
+    const scored = shown.filter((standing) => standing.score !== null);
     const scale = axis(scored.map(asInterval), "", isRouter ? null : scored.filter((one) => near.has(one.generator)).map(asInterval));
-    const worse = isRouter ? null : differences(report, standings, near);
+    const worse = isRouter ? null : differences(report, shown, near);
     const { common, own } = sorted(standings);
     this.warnings.draw(common);
     const { best, rank: rankOfBest, verdicts, limits } = report.decision;
@@ -88,6 +94,8 @@ export class Standings {
     say(this.note, isRouter ? ROUTED : "");
     say(this.overlap, isRouter ? "" : report.overlap_text);
     say(this.more, `Show all ${count(standings.length)} generators`);
+    this.noise.hidden = !standings.some(({ below_noise: isBelow }) => isBelow);
+    this.bracket.hidden = !standings.some(({ bracket }) => bracket);
     this.more.hidden = this.showsAll || standings.length <= FIRST;
     fill(this.axis, values(scale));
     fill(this.worseAxis, worse && values(worse.axis));
@@ -174,8 +182,9 @@ export class Standings {
         ]);
         warnings.draw(doubts);
         apart.draw(generator, compared(called), worse, color, verdict);
-        say(value, standing.below_noise ? `${standing.score} (below noise)` : score(standing.score));
-        say(spread, plusMinus(standing));
+        const [middle, around] = withSpread(standing);
+        say(value, standing.below_noise ? `${standing.score} (below noise)` : middle);
+        say(spread, around);
         say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");
         interval.dataset.head = standing.score === null ? "Interval" : `Interval, ${fromTo(standing)}`;
         fill(interval, standing.score === null ? null : bar(asInterval(standing), scale, color, `From ${fromTo(standing)}`));

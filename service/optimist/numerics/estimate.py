@@ -137,13 +137,20 @@ class Estimate:
 
     @property
     def point(self) -> tuple[int, float | None, float | None, float | None]:
-        """The point for charts: samples, score, lower and upper end on the natural scale, to six digits.
+        """The point for charts: samples, score, lower and upper end on the natural scale, to six digits, also below
+        `floor`: a line along the floor would say that the score does not vary.
 
         None for an infinite number.
         """
-        ends = (self.score, self.natural(self.lower), self.natural(self.upper))
+        ends = (natural(end, self.scale, None) for end in (self.value, self.lower, self.upper))
         score, lower, upper = (float(f"{end:.6g}") if math.isfinite(end) else None for end in ends)
         return self.samples, score, lower, upper
+
+    @property
+    def unclipped(self) -> tuple[float | None, float | None, float | None] | None:
+        """Score, lower and upper end as in `point`, where one of them is below `floor`."""
+        is_clipped = self.scale == "linear" and self.floor is not None and min(self.value, self.lower) < self.floor
+        return self.point[1:] if is_clipped else None
 
     def __str__(self) -> str:
         """Two lines: the score with its interval, and what it is made of."""

@@ -90,6 +90,7 @@ def standing_of(
         state="active" if generator is None else generator.state,
         score=finite(estimate.score) if estimate else None,
         below_noise=estimate is not None and estimate.is_below_noise,
+        unclipped=None if estimate is None else estimate.unclipped,
         standard_error=error,
         lower=lower,
         upper=upper,

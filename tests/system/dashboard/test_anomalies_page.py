@@ -65,7 +65,7 @@ def test_anomalous_batches_are_listed_with_what_is_odd(open_page: OpenPage, clie
     retract.click()
     # What the report would then say is there before anything is done.
     then = dialog.get_by_role("status")
-    expect(then).to_contain_text("exact, unless more is told meanwhile")
+    expect(then).to_contain_text("exact, unless more samples come meanwhile")
     told = {one.generator: one.samples for one in experiment.report().standings}
     row = then.locator("tbody tr", has_text="good")
     expect(row.locator("td").nth(1)).to_have_text(re.compile(f" of {told['good']} samples$"))

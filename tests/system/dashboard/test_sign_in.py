@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from optimist_client import Optimist
-from tests.support.keys import guarded
+from tests.support.keys import guarded, optimist_keys
 from tests.support.pages import serious_violations_of_both_schemes
 
 pytestmark = pytest.mark.long
@@ -21,13 +21,20 @@ def test_a_key_signs_in_and_stays_out_of_reach(browser: Browser, tmp_path: Path)
         page = browser.new_page()
         page.goto(f"{service.url}/")
         field = page.get_by_label("Access key")
+        expect(page.locator("#live")).to_have_text("")  # nothing is shown yet that could be live
+        command = page.locator("pre").inner_text().split()
+        options = {name: command[command.index(name) + 1] for name in ("--role", "--namespace", "--data-dir")}
+        made = optimist_keys(*command[2:-1], str(tmp_path / "data"))
+        assert (made.exit_code, options["--namespace"]) == (0, "default"), made.output
         field.fill("wrong")
         field.press("Enter")
         expect(page.get_by_role("alert").filter(has_text="key")).to_be_visible()
         expect(page.get_by_text("secret")).to_have_count(0)
+        expect(page.locator("#live")).to_have_text("")
         field.fill(key)
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("link", name="secret")).to_be_visible()
+        expect(page.locator("#live")).to_have_text("Live")
         assert key not in page.url
         assert key not in page.evaluate(
             "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"

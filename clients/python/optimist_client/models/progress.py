@@ -10,7 +10,8 @@ from optimist_client.wire import Answer, GeneratorName, optional
 
 
 class Curve(Answer):
-    """The estimates of a generator in the order they were made, on the natural scale; None if unknown or infinite."""
+    """The estimates of a generator in the order they were made, on the natural scale, also below the smallest possible
+    score; None if unknown or infinite."""
 
     told: list[int]
     """Batches told to the whole experiment when each was made."""

@@ -54,6 +54,9 @@ class Standing(Answer):
     upper: float | None
     below_noise: bool = flag()
     """Whether the estimate is below the smallest possible score, which `score` is then."""
+    unclipped: tuple[float | None, float | None, float | None] | None = optional()
+    """Score, lower and upper end as they were estimated, where one is below the smallest possible score; None for an
+    infinite one."""
     samples: int
     batches: int
     pick_ratio: float
