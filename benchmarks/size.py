@@ -1,6 +1,8 @@
 """How large the project is: files, code lines without blanks, docstrings, comments and imports, and words of documents.
 
-make size
+    make size
+
+Prints also what `budgets.toml` limits: code lines of each room, Lua, numeric constants, settings, words of documents.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import ast
 import io
 import re
 import tokenize
+import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +30,13 @@ PARTS = {
     "examples": "examples/**/*.py",
     "Lua": "service/**/*.lua",
 }
+PACKAGES = {"service": "service/optimist", "sdk": "clients/python/optimist_client"}
+SETTINGS = {
+    "experiment": ("clients/python/optimist_client/config.py", "ExperimentConfig"),
+    "service": ("service/optimist/settings.py", "Settings"),
+}
+"""The file and the class whose fields are the settings of each."""
+BUDGETS = Path(__file__).with_name("budgets.toml")
 
 
 @dataclass(frozen=True)
@@ -89,15 +100,75 @@ def words(pages: Iterable[Path]) -> int:
     return sum(len(re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S).split()) for page in pages)
 
 
+def constants(path: Path) -> int:
+    """The number of names that one module gives to numbers, or to tuples of numbers, at its top level."""
+    given = [node.value for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    return sum(value is not None and _is_numeric(value) for value in given)
+
+
+def _is_numeric(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value):
+            return type(value) in (int, float)
+        case ast.UnaryOp(operand=operand):
+            return _is_numeric(operand)
+        case ast.BinOp(left, right=right):
+            return _is_numeric(left) and _is_numeric(right)
+        case ast.Tuple(elements):
+            return bool(elements) and all(map(_is_numeric, elements))
+        case _:
+            return False
+
+
+def fields(path: Path, name: str) -> int:
+    """The number of fields that one class of a module declares."""
+    classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+    (declared,) = (node.body for node in classes if node.name == name)
+    return sum(isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation) for node in declared)
+
+
+def measured() -> dict[str, dict[str, int]]:
+    """What each budget limits as it stands, by the sections and names of `budgets.toml`."""
+    code, numbers = Counter[str](), Counter[str]()
+    for package, folder in PACKAGES.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            inside = path.relative_to(ROOT / folder).parts
+            room = f"{package}/{inside[0]}" if len(inside) > 1 else package
+            code[room] += size_of(path).code
+            numbers[package] += constants(path)
+    code["lua"] = sum(size_of(path).code for path in ROOT.glob(PARTS["Lua"]))
+    return {
+        "code": dict(code),
+        "constants": dict(numbers),
+        "settings": {of: fields(ROOT / path, name) for of, (path, name) in SETTINGS.items()},
+        "words": {"documents": words(pages()), "README": words([ROOT / "README.md"])},
+    }
+
+
+def budgets() -> dict[str, dict[str, int]]:
+    """The largest that each may be, by section and name."""
+    return tomllib.loads(BUDGETS.read_text())
+
+
+def pages() -> list[Path]:
+    """Every page of documents."""
+    return [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     table = Table("", "files", "code", "docstrings", "comments", "imports", "comments / code", box=box.MARKDOWN)
     for name, pattern in PARTS.items():
         table.add_row(name, *sum((size_of(path) for path in sorted(ROOT.glob(pattern))), Size()).row)
+    limits = budgets()
+    held = Table("", "measured", "budget", box=box.MARKDOWN)
+    for section, sizes in measured().items():
+        for name, size in sorted(sizes.items()):
+            held.add_row(f"{section} {name}", f"{size:,}", f"{limits[section][name]:,}")
     console = Console()
     console.print(table)
-    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
-    console.print(f"{len(pages)} pages of documents, {words(pages):,} words without code")
+    console.print(held)
+    console.print(f"{len(pages())} pages of documents, {words(pages()):,} words without code")
 
 
 if __name__ == "__main__":
