@@ -24,6 +24,8 @@ class Proxy:
         self.port = 0
         self._upstreams = upstreams
         self._turn = itertools.count()
+        self._serving = set[asyncio.Task[None] | None]()
+        """The tasks of connections: asyncio forgets one whose caller left, and it might be collected while it runs."""
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Proxy]:
@@ -36,6 +38,14 @@ class Proxy:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        self._serving.add(task)
+        try:
+            await self._forward(reader, writer)
+        finally:
+            self._serving.discard(task)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream = await self._connect()
         if upstream is None:
             writer.transport.abort()
