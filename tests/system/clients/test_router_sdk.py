@@ -75,7 +75,10 @@ def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, na
     assert made.savings.single_cost == 2.0
     report = experiment.report()
     assert report.routes is not None
-    assert report.sentences[0].startswith("Routing is better than always ")
+    # The later the scorer's models come, the less is gained by these few prompts: the interval may reach to 0.
+    assert made.lower is not None
+    says = "Routing is better than always a" if made.lower > 0.0 else "Whether routing is better than always a is open"
+    assert report.sentences[0].startswith(says)
     assert not report.decision.decided
 
 
