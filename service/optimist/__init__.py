@@ -1,7 +1,8 @@
 """Optimist names the best of several generative models with the fewest samples.
 
 Names are loaded on first use: the SDK needs only the base install; `score`, `contrast`, `gate`, `mixture`, `run`,
-`compare` and `Evaluation` the `scoring` extra, `simulate` the extra of its name.
+`compare` and `Evaluation` the `scoring` extra, `simulate` the extra of its name, `StreamingScore` the extra
+`torchmetrics`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from optimist.local.gate import gate
     from optimist.local.run import run
     from optimist.local.single import score
+    from optimist.local.streaming_score import StreamingScore
     from optimist.numerics.estimate import Estimate
     from optimist.simulation.laboratory import simulate
     from optimist_client import Optimist
@@ -28,6 +30,7 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "Optimist",
+    "StreamingScore",
     "__version__",
     "compare",
     "contrast",
@@ -44,6 +47,7 @@ _HOMES = {
     "Estimate": "optimist.numerics.estimate",
     "Evaluation": "optimist.local.evaluation",
     "Optimist": "optimist_client",
+    "StreamingScore": "optimist.local.streaming_score",
     "compare": "optimist.local.compare",
     "contrast": "optimist.local.contrast",
     "gate": "optimist.local.gate",
@@ -64,7 +68,7 @@ def __getattr__(name: str) -> Any:
             raise
         from optimist_client.installed import install_hint
 
-        hint = install_hint("simulate" if name == "simulate" else "scoring")
+        hint = install_hint({"simulate": "simulate", "StreamingScore": "torchmetrics"}.get(name, "scoring"))
         raise ModuleNotFoundError(f"optimist.{name} needs {error.name}: {hint}", name=error.name) from None
 
 
