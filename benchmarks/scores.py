@@ -175,9 +175,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--scale", type=int, nargs=2, default=(1, 1), metavar=("N", "D"))
     options = parser.parse_args()
-    print(
-        "| score | n × d | tool | CPU, s | loop, s | ours ÷ it | peak, MiB | first, MiB |\n|---|---|---|---|---|---|---|---|"
-    )
+    print("| score | n × d | tool | CPU, s | loop, s | ours ÷ it | peak, MiB | first, MiB |")
+    print("|---" * 8 + "|")
     for case in options.cases:
         size = [part * factor for part, factor in zip(CASES[case][0], options.scale, strict=True)]
         tools = [OURS, *([BEFORE] if options.against else []), *CASES[case][1]]

@@ -34,6 +34,7 @@ from optimist.commands.shared import (
     usual_metric,
 )
 from optimist_client.config import BoundName
+from optimist_client.errors import FixError
 from optimist_client.layout import Table
 from optimist_client.mixture_display import as_text
 from optimist_client.models.basis import merged
@@ -66,6 +67,14 @@ def score(
         bool,
         typer.Option("--mixture", help="The best mixture of the generators, too, and what it gains over the best one."),
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Take FILES, and all files of folders, as one generator's samples (.npy, .parquet, …), and read so "
+            "many at a time. The score does not depend on how many.",
+        ),
+    ] = None,
     field: Field = None,
     id: Id = None,
     by: By = None,
@@ -84,16 +93,21 @@ def score(
     with extras("server,scoring"):
         from optimist.datasets.sets import sets_in
         from optimist.local.contrast import mixture_of_sets, question_on
-        from optimist.local.offline import score_files, wanted_by
-    with format_errors(ValueError), progress() as begun:
+        from optimist.local.offline import score_files, score_set, wanted_by
+    with format_errors(ValueError, RuntimeError), progress(jobs is None) as begun:
         primary, *further = metrics_of(
             [usual_metric(metric, files, reference), *(watch or [])], real_data(reference, reference_samples)
         )
         how: dict[str, Any] = {"delta": delta, "device": settings.device, "prompts_are": prompts_are}
         fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
-        rows = score_files(
-            files, primary, watch=further, bound=bound, beside=reference, begun=begun, fields=fields, **how
-        )
+        scored: dict[str, Any] = {"watch": further, "bound": bound, "beside": reference}
+        if jobs is None:
+            rows = score_files(files, primary, begun=begun, fields=fields, **scored, **how)
+        elif mixture or fields != Fields() or prompts_are != "sample":
+            raise FixError("--jobs: expected samples without choices of fields, clusters, prompts or a mixture")
+        else:
+            how.pop("prompts_are")
+            rows = [score_set(files, primary, jobs=jobs, **scored, **how)]
         best = None
         if mixture:
             question = question_on(primary, **how)
@@ -110,9 +124,9 @@ def score(
 
 
 @contextmanager
-def progress() -> Generator[Callable[[str], None]]:
+def progress(wanted: bool = True) -> Generator[Callable[[str], None]]:
     """Shows which generator is being scored, and for how long; call it with each name."""
-    with counted("scoring", None, " generators") as step:
+    with counted("scoring", None, " generators", wanted=wanted) as step:
         yield lambda name: step(1, name)
 
 

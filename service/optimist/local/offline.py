@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
 from optimist.local.basis import basis_of, hashes_in
+from optimist.local.shards import files_of, score_shards
 from optimist.local.single import score, scores
 from optimist.metrics.devices import find_device
 from optimist.metrics.vendi.influence import FULL
@@ -116,6 +118,33 @@ def score_files(
     names = Counter(row.name for row in found)
     distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
+
+
+def score_set(
+    shards: Sequence[Path],
+    metric: str | Metric = "fid",
+    *,
+    watch: Sequence[Metric] = (),
+    bound: str = "influence",
+    delta: float = 0.05,
+    device: str = "cpu",
+    beside: Path | None = None,
+    jobs: int = 1,
+    **settings: Any,
+) -> FileScore:
+    """The score of one generator, whose samples are in all these files and folders, read by `jobs` threads.
+
+    Arguments are those of `score_files`. Raises as `score_shards` does.
+    """
+    files, place = files_of(shards, beside), find_device(device)
+    question = Question(declared_of(metric, place, **settings), bound, delta, device=place)
+    questions = [question, *(Question(declared_of(one, place), delta=delta, device=place) for one in watch)]
+    labels = [*by_label([one.metric for one in questions])]
+    with ThreadPoolExecutor(jobs) as executor:
+        estimate, *others = score_shards(files, questions, executor)
+    name, folder = files[0].resolve().parent.name, files[0].parent
+    basis = Basis(rows={name: estimate.samples}, notes=(f"{len(files):,} files, in which copies are not looked for",))
+    return FileScore(name, folder, estimate, {}, dict(zip(labels[1:], others, strict=True)), basis)
 
 
 def wanted_by(questions: Sequence[Question], beside: Path | None = None, fields: Fields = NO_FIELDS) -> Wanted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -17,6 +18,7 @@ from optimist.estimation.arrays import Batch, arrays_of, check_arrays, real_data
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.basis import allowing_for_copies, hashes_in
+from optimist.local.shards import Executor, are_shards, files_of, score_shards
 from optimist.metrics.bound import Bound
 from optimist.metrics.devices import find_device
 from optimist.metrics.threads import few_threads
@@ -27,13 +29,15 @@ from optimist_client.config import BoundOptions, PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
+Samples = Batch | Path | Sequence[str | Path]
+
 
 @overload
-def score(batch: Batch, metric: str | Metric = "fid", **settings: Any) -> Estimate: ...
+def score(batch: Samples, metric: str | Metric = "fid", **settings: Any) -> Estimate: ...
 @overload
-def score(batch: Batch, metric: Sequence[Metric], **settings: Any) -> dict[str, Estimate]: ...
+def score(batch: Samples, metric: Sequence[Metric], **settings: Any) -> dict[str, Estimate]: ...
 def score(
-    batch: Batch,
+    batch: Samples,
     metric: str | Metric | Sequence[Metric] = "fid",
     *,
     bound: str = "influence",
@@ -41,6 +45,7 @@ def score(
     cluster: str | None = None,
     prompts_are: PromptsAre = "sample",
     device: str = "cpu",
+    executor: Executor | None = None,
     **settings: Any,
 ) -> Estimate | dict[str, Estimate]:
     """Score one set of samples: `batch` (n, d), float64 inside, on the `device`: "cpu", "cuda" or "cuda:<i>".
@@ -57,7 +62,11 @@ def score(
     interval's optimistic end. With several metrics, as objects, the batch has their arrays by name, and the answer is
     the estimate of each by its label. Rows with the same value of the array `cluster` (n,) of the batch are one
     cluster, which errors count instead of rows; with `prompts_are="list"` they are all there are, and the score is that
-    on exactly these prompts. Raises FixError for invalid input.
+    on exactly these prompts.
+
+    The samples may be in many files instead: a list of these, or their folder, whose statistics are made by tasks of
+    the `executor` and merged (None: file by file). Raises FixError for invalid input, and RuntimeError where a task
+    fails, which name the file.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 4))
@@ -69,8 +78,12 @@ def score(
         label, metrics = None, [metric]
     else:
         label, metrics = [*by_label(metric)], _sharing_real_data(metric)
+    files = files_of(batch) if are_shards(batch) else None
+    if executor is not None and files is None:
+        raise FixError("executor: expected samples in files, a list of these or their folder")
+    if label is not None and files is None:
         arrays: Mapping[str, Any] = batch if isinstance(batch, Mapping) else {}
-        names = {name for one in metric for name in one.array_names.values()}
+        names = {name for one in metrics for name in one.array_names.values()}
         if missing := names - arrays.keys():
             raise FixError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
         batch = {name: rows for name, rows in arrays.items() if name in {*names, cluster}}
@@ -78,7 +91,12 @@ def score(
     check_prompts_are(prompts_are, cluster is not None, bound)
     how: dict[str, Any] = {"options": options, "device": place, "are_list": prompts_are == "list"}
     questions = [Question(declared_of(one, place, **settings), bound, delta, **how) for one in metrics]
-    found = scores(batch, questions, cluster)
+    if files is None:
+        found = scores(batch, questions, cluster)
+    elif cluster is None:
+        found = score_shards(files, questions, executor)
+    else:
+        raise FixError("cluster: expected samples in memory, or in one file")
     return found[0] if label is None else dict(zip(label, found, strict=True))
 
 

@@ -195,7 +195,8 @@ class GaussianStatistic(Statistic):
 
     def update(self, batch: Tensor) -> None:
         check_rows("features", batch, self.dimension)
-        room = self._room(min(len(batch), BLOCK))  # one for all blocks: fresh memory takes longer than what is done in it
+        # One for all blocks: fresh memory takes longer than what is done in it.
+        room = self._room(min(len(batch), BLOCK))
         for block in batch.split(BLOCK):
             self._take(block, room)
 
@@ -266,10 +267,9 @@ class GaussianStatistic(Statistic):
 
     def _absorb(self, rows: Tensor, room: Tensor) -> None:
         """Chan's update of the moments by rows (b ≥ 1, d) of any real dtype; room (b + 1, d) is written to."""
-        centred = room[:-1].copy_(rows)
         # About the first row, so that identical rows have a scatter of exactly zero.
-        first = centred[0].clone()
-        centred -= first
+        first = rows[0].to(self.device, torch.float64)
+        centred = torch.sub(rows.to(self.device), first, out=room[:-1])
         offset = centred.mean(0)
         centred -= offset
         # The distance between the two means is one more row of the same product.
