@@ -119,6 +119,13 @@ def test_the_difference_from_the_best_comes_first():
     assert next(row.generator for row in paired(lower_is_better=False).in_order) == "b <i>"
 
 
+def test_equal_scores_are_in_the_order_of_their_differences():
+    """Scores below noise are all 0, and differences say which is which."""
+    rows = [standing(name, 0.0) for name in ("a", "b <i>", "c", "d")]
+    apart = [contrast(name, difference, 0.1) for name, difference in (("a", 0.3), ("c", 0.2), ("d", 0.1))]
+    assert [row.generator for row in paired(standings=rows, contrasts=apart).in_order] == ["b <i>", "d", "c", "a"]
+
+
 def test_why_intervals_overlap_is_said_where_they_do():
     said = (
         "The interval of near overlaps that of b <i>, but their difference is sure: with the same seeds or prompts "

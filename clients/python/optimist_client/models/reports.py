@@ -342,7 +342,8 @@ class Report(Answer):
         """The standings, best first, those without a score last; of a router in their order."""
         if self.asks.has_contexts:
             return self.standings
-        return ranked(self.standings, self.leader, lower_is_better=self.lower_is_better)
+        apart = {one.generator: one.difference for one in self.contrasts}
+        return ranked(self.standings, self.leader, lower_is_better=self.lower_is_better, differences=apart)
 
     @property
     def sentences(self) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from pydantic import computed_field
 
@@ -113,12 +115,20 @@ class Standing(Answer):
         return self.lower <= other.upper and other.lower <= self.upper
 
 
-def ranked(standings: Iterable[Standing], best: str | None, *, lower_is_better: bool) -> list[Standing]:
-    """The standings sorted by score, the one called `best` before equal ones and those without a score last."""
+def ranked(
+    standings: Iterable[Standing],
+    best: str | None,
+    *,
+    lower_is_better: bool,
+    differences: Mapping[str, float] = MappingProxyType({}),
+) -> list[Standing]:
+    """The standings sorted by score, the one called `best` before equal ones, which are in the order of their
+    `differences` from it, and those without a score last."""
     sign = 1 if lower_is_better else -1
 
-    def place(row: Standing) -> tuple[bool, bool, float]:
-        return row.score is None, row.generator != best, sign * (row.score or 0.0)
+    def place(row: Standing) -> tuple[bool, bool, float, float]:
+        apart = differences.get(row.generator, math.inf)
+        return row.score is None, row.generator != best, sign * (row.score or 0.0), apart
 
     return sorted(standings, key=place)
 
