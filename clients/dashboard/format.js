@@ -50,9 +50,9 @@ export function withSpread({ score: found, lower, upper }) {
   if (found === null || [lower, upper].some((end) => end === null || end === undefined)) return [score(found), ""];
   const half = (upper - lower) / 2;
   const size = Math.max(Math.abs(found), half);
-  const digits = half > 0 ? 1 - Math.floor(Math.log10(half)) : 3; // decimals with which half of the interval has two digits
-  const shown = formatOf(size, digits);
   const isMiddle = Math.abs((lower + upper) / 2 - found) <= 0.1 * half;
+  const spread = isMiddle ? half : upper - lower;
+  const shown = formatOf(size, spread > 0 ? 1 - Math.floor(Math.log10(spread)) : 3); // the spread has two digits
   return [shown(found), isMiddle ? `± ${shown(half)}` : `(${shown(lower)} to ${shown(upper)})`];
 }
 

@@ -44,7 +44,7 @@ export function row(experiment, isSelected, isOpen, does) {
     cell("measured", experiment.title),
     h("td", { class: "leader", role: "cell", title: leader }, leader || h("span", { class: "quiet" }, "None yet")),
     cell("number confidence", decision.confidence_text || "–"),
-    cell("scored", ...scored(experiment)),
+    h("td", { class: "scored", role: "cell", title: withSpread(experiment).join(" ") }, ...scored(experiment)),
     cell("number amount", `${tick(experiment.samples)}${of}`),
     cell("number cost", spent === undefined ? "–" : cost(spent)),
     cell("number when", activity(experiment)),

@@ -14,8 +14,9 @@ export function openPicks() {
     h("th", { scope: "col", role: "columnheader", class: kind }, text)))), body);
   const region = h("div", { class: "scroll short", tabindex: "0", role: "region", "aria-label": "Open picks table" }, table);
   asBlocks(region, table);
+  const lease = term("lease", true);
   const section = h("section", { class: "card", "aria-labelledby": "picks" }, [
-    h("div", { class: "field" }, h("h2", { id: "picks" }, "Open picks and workers"), term("ask, pick"), term("lease", true)),
+    h("div", { class: "field" }, h("h2", { id: "picks" }, "Open picks and workers"), term("ask, pick"), lease),
     summary,
     region,
   ]);
@@ -27,7 +28,7 @@ export function openPicks() {
       const by = workers.size ? ` with ${count(workers.size)} named ${workers.size === 1 ? "worker" : "workers"}` : "";
       const newest = total > picks.length ? `; the newest ${picks.length} are shown` : "";
       say(summary, total === 0 ? "No pick is open: no worker is sampling now." : `${count(total)} open${by}${newest}.`);
-      region.hidden = total === 0;
+      region.hidden = lease.hidden = total === 0;
       fill(body, [...picks].reverse().map(row));
     },
   };

@@ -87,9 +87,10 @@ export class Pointing {
     this.tip.querySelectorAll(".swatch").forEach((swatch, i) => (swatch.style.color = points[i].color));
     this.words = [unified && heading, ...words].filter(Boolean).join("; ");
     this.mark(near, points);
-    const isRight = near.x > this.width / 2;
-    Object.assign(this.tip.style, { top: `${Math.max(0, Math.min(py, this.height - this.tip.offsetHeight))}px`,
-      left: isRight ? "" : `${near.x + 12}px`, right: isRight ? `${this.width - near.x + 12}px` : "" });
+    const { offsetWidth, offsetHeight } = this.tip;
+    const left = near.x > this.width / 2 ? near.x - 12 - offsetWidth : near.x + 12;
+    Object.assign(this.tip.style, { top: `${Math.max(0, Math.min(py, this.height - offsetHeight))}px`,
+      left: `${Math.max(0, Math.min(left, this.width - offsetWidth))}px` });
   }
 
   // The place, what is chosen there so far, and the points of lines.

@@ -3,6 +3,7 @@ import { signIn } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { session } from "./session.js";
 
+const COMMAND = ["optimist keys create", "--role viewer", "--namespace default", "--data-dir DIRECTORY"];
 const WHERE = [
   ["--role", "viewer: look; worker: also ask and tell; admin: everything"],
   ["--namespace", "that of the experiments; “default” unless somebody has chosen another one"],
@@ -34,7 +35,7 @@ export function showSignIn(main, done) {
     },
     h("h1", {}, "Sign in"),
     h("p", {}, "This service requires an access key. Somebody who runs it can create one on its machine:"),
-    h("pre", { tabindex: "0" }, h("code", {}, "optimist keys create --role viewer --namespace default --data-dir DIRECTORY")),
+    h("pre", { tabindex: "0" }, h("code", {}, COMMAND.flatMap((part) => [h("span", {}, part), " "]))),
     h("dl", { class: "where" }, WHERE.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]).flat()),
     h("label", { for: "key" }, "Access key"),
     h("div", { class: "field" }, key, h("button", {}, "Sign in")),

@@ -69,7 +69,7 @@ export class Standings {
         ])),
       ]),
       this.more,
-      h("p", { class: "words" }, this.noise, this.bracket, h("span", { class: "phone" }, term("worse, as good", true), term("interval", true))),
+      h("p", { class: "words" }, this.noise, this.bracket, (this.narrow = h("span", { class: "phone" }, term("worse, as good", true), term("interval", true)))),
       this.overlap,
       this.warnings.element,
       this.problem,
@@ -94,6 +94,7 @@ export class Standings {
     say(this.note, isRouter ? ROUTED : "");
     say(this.overlap, isRouter ? "" : report.overlap_text);
     say(this.more, `Show all ${count(standings.length)} generators`);
+    this.narrow.hidden = isRouter;
     this.noise.hidden = !standings.some(({ below_noise: isBelow }) => isBelow);
     this.bracket.hidden = !standings.some(({ bracket }) => bracket);
     this.more.hidden = this.showsAll || standings.length <= FIRST;

@@ -117,7 +117,7 @@ def test_lines_that_are_the_same_are_seen_in_turn(open_page: OpenPage, charted: 
     drawn = lines(page)
     stripes = sorted(tuple(drawn[name]["line"]["stripe"]) for name in ("good", "copy"))
     assert stripes == [(2, 0), (2, 1)]
-    assert "stripe" not in drawn["near"]["line"]
+    assert drawn["near"]["line"]["stripe"] is None
     dashes = {
         name: page.locator(f"{PLOT} path[stroke='{drawn[name]['line']['color']}'][fill=none]").last.evaluate(
             "path => [path.getAttribute('stroke-dasharray'), path.getAttribute('stroke-dashoffset')].join()"
