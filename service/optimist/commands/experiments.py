@@ -100,7 +100,7 @@ def annotate(
 
 PickNumber = Annotated[
     int | None,
-    typer.Option(help="The batch of the pick with this number (`optimist help words` explains pick and position)."),
+    typer.Option(help="Number of the pick that the batch answers (`optimist help words`)."),
 ]
 OfGenerator = Annotated[str | None, typer.Option(help="The generator whose batch, or batches, it is.")]
 LogPosition = Annotated[

@@ -35,9 +35,7 @@ app = typer.Typer(
 
 @app.command(cls=Command)
 def create(
-    role: Annotated[
-        Role, typer.Option(help="viewer: look; worker: also take picks and send samples; admin: everything.")
-    ],
+    role: Annotated[Role, typer.Option(help="viewer: look; worker: also make samples; admin: everything.")],
     namespace: Annotated[
         str, typer.Option(help="The namespace whose experiments and references the key gives access to.")
     ] = "default",
