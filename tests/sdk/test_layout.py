@@ -57,6 +57,16 @@ def test_what_may_not_be_left_out_continues_below():
     ]
 
 
+def test_only_a_name_that_leaves_no_room_is_broken():
+    name = "a-generator-with-a-name-that-is-longer-than-a-line"
+    lines = Table(("generator", "worse by"), [(name, "16.6 (9.8 to 23.5)"), ("b", "best")]).lines(60)
+    assert lines[2:] == [
+        "a-generator-with-a-name-that-is-longer-t  16.6 (9.8 to 23.5)",
+        "han-a-line",
+        "b                                                       best",
+    ]
+
+
 def test_sentences_in_a_column_are_broken_between_words():
     table = Table(("batch", "finding"), [("7", "it is about 255 times larger than its others")], sentences="finding")
     assert table.lines(40)[2:] == ["7      it is about 255 times larger than", "       its others"]

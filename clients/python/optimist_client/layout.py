@@ -1,7 +1,8 @@
 """Tables and sentences as lines of text, by one rule for all commands and displays.
 
 In a terminal, a table that is too wide first breaks its heads into lines, then loses the columns that it names as the
-first to go, and then continues below, with its first column again. Elsewhere nothing is left out: each row is one line.
+first to go, and then continues below, with its first column again; a name that leaves no room for any other column is
+broken where the line ends. Elsewhere nothing is left out: each row is one line.
 Sentences end at the width of the terminal, elsewhere at `PIPED`.
 """
 
@@ -72,6 +73,9 @@ class Table:
         if width is not None and (place := self._of_sentences) in kept:
             others = self._needed(widths, [other for other in kept if other != place])
             widths[place] = min(widths[place], max(width - others - len(_GAP), _FEWEST))
+        if width is not None and len(kept) > 1:  # the first column stands beside each of the others
+            widest = max(widths[place] for place in kept[1:])
+            widths[0] = min(widths[0], max(width - len(_GAP) - widest, _FEWEST))
         for number, part in enumerate(_parts(widths, kept, width)):
             if number:
                 yield "", ""
@@ -110,10 +114,7 @@ class Table:
     ) -> Iterator[tuple[str, str]]:
         """The lines of these columns."""
         for number, row in enumerate(cells):
-            broken = [
-                wrapped(row[place], widths[place]) if place == self._of_sentences or number == 0 else [row[place]]
-                for place in part
-            ]
+            broken = [self._broken(row[place], place, widths[place], is_head=number == 0) for place in part]
             style = "bold" if number == 0 else "bold green" if number - 1 in self.strong else ""
             for at in range(max(map(len, broken))):
                 shown = (texts[at] if at < len(texts) else "" for texts in broken)
@@ -121,6 +122,12 @@ class Table:
                 yield _GAP.join(padded).rstrip(), style
             if number == 0 and width is not None:
                 yield "─" * (sum(widths[place] for place in part) + len(_GAP) * (len(part) - 1)), "dim"
+
+    def _broken(self, text: str, place: int, width: int, *, is_head: bool) -> list[str]:
+        """The lines of a cell. A name without spaces that is too long is broken where the line ends."""
+        if place == self._of_sentences or is_head:
+            return wrapped(text, width)
+        return textwrap.wrap(text, width, break_on_hyphens=False) if place == 0 and _cells(text) > width else [text]
 
     def _padded(self, text: str, place: int, width: int) -> str:
         room = " " * (width - _cells(text))

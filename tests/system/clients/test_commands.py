@@ -40,9 +40,9 @@ def run(service: Service, *arguments: object, env: dict[str, str] | None = None,
     return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout if code == 0 else done.output)
 
 
-def test_a_list_is_lines_with_tabs_or_a_table_of_80_columns(service: Service, client: Optimist, made: str):
+def test_a_list_is_aligned_lines_or_a_table_of_80_columns(service: Service, client: Optimist, made: str):
     report = client.experiment(made).report()
-    head, line = (row.split("\t") for row in run(service, "list", "--tag", made).splitlines())
+    head, line = (re.split("  +", row) for row in run(service, "list", "--tag", made).splitlines())
     assert head == ["experiment", "state", "best", "metric", "score", "samples", "tags"]
     assert line[:4] == [made, "decided", f"near {report.decision.confidence_text}", "FID"]
     assert line[4:] == [report.in_order[0].score_text, f"{report.samples:,}", f"paper, {made}"]
