@@ -1,0 +1,224 @@
+"""A judge on every sample and people on some: the mean by the people, and the difference of two (rules/audits.md).
+
+The k-th of n audits was drawn with a chance of 1/(N w_k) among N samples, people gave it h_k and the judge f_k, and F
+is the judge's mean of all:
+
+    t_k = l_k F + w_k (h_k − l_k f_k)        D = mean t_k        Var D = Var(t)/n (1 + 5/n) + l̄² Var F
+
+l_k = max(0, 1 − 4/n) Cov(h, f)/Var(f) of the audits of the other half, at even and odd places. D is unbiased whatever
+the judge says. Source: Angelopoulos, Duchi and Zrnic, PPI++ (2023), with the slope by halves. No torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.numerics.clusters import FEW, Array
+from optimist.numerics.pairing import Whole
+from optimist.numerics.prompted import Floats
+from optimist.records import codec
+
+FEWEST = 5
+"""Audits of a half from which on it has a slope."""
+SHRUNK = 4.0
+"""A slope counts 1 − 4/n times, since it is estimated, too."""
+STRATA = 5
+"""Bins of a judge's doubt, by its quantiles."""
+FEWEST_IN_STRATUM = 6
+"""Audits of a bin from which on its own residuals say how large they are."""
+LEAST_SHARE = 0.5
+"""A sample is at least so much as likely to be drawn as by the mean of the bins' residuals."""
+AIMED_FROM = 40
+"""Audits from which on doubt chooses; those before are drawn at random."""
+CERTAIN = 3.0
+"""Its errors that a judge's favour must be above what people say to be named, as it is looked at again and again."""
+
+
+class Audited(NamedTuple):
+    """A score by the people, or a difference of two."""
+
+    audits: int
+    value: float
+    variance: float
+    correlation: float
+    """√ρ², ρ² the share of the variance of what people say that the judge explains, out of fold."""
+    saved: float
+    """The share of the labels that the judge saves: those without it would be 1/(1 − this) times as many."""
+    favour: float = 0.0
+    """By how many standard errors the judge, on the people's scale, says more than people do, with the sign of what it
+    says; 0 where it says less, as one does that is noisy and fair."""
+
+
+def audited(
+    people: Array, scores: Array, weights: Array, mean: float, variance_of_mean: float, share: float = 0.0
+) -> Audited:
+    """The mean by the people, of n ≥ 2 audits (n,) in the order of their numbers.
+
+    mean: F, the judge's mean of all samples, with its variance. share: n/N.
+    """
+    n = len(people)
+    is_odd = np.arange(n) % 2 == 1
+    kept = max(0.0, 1.0 - SHRUNK / n)
+    slopes = np.where(is_odd, *(kept * slope(people[half], scores[half]) for half in (~is_odd, is_odd)))
+    residuals = people - slopes * scores
+    terms = slopes * mean + weights * residuals
+    value = float(terms.mean())
+    error = float(terms.var(ddof=1)) / n * (1.0 + FEW / n)
+    variance = error + float(slopes.mean()) ** 2 * variance_of_mean
+    spread = float(people.var())
+    explained = 1.0 - float(residuals.var()) / spread if spread > 0.0 else 0.0
+    explained = max(explained, 0.0)
+    by_judge = float(scores.var())
+    said = math.sqrt(spread / by_judge) * mean if by_judge > 0.0 else 0.0
+    beyond = max((said - value) * math.copysign(1.0, said), 0.0)
+    favour = math.copysign(beyond, said) / math.sqrt(variance) if variance > 0.0 else 0.0
+    return Audited(n, value, float(variance), math.sqrt(explained), explained * max(1.0 - share, 0.0), favour)
+
+
+def slope(people: Array, scores: Array) -> float:
+    """Cov(h, f)/Var(f); 0 of fewer than `FEWEST` audits, and where the judge gives all of them one score."""
+    if len(scores) < FEWEST:
+        return 0.0
+    apart = scores - scores.mean()
+    squares = float(apart @ apart)
+    return float(apart @ (people - people.mean())) / squares if squares > 0.0 else 0.0
+
+
+@codec.record
+@dataclass(frozen=True, eq=False)
+class AuditedMean:
+    """The audits of one generator's samples, and what is needed of the judge's scores of all of them."""
+
+    samples: int
+    """N."""
+    mean: float
+    """F."""
+    variance: float
+    """Var(f), with 1/N."""
+    judged: Floats
+    """The judge's scores of the first indices, NaN where one is not there."""
+    audits: Whole
+    """The audits' numbers (n,), ascending. The same number is the same prompt, and the same draw, of all generators."""
+    people: Floats
+    """h (n,)."""
+    scores: Floats
+    """f (n,)."""
+    weights: Floats
+    """w (n,)."""
+
+    def __eq__(self, other: object) -> bool:
+        return codec.encode(self) == codec.encode(other) if isinstance(other, AuditedMean) else NotImplemented
+
+    @cached_property
+    def found(self) -> Audited | None:
+        """The score by the people; None of fewer than 2 audits."""
+        if len(self.audits) < 2:
+            return None
+        share = len(self.audits) / self.samples
+        return audited(self.people, self.scores, self.weights, self.mean, self.variance / self.samples, share)
+
+    def at(self, places: NDArray[Any]) -> Self:
+        """With the audits at these places alone."""
+        names = ("audits", "people", "scores", "weights")
+        return replace(self, **{name: getattr(self, name)[places] for name in names})
+
+    def is_sound(self) -> bool:
+        """True if every number may be stored; a judge's score of an index may be NaN."""
+        rows = (self.people, self.scores, self.weights, [self.mean, self.variance])
+        is_even = len({len(self.audits), len(self.people), len(self.scores), len(self.weights)}) == 1
+        return is_even and bool(np.isfinite(np.concatenate(rows)).all()) and not bool(np.isinf(self.judged).any())
+
+
+def differing(one: AuditedMean, other: AuditedMean) -> Audited | None:
+    """The difference of two generators, one less the other, by the audits of both; None where these are fewer than 2.
+
+    The judge's mean difference is of all samples, also of those that only one of the two has.
+    """
+    _, own, its = np.intersect1d(one.audits, other.audits, assume_unique=True, return_indices=True)
+    if len(own) < 2:
+        return None
+    shared = ~(np.isnan(one.judged[: len(other.judged)]) | np.isnan(other.judged[: len(one.judged)]))
+    covariance = _covariance(one.judged[: len(shared)][shared], other.judged[: len(shared)][shared], one, other)
+    samples = min(one.samples, other.samples)
+    variance = one.variance / one.samples + other.variance / other.samples
+    variance -= 2.0 * covariance / max(one.samples, other.samples)
+    return audited(
+        one.people[own] - other.people[its],
+        one.scores[own] - other.scores[its],
+        one.weights[own],
+        one.mean - other.mean,
+        max(variance, 0.0),
+        len(own) / samples,
+    )
+
+
+def _covariance(own: Array, its: Array, one: AuditedMean, other: AuditedMean) -> float:
+    """The covariance of the judge's scores of common samples, of which these are the first; 0 of fewer than 2."""
+    if len(own) < 2:
+        return 0.0
+    apart, others = own - own.mean(), its - its.mean()
+    scale = math.sqrt(float(apart @ apart) * float(others @ others))
+    return float(apart @ others) / scale * math.sqrt(one.variance * other.variance) if scale > 0.0 else 0.0
+
+
+def strata(doubt: Array) -> NDArray[np.int64]:
+    """The bin (N,) of each sample by the judge's doubt, by quantiles."""
+    ends = np.quantile(doubt, np.arange(1, STRATA) / STRATA)
+    return np.unique(np.searchsorted(ends, doubt, side="right"), return_inverse=True)[1]
+
+
+def realised(bins: NDArray[np.int64], places: NDArray[Any]) -> Array:
+    """The weights (n,) of audits at these places, if within each bin they were chosen at random: its share of all
+    samples over its share of the audits."""
+    all_, own = np.bincount(bins), np.bincount(bins[places], minlength=int(bins.max()) + 1)
+    return (all_ / len(bins))[bins[places]] / (own / max(len(places), 1))[bins[places]]
+
+
+def chances(bins: NDArray[np.int64], audited_bins: NDArray[np.int64], residuals: Array) -> Array:
+    """How much more often than at random samples of each bin are drawn (B,): by the root mean square of the residuals.
+
+    residuals: those (n,) of the audits so far about their mean, in these bins (n,).
+    """
+    overall = float(np.sqrt(np.square(residuals).mean())) if len(residuals) else 0.0
+    sizes = np.bincount(bins)
+    each = [residuals[audited_bins == place] for place in range(len(sizes))]
+    known = [overall if len(own) < FEWEST_IN_STRATUM else math.sqrt(float(np.square(own).mean())) for own in each]
+    shares = sizes / sizes.sum()
+    raised = np.maximum(known, LEAST_SHARE * float(shares @ known))
+    total = float(shares @ raised)
+    return raised / total if total > 0.0 else np.ones(len(sizes))
+
+
+def drawn(
+    count: int,
+    free: NDArray[np.bool_],
+    generator: np.random.Generator,
+    bins: NDArray[np.int64] | None = None,
+    by_bin: Sequence[float] | Array = (),
+) -> tuple[NDArray[np.int64], Array]:
+    """The places (c,) of up to `count` of the free samples (N,), none twice, and their weights (c,).
+
+    At random; or first a bin, `by_bin` times as likely as at random, and then one of its free samples at random, until
+    a bin has none.
+    """
+    if bins is None:
+        places = np.flatnonzero(free)
+        return generator.permutation(places)[:count], np.ones(min(count, len(places)))
+    times = np.asarray(by_bin, np.float64)
+    shares = np.bincount(bins) / len(bins) * times
+    total = float(shares.sum())
+    left = [generator.permutation(np.flatnonzero(free & (bins == place))).tolist() for place in range(bins.max() + 1)]
+    places, weights = list[int](), list[float]()
+    # A bin that is used up has no chance, and what is drawn after would speak for the other bins alone.
+    while len(places) < count and all(left):
+        chosen = int(generator.choice(len(left), p=shares / total))
+        places.append(left[chosen].pop())
+        weights.append(total / float(times[chosen]))
+    return np.array(places, np.int64), np.array(weights)
