@@ -167,7 +167,9 @@ def test_arrays_in_memory_name_their_clusters():
         optimist.score(arrays["ada"], "mean", range=(-9, 9), bound="betting", cluster="question")
     both = {name: {"features": np.eye(4), "of": list("aabb")} for name in ROWS}
     with pytest.raises(FixError, match="mixtures count samples"):
-        mixture_of_sets(reader(both, {"features": None}, False, "of"), question_on("rke", kernel=KERNEL))
+        mixture_of_sets(
+            reader(both, {"features": None}, False, Fields(cluster="of")), question_on("rke", kernel=KERNEL)
+        )
 
 
 def test_rows_of_features_count_clusters_too():

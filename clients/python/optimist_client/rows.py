@@ -69,11 +69,15 @@ class Fields:
     cluster: str | None = None
     """Rows with the same value of it are one cluster, which errors count instead of rows; None: rows are independent.
     Rows may then repeat an id, as epochs of a question do."""
+    labels: str | None = None
+    """Of what people say of some of the rows, where the sample is what a judge says; the other rows have none."""
+    doubt: str | None = None
+    """Of how unsure the judge is of a row, by which rows are chosen that people are asked of."""
 
     @property
     def given(self) -> dict[str, str]:
         """The fields that were given, by what they are."""
-        names = ("field", "id", "cost", "prompt", "by", "cluster")
+        names = ("field", "id", "cost", "prompt", "by", "cluster", "labels", "doubt")
         found = {name: getattr(self, name) for name in names}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -105,6 +109,10 @@ class Samples(NamedTuple):
     """Rows that `where` left out."""
     clusters: list[str] | None = None
     """The cluster of each row; None: rows are independent."""
+    labels: list[float] | None = None
+    """What people say of each row, NaN where they say nothing; None: nobody is asked."""
+    doubt: list[float] | None = None
+    """How unsure the judge is of each row; None: it does not say."""
 
 
 class Rows:
@@ -285,6 +293,8 @@ class Rows:
             len(lacks),
             self._dropped,
             kept.clusters(),
+            kept.labelled(),
+            None if self.fields.doubt is None else kept.numbers(self.fields.doubt, "doubt").mean(axis=1).tolist(),
         )
 
     def ids(self) -> list[str] | None:
@@ -300,6 +310,14 @@ class Rows:
     def clusters(self) -> list[str] | None:
         """The cluster of each row; None if rows are independent. Raises FixError for a field that is not there."""
         return None if self.fields.cluster is None else self.labels(self.fields.cluster, "cluster")
+
+    def labelled(self) -> list[float] | None:
+        """What people say of each row, NaN where they say nothing, as of all rows before there is such a field; None
+        where nobody is asked."""
+        name = self.fields.labels
+        if name is None:
+            return None
+        return [math.nan] * len(self) if self._named(name) is None else self.floats(name)
 
     def score_field(self) -> str:
         """The field of scores: the one that was given, or the only one that may be. Raises FixError."""
@@ -418,8 +436,9 @@ class Rows:
     def _beside(self) -> set[str | None]:
         """The fields that are no samples, by what they are called."""
         usual = {name for name in self.names if name.lower() in {*QUESTIONS, *PLACES}}
-        cluster = None if self.fields.cluster is None else self._named(self.fields.cluster)
-        return usual | {self.id, self.cost, self.prompt, self.generator, cluster}
+        fields = (self.fields.cluster, self.fields.labels, self.fields.doubt)
+        others = {self._named(name) for name in fields if name is not None}
+        return usual | others | {self.id, self.cost, self.prompt, self.generator}
 
     def _present(self, name: str, what: str, values: Sequence[Any]) -> Sequence[Any]:
         """The values. Raises FixError where some are missing."""

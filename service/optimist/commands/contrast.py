@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,7 @@ from optimist.commands.shared import (
     ReferenceFile,
     ReferenceSamples,
     Where,
+    console,
     extras,
     format_errors,
     limits_of,
@@ -91,6 +93,20 @@ def contrast(
     by: By = None,
     where: Where = None,
     cluster: Cluster = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Of rows: the field of what people say of some of them, where --field is what a judge says of all. "
+            "The scores are by the people; the judge only makes their intervals smaller."
+        ),
+    ] = None,
+    doubt: Annotated[
+        str | None,
+        typer.Option(help="Of rows: the field of how unsure the judge is, by which --next chooses what people label."),
+    ] = None,
+    next: Annotated[
+        int | None, typer.Option(help="Print the ids of so many rows to label next, and nothing else.", min=1)
+    ] = None,
     prompts_are: OnPrompts = "sample",
     missing: MissingScores = None,
     good_enough: Annotated[
@@ -118,11 +134,14 @@ def contrast(
     """
     shown = Shown(as_json, as_csv, as_markdown, as_latex, plot, page, every)
     fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
+    fields = replace(fields, labels=labels, doubt=doubt)
     with extras("server"), format_errors(ValueError, OSError), progress() as begun:
         from optimist.datasets.logs.reading import logs_in
         from optimist.leaderboards.board import Asked
 
         shown.check()
+        if labels is None and (doubt is not None or next is not None):
+            raise FixError("--doubt and --next: expected --labels, the field of what people say")
         metrics = (*(metric or "").split(","),) if metric else ()
         asked = Asked(metrics, filter, baseline, micro, prompts_are, delta, several(of_pass, of_all))
         is_asked = shown.is_given or asked != Asked(metrics, kind=prompts_are, delta=delta)
@@ -136,16 +155,29 @@ def contrast(
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.datasets.sets import sets_in
-        from optimist.local.contrast import contrast_of_sets, limits_named, question_on
+        from optimist.local.contrast import (
+            audited_by,
+            contrast_of_sets,
+            limits_named,
+            question_on,
+            rows_to_label,
+        )
         from optimist.local.offline import wanted_by
     with format_errors(ValueError), progress() as begun:
         (declared,) = metrics_of([usual_metric(metric, files, reference)], real_data(reference, reference_samples))
+        declared = declared if labels is None else audited_by(declared)
         question = question_on(declared, paired or id is not None, delta, settings.device, prompts_are)
         wanted = wanted_by([question], reference, fields)
         wants = [Limit("best", parsed(good_enough))] if good_enough is not None else []
         wants += [Limit.of(text, "--limit: ") for text in limits_named(limits_of(limit), declared)]
         priced = {} if costs is None else numbers_of("--costs", costs)
-        found = contrast_of_sets(sets_in(files, wanted, question.is_paired), question, begun, wants, priced)
+        sets = sets_in(files, wanted, question.is_paired)
+        if next is not None:
+            rows, (labelled, count) = rows_to_label(sets, question, next)
+            console.print(f"{labelled:,} of {count:,} rows have labels of all generators; to label next:", markup=False)
+            typer.echo("\n".join(rows))
+            return
+        found = contrast_of_sets(sets, question, begun, wants, priced)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:

@@ -106,12 +106,17 @@ class Samples:
     """How many of the first samples belong to those of all other sets; None: all, as far as the others have as many."""
     clusters: Sequence[str] | None = None
     """The cluster of each sample; None: samples are independent."""
+    labels: Sequence[float] | None = None
+    """What people say of each sample, NaN where they say nothing; None: nobody is asked."""
+    doubt: Sequence[float] | None = None
+    """How unsure the judge is of each sample; None: it does not say."""
 
     def at(self, places: Sequence[int], batch: Mapping[str, NDArray[Any]], common: int | None = None) -> Self:
-        """The samples of these places of the arrays, without ids; `common` of these."""
-        clusters = None if self.clusters is None else [self.clusters[place] for place in places]
+        """The samples of these places of the arrays; `common` of these."""
+        beside = {name: getattr(self, name) for name in ("ids", "clusters", "labels", "doubt")}
+        picked = {name: [each[place] for place in places] for name, each in beside.items() if each is not None}
         rows = {name: array[places] for name, array in batch.items()}
-        return replace(self, batch=rows, common=common, clusters=clusters)
+        return replace(self, batch=rows, common=common, **picked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +154,18 @@ def paired_by_ids(sets: Callable[[], Iterator[Samples]]) -> Callable[[], Iterato
 
 
 def reader(
-    samples: Any, columns: Mapping[str, int | None], paired: bool, cluster: str | None = None
+    samples: Any, columns: Mapping[str, int | None], paired: bool, beside: Fields = NO_FIELDS
 ) -> Callable[[], Iterator[Samples]]:
     """Reads the sets given by name, of those in files the arrays of these names, with their columns where known.
 
-    Paired ones are in the order of their ids, where all are tables. cluster: the field of tables, or the array in
-    memory, by which samples are in clusters. Raises FixError for anything but sets by name.
+    Paired ones are in the order of their ids, where all are tables. beside: the fields of tables, or the arrays in
+    memory, of clusters, labels and doubt. Raises FixError for anything but sets by name.
     """
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
         raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
     if paired and all(isinstance(one, str | Path) and is_table(Path(one)) for one in samples.values()):
-        return paired_by_ids(lambda: _read(samples, columns, Fields(cluster=cluster)))
-    return lambda: _read(samples, columns, Fields(cluster=cluster))
+        return paired_by_ids(lambda: _read(samples, columns, beside))
+    return lambda: _read(samples, columns, beside)
 
 
 def clusters_beside(origin: str, batch: Any, cluster: str) -> tuple[Arrays, list[str]]:
@@ -168,10 +173,27 @@ def clusters_beside(origin: str, batch: Any, cluster: str) -> tuple[Arrays, list
 
     Raises FixError where there is none.
     """
-    if not isinstance(batch, Mapping) or cluster not in batch:
-        raise FixError(f"{origin}: expected arrays by name, one of them {cluster!r}, the cluster of each row")
-    arrays = {name: np.asarray(array) for name, array in batch.items()}
-    return arrays, [f"{label}" for label in arrays.pop(cluster).flatten().tolist()]
+    arrays, labels = _beside(origin, batch, cluster, "the cluster")
+    return arrays, [f"{label}" for label in labels.tolist()]
+
+
+def numbers_beside(origin: str, batch: Any, name: str) -> tuple[Arrays, list[float]]:
+    """The other arrays of a batch, and the number of each row that the array of this name has (n,) or (n, 1), NaN where
+    there is none. Raises FixError where there is no such array, or it is of another kind or length.
+    """
+    arrays, numbers = _beside(origin, batch, name, "a number, or NaN,")
+    if numbers.dtype.kind not in "fiub" or any(len(array) != len(numbers) for array in arrays.values()):
+        raise FixError(
+            f"{origin}: {name}: expected a number or NaN for each row, got {len(numbers)} of {numbers.dtype}"
+        )
+    return arrays, numbers.astype(np.float64).tolist()
+
+
+def _beside(origin: str, batch: Any, name: str, what: str) -> tuple[Arrays, NDArray[Any]]:
+    if not isinstance(batch, Mapping) or name not in batch:
+        raise FixError(f"{origin}: expected arrays by name, one of them {name!r}, {what} of each row")
+    arrays = {one: np.asarray(array) for one, array in batch.items()}
+    return arrays, arrays.pop(name).flatten()
 
 
 def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields: Fields) -> Iterator[Samples]:
@@ -179,11 +201,13 @@ def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields:
     like: dict[str, Sequence[str]] = {}
     for name, one in samples.items():
         if not isinstance(one, str | Path):
-            if fields.cluster is None:
-                yield Samples(name, one)
-            else:
-                batch, clusters = clusters_beside(f"samples of {name!r}", one, fields.cluster)
-                yield Samples(name, batch, clusters=clusters)
+            batch, known = one, dict[str, Any]()
+            if fields.cluster is not None:
+                batch, known["clusters"] = clusters_beside(f"samples of {name!r}", batch, fields.cluster)
+            for what, array in (("labels", fields.labels), ("doubt", fields.doubt)):
+                if array is not None:
+                    batch, known[what] = numbers_beside(f"samples of {name!r}", batch, array)
+            yield Samples(name, batch, **known)
         elif is_table(Path(one)):
             several = [*_of_rows(Path(one), Wanted(columns, is_whole=True, fields=fields), like, with_ids=True)]
             if len(several) > 1:
@@ -297,7 +321,8 @@ def _of_rows(file: Path, wanted: Wanted, like: dict[str, Sequence[str]], with_id
             notes += () if taken.clusters is None else (f"clusters by the field {wanted.fields.cluster}",)
             basis = Basis(rows={}, fields=fields, paired_by=taken.paired_by, notes=notes).model_copy(update=known)
             ids = taken.ids if with_ids else None
-            yield replace(one, name=name, ids=ids, basis=basis, clusters=taken.clusters)
+            beside: dict[str, Any] = {"clusters": taken.clusters, "labels": taken.labels, "doubt": taken.doubt}
+            yield replace(one, name=name, ids=ids, basis=basis, **beside)
 
 
 def _batches_of(

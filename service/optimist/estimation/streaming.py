@@ -13,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimation.audited import Audited
 from optimist.estimation.clustered import By, Clusters
 from optimist.estimation.paired import Indexed, Indices, Paired, placed
 from optimist.estimation.routed import Routed
 from optimist.estimation.timed import Timed
 from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
-from optimist.metrics.mean import MeanScore
+from optimist.metrics.mean import MeanScore, MeanStatistic
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
@@ -28,12 +29,13 @@ from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.pairing import most_common
 from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.prompts import RoutedPrompt
+from optimist_client.errors import FixError
 
 
 class StreamingEstimator(Stateful):
     """One generator's log, with estimates at the due sample counts of rules/estimates.md."""
 
-    held = ("samples", "_last_due", "statistic", "reservoir", "_clusters", "_paired", "routed", "_timed")
+    held = ("samples", "_last_due", "statistic", "reservoir", "_clusters", "_paired", "routed", "_timed", "_audited")
 
     def __init__(
         self,
@@ -72,6 +74,10 @@ class StreamingEstimator(Stateful):
         self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
         """Sums and batches to route prompts by; None where they are not routed by this metric."""
         self._timed = Timed() if isinstance(bound.metric, MeanScore) else None
+        self._audited: Audited | None = None
+        if isinstance(bound.metric, MeanScore) and bound.metric.is_audited:
+            most = most_common(1) if common is None else common
+            self._audited = Audited(bound.delta, most, bound.metric.answers_between)
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
 
     @property
@@ -149,9 +155,18 @@ class StreamingEstimator(Stateful):
             self.routed.add(prompted)
         if self._timed is not None and seconds is not None:
             self._timed.add(next(iter(batch.values())), seconds)
+        if self._audited is not None:
+            self._audited.add(next(iter(batch.values())), indices)
         if self._growth == 0.0 and self._bound.name != "influence":
             self._bound.metric.follow(self.statistic)
         return self.skip(len(ids))
+
+    @property
+    def audited(self) -> Audited:
+        """The judge's scores and people's answers. Raises FixError where nobody is asked."""
+        if self._audited is None:
+            raise FixError("audits: expected a metric with a proxy, a judge that people audit")
+        return self._audited
 
     def skip(self, rows: int) -> bool:
         """Skip an unreadable batch of `rows` rows. Returns whether an estimate is due exactly now.
@@ -200,6 +215,8 @@ class StreamingEstimator(Stateful):
                 found = self._bound.estimate(self.statistic, allow=self._clusters.allowed_for)
             else:
                 found = self._bound.estimate(self.statistic)
+        if self._audited is not None and isinstance(self.statistic, MeanStatistic):
+            found = self._audited.estimate(found, self.statistic)
         timing = None if self._timed is None else self._timed.timing
         found = found if timing is None else replace(found, timing=timing)
         return found if self.routed is None else replace(found, change=self.routed.change)

@@ -16,8 +16,9 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
     """The columns of each array that a batch must hold, in the order of the metrics.
 
     references: the dimensions of the metrics' references, by label. Raises FixError where nothing says the columns of
-    an array, or where two metrics that read it expect different ones.
+    an array, or where two metrics that read it expect different ones, and as `check_answered`.
     """
+    check_answered(config)
     known: dict[str, tuple[int, str]] = {}
     for label, metric in config.metrics.items():
         given = [(array, columns, f"metric {label!r}") for array, columns in metric.widths.items()]
@@ -34,6 +35,13 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
             raise FixError(f"metric {label!r}: expected the columns of {', '.join(missing)} in its settings")
     names = dict.fromkeys(name for metric in config.metrics.values() for name in metric.array_names.values())
     return {name: known[name][0] for name in names}
+
+
+def check_answered(config: ExperimentConfig) -> None:
+    """Raise FixError where a judge is audited by people, of whom a service takes no answers."""
+    for label, metric in config.metrics.items():
+        if metric.setting("proxy") is not None:
+            raise FixError(f"metric {label!r}: proxy: a judge is audited in tables and in memory, not in a service")
 
 
 def check_maps(experiment: Experiment, most: int) -> None:

@@ -12,11 +12,13 @@ from optimist.estimation.arrays import Batch, columns_of
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator
+from optimist.local.audits import LABELS
 from optimist.local.basis import Arrays, Reading, allowing_for_copies, copies_of
 from optimist.local.streams import seen, streamed
 from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Cheapest, LimitOn, Stopping, shown_mixture
+from optimist.policies.audits import said_of_judge
 from optimist.policies.cheapest import Table
 from optimist.policies.contrasts import contrasts_among, described, pointwise
 from optimist.policies.ranks import ranking_of
@@ -29,10 +31,13 @@ from optimist_client.limits import Limit
 from optimist_client.metrics import Metric
 from optimist_client.metrics.mean import OfValues
 from optimist_client.models import Basis, Contrast, LimitVerdict, Mixture, Ranking
+from optimist_client.rows import Fields
 from optimist_client.tolerance import checked
 
 FEW = 6
 """Up to so many generators, all differences are shown; of more, those from the best."""
+_INNER = ("pairing", "prompted", "audited")
+"""What an estimate carries to be compared, which is not printed."""
 _SCORES = ("generator", "score", "interval", "samples")
 _LIMITS = ("generator", "limit", "verdict", "by")
 _DIFFERENCES = ("generator", "against", "worse by", "correlation", "in common")
@@ -63,6 +68,8 @@ class Comparison:
     cheapest: str | None = None
     """The cheapest generator that surely meets all limits, while every cheaper one misses one; None where that is not
     known, and without costs and limits."""
+    judge: tuple[str, ...] = ()
+    """What the judge is worth where people audit one, and a warning for each generator that it favours."""
 
     @property
     def best(self) -> str:
@@ -86,7 +93,7 @@ class Comparison:
             {
                 "name": name,
                 "score": one.score,
-                **{key: value for key, value in codec.plain(one).items() if key not in ("pairing", "prompted")},
+                **{key: value for key, value in codec.plain(one).items() if key not in _INNER},
             }
             for name, one in self.estimates.items()
         ]
@@ -102,6 +109,7 @@ class Comparison:
             "ranks": self.ranking().model_dump(mode="json"),
             "basis": self.basis.model_dump(mode="json"),
             **(limited if self.limits else {}),
+            **({"judge": list(self.judge)} if self.judge else {}),
         }
 
     def to_pandas(self) -> Any:
@@ -113,7 +121,7 @@ class Comparison:
     def page(self, every: bool = False) -> layout.Page:
         """The scores and the differences: of more than six generators those from the best alone, unless `every`."""
         shown = self.between if every or len(self.estimates) <= FEW else self.contrasts
-        scores = [(name, *score_and_interval(one), f"{one.samples:,}") for name, one in self.estimates.items()]
+        scores = [(name, *score_and_interval(one), _counted(one)) for name, one in self.estimates.items()]
         differences = [
             (one.generator, one.against, one.text, f"{one.correlation:.2f}", f"{one.common:,}") for one in shown
         ]
@@ -132,7 +140,9 @@ class Comparison:
         apart = layout.Table(_DIFFERENCES, differences, left=("against",), first_to_go=("in common", "correlation"))
         ranking = self.ranking()
         ranks = ["", f"Ranks: {ranking.text}"] if ranking.says_more else []
-        return layout.Page([scored, self.basis.text, "", apart, *ranks, *self._by_limits(), *warnings])
+        judge = [f"{self.judge[0][0].upper()}{self.judge[0][1:]}.", *self.judge[1:]] if self.judge else []
+        said = [*ranks, *self._by_limits(), *judge, *warnings]
+        return layout.Page([scored, self.basis.text, "", apart, *said])
 
     def _by_limits(self) -> list[layout.Table | str]:
         """The verdicts by each limit, and what they say of the cheapest; nothing without limits."""
@@ -154,6 +164,7 @@ def contrast(
     *,
     paired: bool = False,
     cluster: str | None = None,
+    doubt: str | None = None,
     prompts_are: PromptsAre = "sample",
     delta: float = 0.05,
     good_enough: float | str | None = None,
@@ -169,7 +180,10 @@ def contrast(
     they do is estimated from the first 256 rows, or from all where a row is one number; if they do not, the error is
     that of independent samples, so a wrong claim does no harm. Rows with the same value of the field `cluster` of
     tables, or of the array of this name, are one cluster, as epochs of a question are: errors then count clusters. With
-    `prompts_are="list"` the clusters are all there are: the scores are those on exactly these prompts. The
+    `prompts_are="list"` the clusters are all there are: the scores are those on exactly these prompts. With a judge,
+    `Mean(reads="human", proxy="judge")`, the array `reads` has what people say of some of the rows, chosen at random,
+    and NaN of the others; the scores are by the people. With `doubt`, an array of how unsure the judge is, they were
+    chosen at random within each fifth of it. The
     metric and its settings are those of `score`. `good_enough` is how much worse than the best a good generator may
     be, a difference or a share such as "2%", and `limits` are such as "within 0.01 of production" or "> 0.8": each
     generator then has a verdict, and with `costs` of a sample the cheapest good one is named; open kernels are
@@ -185,8 +199,21 @@ def contrast(
     question = question_on(metric, paired, delta, device, prompts_are, **settings)
     wanted = [*([] if good_enough is None else [Limit("best", checked(good_enough, "good_enough: "))])]
     wanted += [Limit.of(text, "limits: ") for text in limits]
-    sets = reader(samples, columns_of([question]), question.is_paired, cluster)
+    fields = Fields(cluster=cluster, labels=labels_of(question.metric), doubt=doubt)
+    sets = reader(samples, columns_of([question]), question.is_paired, fields)
     return contrast_of_sets(sets, question, limits=wanted, costs=costs)
+
+
+def labels_of(metric: Metric) -> str | None:
+    """The field, or array, of what people say; None where nobody audits a judge."""
+    return (metric.reads or LABELS) if metric.setting("proxy") is not None else None
+
+
+def audited_by(metric: Metric) -> Metric:
+    """The metric whose scores a judge gives to all samples and people to some. Raises FixError where it has none."""
+    if not isinstance(metric, OfValues):
+        raise FixError(f"labels: expected a mean or a win rate, got the metric {metric.name!r}")
+    return metric.model_copy(update={"proxy": "judge", "reads": LABELS})
 
 
 def question_on(
@@ -223,13 +250,17 @@ def contrast_of_sets(
     `begun` is called with the name of each set before it is scored. limits, costs: as of `contrast`. Raises FixError as
     `contrast` does.
     """
-    names, lengths, first, clusters = seen(sets(), question)
+    names, lengths, first, clusters, audits = seen(sets(), question)
     if len(names) < 2:
         raise FixError(f"expected two or more sets of samples to compare, got {len(names)}")
+    is_audited = labels_of(question.metric) is not None
+    if is_audited and (clusters or question.are_list):
+        raise FixError("labels: errors count the rows that people have scored; expected no clusters, and no list")
     question = question.fitted(first).on_clusters(len(clusters))
+    answers = audits.answers() if is_audited else {}
     estimates: dict[str, Estimate] = {}
     read = Reading(question)
-    for one, name, estimator in streamed(sets(), names, question, begun, lengths, clusters):
+    for one, name, estimator in streamed(sets(), names, question, begun, lengths, clusters, answers):
         arrays, hashes = read.add(one, name)
 
         def distinct(places: Any, arrays: Arrays = arrays, one: Samples = one, name: str = name) -> Estimate:
@@ -252,17 +283,32 @@ def contrast_of_sets(
     named = None if table is None or not table.is_decided or table.leader is None else names[table.leader]
     in_order = {names[place]: estimates[names[place]] for place in ranked}
     prompts_are = "list" if question.are_list else "sample"
+    basis = read.basis
+    if is_audited:
+        basis = basis.model_copy(update={"notes": (*basis.notes, audits.note)})
     return Comparison(
         question.metric,
         question.delta,
         question.is_paired,
         in_order,
         tuple(between),
-        read.basis,
+        basis,
         prompts_are,
         () if table is None else table.verdicts(),
         named,
+        said_of_judge([Arm(name, estimate) for name, estimate in estimates.items()]),
     )
+
+
+def rows_to_label(
+    sets: Callable[[], Iterable[Samples]], question: Question, count: int
+) -> tuple[list[str], tuple[int, int]]:
+    """The ids of up to `count` rows to label next (`Audits.next`); how many rows have all labels, and all rows.
+
+    Raises FixError as `contrast` does.
+    """
+    audits = seen(sets(), question).audits
+    return audits.next(count), audits.counts
 
 
 def _table(
@@ -285,6 +331,12 @@ def _table(
         for name, estimate in zip(names, estimates, strict=True)
     ]
     return Table(rule, arms, None)
+
+
+def _counted(estimate: Estimate) -> str:
+    """The samples, or how many of them people have scored."""
+    of = "" if estimate.audited is None else f"{len(estimate.audited.audits):,} of "
+    return f"{of}{estimate.samples:,}"
 
 
 def mixture(
@@ -326,7 +378,7 @@ def mixture_of_sets(
     check_mixtures(question)
     if question.is_exact:
         raise FixError("kernel: features='exact', the kernel itself, has no mixtures: a mixture needs features=r")
-    names, _, first, clusters = seen(sets(), question)
+    names, _, first, clusters, _ = seen(sets(), question)
     if clusters:
         raise FixError("cluster: the errors of mixtures count samples; expected none")
     if len(names) < 2:

@@ -22,6 +22,7 @@ from optimist_client.errors import FixError
 from optimist_client.margins import Margin
 from optimist_client.metrics import Metric
 from optimist_client.models import Gate
+from optimist_client.rows import Fields
 from optimist_client.validation import is_mapping
 
 
@@ -74,7 +75,9 @@ def gate(
         question_on(metric, bool(paired), delta, device, prompts_are, **settings),
         *(question_on(one, bool(paired), delta, device, prompts_are) for one in watch),
     ]
-    return gate_on_sets(reader(samples, columns_of(questions), bool(paired), cluster), questions, margin)
+    return gate_on_sets(
+        reader(samples, columns_of(questions), bool(paired), Fields(cluster=cluster)), questions, margin
+    )
 
 
 def _sampled(

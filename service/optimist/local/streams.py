@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,8 +14,10 @@ from torch import Tensor
 
 from optimist.datasets.sets import Samples, naming
 from optimist.estimation.arrays import arrays_of, check_arrays, tensors_of
+from optimist.estimation.audited import Answer
 from optimist.estimation.question import Question
 from optimist.estimation.streaming import StreamingEstimator
+from optimist.local.audits import Audits, Labels
 from optimist_client.errors import FixError
 
 
@@ -28,12 +31,15 @@ class Seen(NamedTuple):
     """The first rows of each array."""
     clusters: dict[str, int]
     """The number of each cluster, from 0; none where samples are independent."""
+    audits: Audits
+    """What people say, where the metric has a judge."""
 
 
 def seen(sets: Iterable[Samples], question: Question) -> Seen:
     """What is known of all sets. Raises FixError for sets that are not valid."""
     found: list[tuple[str, str, dict[str, Tensor], int]] = []
     clusters: dict[str, int] = {}
+    labels: list[Labels | None] = []
     widths: dict[str, int] | None = None
     for one in sets:
         with naming(one):
@@ -47,6 +53,8 @@ def seen(sets: Iterable[Samples], question: Question) -> Seen:
         found.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
         for cluster in one.clusters or ():
             clusters.setdefault(cluster, len(clusters))
+        if one.labels is not None:
+            labels.append(Labels.of(one, longer, next(iter(tensors.values())).flatten().numpy()))
     counts = Counter(name for name, *_ in found)
     names = [name if counts[name] == 1 else longer for name, longer, *_ in found]
     for name, count in Counter(names).items():
@@ -54,7 +62,9 @@ def seen(sets: Iterable[Samples], question: Question) -> Seen:
             raise FixError(f"{name}: expected different sets of samples, got this one {count} times")
     needed = question.rows_to_fit(len(found))
     first = {array: [first[array][:needed] for *_, first, _ in found] for array in question.arrays}
-    return Seen(names, [rows for *_, rows in found], first, clusters)
+    named = [each and replace(each, name=name) for each, name in zip(labels, names, strict=False)]
+    audits = Audits(named, question.is_paired)
+    return Seen(names, [rows for *_, rows in found], first, clusters, audits)
 
 
 def streamed(
@@ -64,11 +74,12 @@ def streamed(
     begun: Callable[[str], None],
     lengths: Iterable[int] = (),
     clusters: Mapping[str, int] = MappingProxyType({}),
+    answers: Mapping[str, Sequence[Answer]] = MappingProxyType({}),
 ) -> Iterator[tuple[Samples, str, StreamingEstimator]]:
     """An estimator of each whole set, row i with index i; `begun` is called with its name before.
 
     lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones. clusters:
-    the number of each, as many as the question has prompts.
+    the number of each, as many as the question has prompts. answers: people's, by the names of the sets.
     """
     for name, one in zip(names, sets, strict=True):
         begun(name)
@@ -88,4 +99,6 @@ def streamed(
                 indices = (start, end - start) if one.common is None or start < one.common else None
                 of = None if listed is None else listed[start:end]
                 estimator.add(part, [f"{row}" for row in range(start, end)], of, indices)
+            if name in answers:
+                estimator.audited.answer(answers[name])
         yield one, name, estimator

@@ -259,6 +259,9 @@ class MeanScore(Score):
         self.prompts = setting.prompts
         self.kind: Kind = "sample" if not setting.are_list else "repeatable" if declared.repeatable else "list"
         self.by_batch = setting.clusters == "batch"
+        self.is_audited = declared.proxy is not None
+        """Whether the values are a judge's, of whom people audit some."""
+        self.answers_between = declared.answers_between
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
         return MeanStatistic(sequence, self.prompts, self._censored_at)

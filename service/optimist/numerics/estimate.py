@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from optimist.numerics.audited import AuditedMean
 from optimist.numerics.clusters import FEWEST_BATCHES, SHOWN
 from optimist.numerics.pairing import Pairing
 from optimist.numerics.prompted import PromptedMean
@@ -75,6 +76,8 @@ class Estimate:
     """`Analysis.farthest`: how far values lie below and above their mean, where neither range nor prompts are known."""
     prompted: PromptedMean | None = None
     """The mean by prompts that come again, where the estimate is one."""
+    audited: AuditedMean | None = None
+    """The audits, where people decide and a judge has scored all samples."""
     prompts: int | None = None
     """`Analysis.prompts`: how many prompts the errors count as clusters."""
     batches: int | None = None
@@ -113,6 +116,8 @@ class Estimate:
     @property
     def units(self) -> tuple[int, str]:
         """How many independent units its errors are made from, and what these are called."""
+        if self.audited is not None:
+            return len(self.audited.audits), "audits"
         if self.prompted is not None and self.prompted.kind == "sample":
             return self.prompted.clusters, "prompts"
         if self.prompts is not None:
@@ -182,6 +187,7 @@ class Estimate:
             and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
             and (self.pairing is None or self.pairing.is_sound())
             and (self.prompted is None or self.prompted.is_sound())
+            and (self.audited is None or self.audited.is_sound())
         )
 
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.audited import differing as audited_apart
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, history_array, jackknife_array, jackknife_rows
 from optimist.numerics.prompted import differing
@@ -113,6 +114,9 @@ class Columns:
         self.jackknife_rows = np.array([jackknife_rows(n) for n in self.counts])
         jackknives = [p.jackknife for p in self.pairings]
         self.jackknives = _weighed(jackknives, self.counts) if any(jackknives) else None
+        audited = [e.audited for e in estimates]
+        self.audited = [each for each in audited if each is not None] if None not in audited else []
+        """The means by the people; none where no judge stands beside them."""
         prompted = [e.prompted for e in estimates]
         self.prompted = [each for each in prompted if each is not None] if None not in prompted else []
         """The means by their prompts; none where one is of independent samples."""
@@ -202,7 +206,9 @@ def compared(columns: Columns, base: int, influences: Influences, beyond: float 
     """
     between = _Differences.of(columns, base, influences, beyond)
     rho, parts, variances, shared = between.rho, between.parts, between.variances, between.shared
-    if columns.prompted:
+    if columns.audited:
+        between.use_audits()
+    elif columns.prompted:
         between.use_prompts()
     else:
         controlled = between.control()
@@ -212,7 +218,9 @@ def compared(columns: Columns, base: int, influences: Influences, beyond: float 
     lacking = columns.missing * columns.missing[base] * variances[1]
     variances[1] = np.fmax(variances[1], np.minimum(lacking, parts[1].own + parts[1].each))
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
-    is_paired = (rho != 0.0) | (bool(columns.prompted) & (np.arange(len(rho)) != base))
+    is_paired = (rho != 0.0) | (bool(columns.prompted or columns.audited) & (np.arange(len(rho)) != base))
+    if columns.audited:
+        even = between.correlations  # all of them have the same audits
     return Against(
         differences=between.difference.tolist(),
         selection_reductions=columns.selection.reductions(base, variances[0], shared[0], is_paired),
@@ -267,6 +275,24 @@ class _Differences:
         shared = [kind.shared(base, alike) for kind in (columns.selection, columns.stopping)]
         difference = columns.loss - columns.loss[base]
         return cls(columns, base, influences, rho, correlations, common, difference, beyond, parts, variances, shared)
+
+    def use_audits(self) -> None:
+        """Put the differences by the audits of both, and what these say of errors and correlations, in their places
+        (rules/audits.md). Two generators without common audits count as independent.
+        """
+        columns, base, sampled = self.columns, self.base, self.columns.stopping.sampled
+        for place, mean in enumerate(columns.audited):
+            found = None if place == base else audited_apart(mean, columns.audited[base])
+            self.correlations[place], self.common[place] = 0.0, len(mean.audits) if found is None else found.audits
+            if found is None:
+                continue
+            variance = max(found.variance, _ROUNDING * (sampled[place] + sampled[base]))
+            self.difference[place] = columns.sign * found.value
+            for variances in self.variances:
+                variances[place] = variance
+            apart = sampled[place] + sampled[base] - variance
+            scale = 2.0 * np.sqrt(sampled[place] * sampled[base])
+            self.correlations[place] = np.clip(apart / scale, -1.0, 1.0) if scale > 0.0 else 0.0
 
     def use_prompts(self) -> None:
         """Put the sampling variances of differences of means by prompts in their places (rules/differences.md).

@@ -141,7 +141,7 @@ class Stopping:
         if contrasts.are_strict:
             return self._by_intervals(arms)
         best = arms[contrasts.best]
-        if math.inf in contrasts.selection_errors:
+        if math.inf in contrasts.selection_errors and not any(one.audited for one in contrasts.estimates):
             reason = "this bound has no standard errors, so the experiment runs until its budget is spent"
             return Decision(best.name, None, False, reason)
         if len(arms) == 1:
@@ -217,7 +217,7 @@ class Stopping:
         rival j, with the variance at equal counts: n Var(D_j) = n_b sd_b² + n_j sd_j² if the two are not paired. None
         if this is unknown (no errors, strict intervals, one arm, or a rival without a gap).
         """
-        if len(arms) < 2 or told < 1 or any(arm.estimate is None for arm in arms):
+        if len(arms) < 2 or told < 1 or any(arm.estimate is None or arm.estimate.audited for arm in arms):
             return None
         contrasts = contrasts_among(arms)
         best = contrasts.best

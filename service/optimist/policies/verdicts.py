@@ -196,9 +196,12 @@ class _Rivals:
     def more_samples(self) -> tuple[int, int] | None:
         """The samples that a decision takes if all differences are `ERRORS` errors larger, and if they are smaller.
 
-        sd_stop² of each generator falls as 1/n. None if the larger number is unbounded or says nothing.
+        sd_stop² of each generator falls as 1/n. None if the larger number is unbounded or says nothing, and where
+        people audit a judge, so that samples alone do not decide.
         """
         samples = sum(arm.samples for arm in self.arms)
+        if any(estimate.audited for estimate in self.contrasts.estimates):
+            return None
         if not samples or not np.isfinite(self.deviations).all():
             return None
         left = self._left_of_list()

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from optimist_client.errors import FixError
-from optimist_client.metrics.base import Metric, declare
+from optimist_client.metrics.base import ArrayName, Metric, declare
 from optimist_client.validation import brief, is_collection
 from optimist_client.wire import flag, optional
 
@@ -30,6 +30,24 @@ class OfValues(Metric):
     repeatable: bool = flag()
     """Whether a prompt's answer has the same score whenever it is asked, as at temperature 0, where `prompts_are` a
     "list". No generator is then asked for more than the list, at whose end the scores on it are exact."""
+    proxy: ArrayName | None = optional()
+    """The array that a judge's scores are in, where `reads` names what people say of some of the samples: the score is
+    the mean by the people, and the judge only makes its error smaller. Batches bring the judge's scores alone."""
+
+    @property
+    def array_names(self) -> dict[str, str]:
+        """Of a batch, in which the judge's scores stand where there is a judge."""
+        return super().array_names if self.proxy is None else {self.first_array(): self.proxy}
+
+    @property
+    def first_name(self) -> str:
+        """The array of the judge's scores where there is a judge."""
+        return self.proxy or super().first_name
+
+    @property
+    def answers_between(self) -> tuple[float, float] | None:
+        """The least and the largest number that people may say; None: any."""
+        return None
 
     @property
     def widths(self) -> dict[str, int]:
@@ -44,6 +62,8 @@ class OfValues(Metric):
     def check_bound(self, bound: str) -> None:
         """Raise FixError if there is no such bound, or if it needs a range and there is none."""
         super().check_bound(bound)
+        if self.proxy is not None and bound != "influence":
+            raise FixError(f"proxy: expected the bound 'influence', got {bound!r}")
         if bound in self.strict and not self.limits:
             raise FixError(
                 f"range: bound {bound!r} needs the least and the largest value that a sample can have; {_LARGEST}"
@@ -100,8 +120,13 @@ class Mean(OfValues):
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
+        """The range; where there is a judge, whose scores may have another one, none."""
+        return {} if self.range is None or self.proxy is not None else {"values": self.range}
+
+    @property
+    def answers_between(self) -> tuple[float, float] | None:
         """The range."""
-        return {} if self.range is None else {"values": self.range}
+        return self.range
 
 
 @declare
@@ -116,3 +141,8 @@ class WinRate(OfValues):
     def limits(self) -> dict[str, tuple[float, float]]:
         """0 to 1."""
         return {"values": (0.0, 1.0)}
+
+    @property
+    def answers_between(self) -> tuple[float, float] | None:
+        """0 to 1."""
+        return 0.0, 1.0

@@ -1,0 +1,182 @@
+"""The judge's scores of a generator's samples, people's of some of them, and the estimate by the people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.estimation.paired import Indices, runs_of
+from optimist.metrics.bound import NO_INTERVAL, SMALLEST_ERROR
+from optimist.metrics.mean import MeanStatistic
+from optimist.metrics.state import Stateful
+from optimist.numerics.audited import AuditedMean
+from optimist.numerics.clusters import Array
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.pairing import Pairing
+from optimist_client.errors import FixError
+
+AUDITABLE = 2**20
+"""Samples with larger indices are never audited: the judge's scores are kept by index, 8 bytes each."""
+
+
+class Answer(NamedTuple):
+    """What people say of a sample."""
+
+    audit: int
+    """The number of the audit, the same one for all generators."""
+    sample: int
+    """Its index."""
+    weight: float
+    """How much more rarely than at random it was drawn: 1/(N π)."""
+    score: float
+
+
+class Audited(Stateful):
+    """The judge's scores by index, and people's answers by the number of their audit.
+
+    The state, and every number that follows, depends on the answers and not on the order in which they came.
+    """
+
+    held = ("scores", "_answers")
+
+    def __init__(self, delta: float, most: int, between: tuple[float, float] | None) -> None:
+        """most: of how many first indices estimates carry the judge's scores. between: what people may say."""
+        self._delta, self._most, self._between = delta, most, between
+        self._kept, self._end = np.zeros(0), 0
+        self._answers = np.zeros((0, len(Answer._fields)))
+
+    @property
+    def scores(self) -> Array:
+        """The judge's scores by index, NaN where none has come."""
+        return self._kept[: self._end]
+
+    @scores.setter
+    def scores(self, values: Array) -> None:
+        self._kept, self._end = values, len(values)
+
+    @property
+    def answers(self) -> list[Answer]:
+        """All answers, by the numbers of their audits."""
+        return [Answer(int(audit), int(sample), *rest) for audit, sample, *rest in self._answers.tolist()]
+
+    def add(self, values: Tensor, indices: Indices | None) -> None:
+        """Add the judge's scores (b, 1) of a batch, whose indices have passed `CommonRows.check`."""
+        rows, row = values.flatten().double().cpu().numpy(), 0
+        for first, count in runs_of(indices or ()):
+            end = min(first + count, AUDITABLE)
+            if first < end:
+                self._reserve(end)
+                part = self._kept[first:end]
+                part[:] = np.where(np.isnan(part), rows[row : row + end - first], part)
+            row += count
+
+    def _reserve(self, end: int) -> None:
+        if end > len(self._kept):
+            more = max(end, 2 * len(self._kept)) - len(self._kept)
+            self._kept = np.concatenate([self._kept, np.full(more, np.nan)])
+        self._end = max(self._end, end)
+
+    @property
+    def is_scored(self) -> NDArray[np.bool_]:
+        """Whether the judge has scored the sample of each index."""
+        return ~np.isnan(self.scores)
+
+    @property
+    def is_answered(self) -> NDArray[np.bool_]:
+        """Whether people have scored the sample of each index."""
+        found = np.zeros(self._end, bool)
+        found[self._answers[:, 1].astype(np.int64)] = True
+        return found
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        """Add answers. Raises FixError, changing nothing, for a sample that is not there, a score that nobody may give,
+        and an audit that has another answer; the same one again changes nothing.
+        """
+        known = self._with(answers)
+        self._answers = np.array([known[audit] for audit in sorted(known)], np.float64).reshape(-1, len(Answer._fields))
+
+    def check(self, answers: Sequence[Answer]) -> None:
+        """Raise FixError as `answer` does, changing nothing."""
+        self._with(answers)
+
+    def _with(self, answers: Sequence[Answer]) -> dict[int, Answer]:
+        known = {one.audit: one for one in self.answers}
+        for one in answers:
+            self._check(one)
+            if known.setdefault(one.audit, one) != one:
+                raise FixError(f"audit {one.audit}: it has the answer {known[one.audit].score:g}, got {one.score:g}")
+        return known
+
+    def _check(self, one: Answer) -> None:
+        if not 0 <= one.sample < self._end or math.isnan(self._kept[one.sample]):
+            raise FixError(
+                f"audit {one.audit}: expected a sample that the judge has scored, got the index {one.sample}"
+            )
+        if not math.isfinite(one.score) or not 0.0 < one.weight < math.inf:
+            raise FixError(f"audit {one.audit}: expected finite numbers, got {one.score} with the weight {one.weight}")
+        low, high = self._between or (-math.inf, math.inf)
+        if not low <= one.score <= high:
+            raise FixError(f"audit {one.audit}: expected a score from {low:g} to {high:g}, got {one.score:g}")
+
+    def mean(self, statistic: MeanStatistic) -> AuditedMean:
+        """The audits with what is needed of the judge's scores, of which this is the statistic."""
+        audits, indices, weights, people = self._answers.T
+        return AuditedMean(
+            samples=statistic.samples,
+            mean=statistic.mean,
+            variance=statistic.squares / statistic.samples,
+            judged=self.scores[: self._most].copy(),
+            audits=audits.astype(np.int32),
+            people=people.copy(),
+            scores=self._kept[indices.astype(np.int64)],
+            weights=weights.copy(),
+        )
+
+    def estimate(self, judged: Estimate, statistic: MeanStatistic) -> Estimate:
+        """The estimate by the people; of fewer than 2 audits the judge's mean, without errors.
+
+        judged: the estimate of the judge's scores.
+        """
+        mean = self.mean(statistic)
+        found = mean.found
+        own = {"audited": mean, "value_skewness": None, "farthest": None, "bracket": None, "batches": None}
+        own |= {"design_effect": None, "pairing": None if judged.pairing is None else _plain(judged.pairing)}
+        if found is None:
+            ends = {"lower": -math.inf, "upper": math.inf, "standard_error": None, "stopping_error": None}
+            optimistic = -math.inf if judged.lower_is_better else math.inf
+            return replace(judged, **own, **ends, optimistic=optimistic, warnings=(NO_INTERVAL,))
+        error = max(math.sqrt(found.variance), SMALLEST_ERROR * (1.0 + abs(found.value)))
+        if (equal := self._error_of_equal(mean.people)) is not None:
+            error = max(error, equal)
+        reach = -NormalDist().inv_cdf(self._delta / 2.0) * error
+        lower, upper = found.value - reach, found.value + reach
+        return replace(
+            judged,
+            **own,
+            value=found.value,
+            plug_in=float(mean.people.mean()),
+            lower=lower,
+            upper=upper,
+            optimistic=lower if judged.lower_is_better else upper,
+            standard_error=error,
+            stopping_error=error,
+            warnings=(),
+        )
+
+    def _error_of_equal(self, people: NDArray[np.float64]) -> float | None:
+        """What one answer at the farther limit would have made of the error, where all are equal."""
+        if self._between is None or float(np.ptp(people)) > 0.0:
+            return None
+        return max(float(people[0]) - self._between[0], self._between[1] - float(people[0])) / len(people)
+
+
+def _plain(pairing: Pairing) -> Pairing:
+    """The pairing by index, without what belongs to the judge's mean alone."""
+    return Pairing(pairing.influence, 1.0, told=pairing.told, later=pairing.later, later_told=pairing.later_told)

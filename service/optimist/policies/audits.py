@@ -1,0 +1,49 @@
+"""What is said of a judge whom people audit: what it is worth, and whom it favours (rules/audits.md). No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optimist.numerics.audited import CERTAIN, Audited, differing
+from optimist.policies.arms import Arm
+from optimist.policies.contrasts import contrasts_among
+
+A_BATCH = 5
+"""Audits that count as a batch in the looks over time of the stopping rule."""
+
+
+def audits_as_batches(audits: Sequence[int]) -> int:
+    """The t of rules/stopping.md where people decide, from the audits of each generator."""
+    return max(sum(audits) // A_BATCH, 1)
+
+
+def said_of_judge(arms: Sequence[Arm]) -> tuple[str, ...]:
+    """What the judge is worth for the closest comparison, and a warning for each generator that it favours.
+
+    Nothing where nobody audits a judge, or an arm has no estimate.
+    """
+    means = [arm.estimate.audited for arm in arms if arm.estimate is not None and arm.estimate.audited is not None]
+    if not means or len(means) < len(arms):
+        return ()
+    contrasts = contrasts_among(arms)
+    best, differences = contrasts.best, contrasts.against(contrasts.best).differences
+    of_pairs = {place: differing(means[best], mean) for place, mean in enumerate(means) if place != best}
+    pairs = {place: found for place, found in of_pairs.items() if found is not None}
+    closest = pairs[min(pairs, key=differences.__getitem__)] if pairs else means[best].found
+    if closest is None:
+        return ()
+    sign = -1.0 if contrasts.estimates[best].lower_is_better else 1.0
+    warnings: list[str] = []
+    for place, found in pairs.items():
+        if abs(found.favour) > CERTAIN:
+            liked, other = (best, place) if sign * found.favour > 0.0 else (place, best)
+            warnings.append(f"the judge favours {arms[liked].name} over {arms[other].name}, by more than people do")
+    return worth(closest), *warnings
+
+
+def worth(found: Audited) -> str:
+    """What the judge saves."""
+    of = f"(correlation {found.correlation:.2f} on {found.audits:,} audits)"
+    if found.saved < 0.005:
+        return f"the judge saves no labels {of}"
+    return f"the judge saves {100 * found.saved:.0f} % of the labels {of}"
