@@ -100,7 +100,7 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
         return None
     if said := what_would_decide(decision.limits):
         return " ".join([f"Undecided after {state.samples:,} samples.", *said, *_budget(state)])
-    found = state.goal.deciding_tolerance(state.arms, state.stored.told)
+    found = state.goal.deciding_tolerance(state.arms, state.looks)
     if decision.hardest is None and (found is None or state.goal.mixture is None):
         return None
     said = [f"Undecided after {state.samples:,} samples."]
@@ -135,7 +135,7 @@ def _with_tolerance(state: PolicyState) -> list[str]:
     tolerant = state.goal.with_tolerance("1%")
     if tolerant is None or not state.config.metric.positive or len(rivals(state.arms)) < MANY:
         return []
-    hardest = tolerant.explain(state.arms, state.stored.told).hardest
+    hardest = tolerant.explain(state.arms, state.looks).hardest
     if hardest is None or hardest.more_samples is None:
         return []
     more = about(hardest.more_samples).lower()
@@ -161,7 +161,7 @@ def explained_decision(state: PolicyState) -> DecisionInfo:
 
 
 def _explained(state: PolicyState, decision: DecisionInfo) -> DecisionInfo:
-    why = state.goal.explain(state.arms, state.stored.told)
+    why = state.goal.explain(state.arms, state.looks)
     return decision.model_copy(update={"verdicts": why.verdicts, "hardest": why.hardest, "limits": why.limits})
 
 

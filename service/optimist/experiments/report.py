@@ -77,7 +77,7 @@ def _ranks_of(arms: Sequence[Arm], metric: Metric, state: PolicyState) -> Rankin
     is_scored = any(arm.estimate is not None for arm in compared)
     if state.config.asks.has_contexts or not is_scored or not 1 < len(compared) <= RANKED:
         return None
-    return ranking_of(compared, state.config.delta, state.stored.told, metric.limits.get("values"))
+    return ranking_of(compared, state.config.delta, state.looks, metric.limits.get("values"))
 
 
 def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> bool:
@@ -181,11 +181,11 @@ def report_of(
         decision = with_anomalies(decision, anomalous)
     if routes is not None:
         decision = decision.model_copy(update={"best": routes.best})
-    told, stopping = state.stored.told, state.goal.stopping
+    told, looks, stopping = state.stored.told, state.looks, state.goal.stopping
     is_compared = explain and not state.config.asks.has_contexts
     limited = bool(state.config.all_limits)
     against_best = None if limited else decision.best
-    contrasts = contrasts_from_best(state.arms, stopping, told, against_best) if is_compared else []
+    contrasts = contrasts_from_best(state.arms, stopping, looks, against_best) if is_compared else []
     if not decision.warnings and (same := identical_so_far(contrasts)):
         decision = decision.model_copy(update={"warnings": same})
     names_one, best = find_goal(state.config.goal).names_one and not limited, decision.best
@@ -266,7 +266,7 @@ def gate_on(state: PolicyState, candidate: str, baseline: str, margins: Mapping[
     for label, metric in state.config.metrics.items():
         estimates = state.estimates_by(label)
         compared[label] = Gated(metric, *(estimates[place] for place in places))
-    return gate_of(candidate, baseline, compared, margins, state.config.delta, state.stored.told)
+    return gate_of(candidate, baseline, compared, margins, state.config.delta, state.looks)
 
 
 def _ordinal(state: PolicyState, name: str) -> int:
@@ -291,7 +291,7 @@ def contrast_of(
     check_compared(state)
     estimates = state.estimates_by(label)
     one, other = (Arm(name, estimates[_ordinal(state, name)]) for name in (generator, against))
-    reach = Stopping(state.config.delta).threshold(len(rivals(state.arms)), state.stored.told)
+    reach = Stopping(state.config.delta).threshold(len(rivals(state.arms)), state.looks)
     return contrast(one, other, reach, FEWEST_SAMPLES)
 
 

@@ -16,6 +16,7 @@ from optimist.experiments.opening import open_pick
 from optimist.experiments.settling import count_batch, end_pick, note_copy
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, rivals
+from optimist.policies.audits import audits_as_batches
 from optimist.records import (
     COST,
     ExperimentState,
@@ -351,10 +352,16 @@ class PolicyState:
         return (generator.handed >= end and not generator.returned) or (estimate is not None and estimate.is_exact)
 
     @property
+    def looks(self) -> int:
+        """The t of rules/stopping.md: batches told, or where people audit a judge, five audits for each."""
+        audits = [estimate.units[0] for estimate in self.estimates if estimate is not None and estimate.audited]
+        return audits_as_batches(audits) if audits else self.stored.told
+
+    @property
     def live_decision(self) -> DecisionInfo:
         """The decision of the stopping rule now, which is not latched."""
         if self._live_decision is None:
-            now, mixture = self.goal.decide(self.arms, self.stored.told), self.goal.mixture
+            now, mixture = self.goal.decide(self.arms, self.looks), self.goal.mixture
             self._live_decision = DecisionInfo(
                 best=now.best,
                 confidence=now.confidence,

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, tensors_of
+from optimist.estimation.audited import Answer
 from optimist.estimation.metric_estimators import (
     MetricEstimators,
     Start,
@@ -39,6 +40,8 @@ from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, s
 from optimist.numerics.routing.features import checked_context
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import blend_counts
+from optimist.policies.arms import rivals
+from optimist.policies.audits import A_BATCH, said_of_judge
 from optimist.policies.routing import SAMPLED
 from optimist.records import NEVER_SCORED, Acceptance, ExperimentState, GeneratorState, LogExtent
 from optimist_client import models
@@ -270,6 +273,42 @@ class Evaluation(Session):
         self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))
         score_due(self._metrics)
         self._follow()
+
+    def audits(self, count: int = 10) -> list[int]:
+        """The indices of the samples that people are to score next, in their order: of each generator in question.
+
+        They are chosen at random among those that a judge has scored of all these generators, and stay the same until
+        they are answered. Raises FixError for a metric without a judge.
+        """
+        check_whole("count", count, 1)
+        known = [self._primary.estimator(arm.name).audited for arm in rivals(self._arms())]
+        rows = min(len(one.scores) for one in known)
+        is_open = np.logical_and.reduce([one.is_scored[:rows] for one in known])
+        is_open &= ~np.logical_and.reduce([one.is_answered[:rows] for one in known])
+        order = np.random.default_rng(self.state.config.seed).random(rows).argsort()
+        return order[is_open[order]][:count].tolist()
+
+    def answer(self, audit: int, scores: Mapping[str, float]) -> None:
+        """Record what people say of a sample that `audits` named, by generator. The same answer again changes nothing.
+
+        The rule looks at every fifth audit. Raises NotFoundError for an unknown name; FixError, changing nothing, for a
+        sample that a judge has not scored, for a score that is none, and for another answer to the same audit.
+        """
+        answers = [Answer(audit, audit, 1.0, score) for score in scores.values()]
+        audited = [self._estimator(name, None).audited for name in scores]
+        for one, answer in zip(audited, answers, strict=True):
+            one.check([answer])
+        for name, one, answer in zip(scores, audited, answers, strict=True):
+            before = len(one.answers)
+            one.answer([answer])
+            if len(one.answers) > before and len(one.answers) % A_BATCH == 0:
+                self._primary.score_all(name)
+        self._follow()
+
+    @property
+    def judge(self) -> tuple[str, ...]:
+        """What the judge is worth, and a warning for each generator that it favours; nothing before the audits."""
+        return said_of_judge(rivals(self._arms()))
 
     def _follow(self) -> None:
         """Take what is new of the estimates into the state, and make the mixture that is due."""

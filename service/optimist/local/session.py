@@ -95,7 +95,7 @@ class Readings:
         check_compared(self.state)
         found = self._of(metric).estimates
         one, other = (Arm(name, found[name]) for name in (generator, against))
-        return contrast(one, other, self.state.goal.stopping.threshold(len(found), self.told), FEWEST_SAMPLES)
+        return contrast(one, other, self.state.goal.stopping.threshold(len(found), self.state.looks), FEWEST_SAMPLES)
 
     def gate(self, candidate: str, baseline: str, margin: Margin) -> Gate:
         """Whether `candidate` is at least as good as `baseline`, but for a margin; it holds at every look.
@@ -216,7 +216,7 @@ class Session(Readings):
         told.
         """
         state = self._present(pending)
-        found = (state.goal.explain if explain else state.goal.decide)(state.arms, self.told)
+        found = (state.goal.explain if explain else state.goal.decide)(state.arms, state.looks)
         if not found.decided or not state.lacks_answers:
             return found
         awaited = state.awaited

@@ -1,0 +1,93 @@
+"""A judge on every sample that is told, and people on some: `Evaluation.audits` and `answer`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optimist
+from optimist.local.evaluation import Evaluation
+from optimist_client.errors import FixError, NotFoundError
+from optimist_client.metrics import Mean
+
+N, STEP = 600, 100
+rng = np.random.default_rng(11)
+HARD = rng.standard_normal(N)
+PEOPLE = {name: HARD + shift + 0.7 * rng.standard_normal(N) for name, shift in (("ada", 0.5), ("bob", 0.0))}
+JUDGE = {name: 0.8 * each + 0.4 * rng.standard_normal(N) for name, each in PEOPLE.items()}
+METRIC = Mean(reads="human", proxy="judge", range=(-9, 9))
+
+
+def told() -> Evaluation:
+    evaluation = Evaluation(["ada", "bob"], metric=METRIC)
+    for start in range(0, N, STEP):
+        for name, judge in JUDGE.items():
+            evaluation.tell(name, {"judge": judge[start : start + STEP, None]})
+    return evaluation
+
+
+def answer(evaluation: Evaluation, *audits: int) -> None:
+    for audit in audits:
+        evaluation.answer(audit, {name: each[audit] for name, each in PEOPLE.items()})
+
+
+def test_people_decide_by_some_samples_and_it_is_what_a_table_says():
+    evaluation = told()
+    assert evaluation.decision().reason == "fewer than 20 audits of ada, bob"
+    answered: list[int] = []
+    while not evaluation.decision().decided:
+        audits = evaluation.audits(5)
+        answer(evaluation, *audits)
+        answered += audits
+    assert 20 <= len(answered) == len({*answered}) < 200
+    assert evaluation.best == "ada"
+    is_known = np.isin(np.arange(N), answered)
+    sets = {name: {"judge": JUDGE[name], "human": np.where(is_known, PEOPLE[name], np.nan)} for name in PEOPLE}
+    found = optimist.contrast(sets, METRIC, paired=True)
+    (apart,) = found.contrasts
+    assert evaluation.contrast("bob", "ada").difference == pytest.approx(apart.difference, rel=1e-9)
+    assert evaluation.contrast("bob", "ada").standard_error == pytest.approx(apart.standard_error, rel=1e-9)
+    assert evaluation.judge == found.judge
+    assert evaluation.report().decision.decided
+
+
+def test_audits_stay_until_they_are_answered_in_any_order_to_the_same_bits(tmp_path: Path):
+    one, other = told(), told()
+    audits = one.audits(40)
+    assert one.audits(40) == audits == other.audits(40)
+    answer(one, *audits)
+    answer(other, *audits[:7])
+    assert other.audits(33) == audits[7:]
+    other.save(tmp_path / "saved.npz")
+    other = Evaluation.load(tmp_path / "saved.npz")
+    answer(other, *reversed(audits[7:]), *audits)
+    assert [each and each.audited for each in one.estimates().values()] == [
+        each and each.audited for each in other.estimates().values()
+    ]
+    values = [[each and (each.score, each.stopping_error) for each in of.estimates().values()] for of in (one, other)]
+    assert values[0] == values[1]
+    assert not {*one.audits(N)} & {*audits}
+    assert len(one.audits(N)) == N - 40
+
+
+def test_what_is_no_answer_changes_nothing():
+    evaluation = told()
+    answer(evaluation, *(audits := evaluation.audits(25)))
+    before = evaluation.estimates()
+    with pytest.raises(FixError, match=r"it has the answer .*, got 1"):
+        evaluation.answer(audits[0], {"bob": PEOPLE["bob"][audits[0]], "ada": 1.0})
+    with pytest.raises(FixError, match="expected a sample that the judge has scored, got the index 600"):
+        evaluation.answer(N, {"ada": 1.0})
+    with pytest.raises(FixError, match="expected a score from -9 to 9, got 10"):
+        evaluation.answer(evaluation.audits(1)[0], {"bob": 1.0, "ada": 10.0})
+    with pytest.raises(FixError, match="expected finite numbers"):
+        evaluation.answer(evaluation.audits(1)[0], {"ada": float("nan")})
+    with pytest.raises(NotFoundError):
+        evaluation.answer(audits[0], {"eve": 1.0})
+    assert evaluation.estimates() == before
+    plain = Evaluation(["ada"], metric="mean")
+    plain.tell("ada", np.zeros((2, 1)))
+    with pytest.raises(FixError, match="expected a metric with a proxy"):
+        plain.audits()
