@@ -158,6 +158,14 @@ def test_voices_that_are_installed_are_compared(run: Callable[..., str], tmp_pat
 
 
 @pytest.mark.long
+def test_a_judge_and_few_people_name_the_best_model(run: Callable[..., str]):
+    pytest.importorskip("pareto_bandit")
+    printed = run("audited")
+    assert "Best: gemini-2.5-pro with" in printed
+    assert "the judge favours llama-3.1-8b-instruct over gemini-2.5-pro" in printed
+
+
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_real_rewards_have_a_best_model_and_a_gain_of_routing(run: Callable[..., str], tmp_path: Path):
     pytest.importorskip("pareto_bandit")
