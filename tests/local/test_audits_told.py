@@ -15,7 +15,7 @@ from optimist_client.metrics import Mean
 N, STEP = 600, 100
 rng = np.random.default_rng(11)
 HARD = rng.standard_normal(N)
-PEOPLE = {name: HARD + shift + 0.7 * rng.standard_normal(N) for name, shift in (("ada", 0.5), ("bob", 0.0))}
+PEOPLE = {name: HARD + shift + 0.7 * rng.standard_normal(N) for name, shift in (("ada", 0.3), ("bob", 0.0))}
 JUDGE = {name: 0.8 * each + 0.4 * rng.standard_normal(N) for name, each in PEOPLE.items()}
 METRIC = Mean(reads="human", proxy="judge", range=(-9, 9))
 
@@ -37,12 +37,17 @@ def test_people_decide_by_some_samples_and_it_is_what_a_table_says():
     evaluation = told()
     assert evaluation.decision().reason == "fewer than 20 audits of ada, bob"
     answered: list[int] = []
-    while not evaluation.decision().decided:
+    hinted: list[tuple[int, int, int]] = []
+    while not (decision := evaluation.decision()).decided:
+        if decision.hardest is not None and decision.hardest.more_audits is not None:
+            hinted.append((len(answered), *decision.hardest.more_audits))
+            assert "more prompts that people score would decide it." in str(evaluation.report())
         audits = evaluation.audits(5)
         answer(evaluation, *audits)
         answered += audits
     assert 20 <= len(answered) == len({*answered}) < 200
     assert evaluation.best == "ada"
+    assert any(low <= len(answered) - then <= high for then, low, high in hinted)
     is_known = np.isin(np.arange(N), answered)
     sets = {name: {"judge": JUDGE[name], "human": np.where(is_known, PEOPLE[name], np.nan)} for name in PEOPLE}
     found = optimist.contrast(sets, METRIC, paired=True)

@@ -123,7 +123,7 @@ def _budget(state: PolicyState) -> list[str]:
 
 
 def _more(hardest: HardestRival) -> str:
-    if hardest.more_prompts is not None:
+    if hardest.more_prompts_text:
         return f"{hardest.more_prompts_text}."
     if hardest.more_samples is None:
         return "How many more samples would decide it cannot be said: the difference may be too small."

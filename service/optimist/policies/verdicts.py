@@ -175,7 +175,27 @@ class _Rivals:
             holds_until=self.policy.stopping.holds_until,
             rarer=rarer_than(self.contrasts),
             more_prompts=more_prompts,
+            more_audits=None if decided else self.more_audits(),
         )
+
+    def more_audits(self) -> tuple[int, int] | None:
+        """The prompts that people have to score for a decision, as `more_samples` has the samples. None where they
+        audit no judge.
+
+        The variance of a difference falls as 1/n of its audits.
+        """
+        audits = [estimate.units[0] for estimate in self.contrasts.estimates if estimate.audited]
+        if not audits or not np.isfinite(self.errors).all():
+            return None
+        n, ends, gaps = min(audits), list[int](), self.differences + self.tolerated
+        for assumed in (gaps + ERRORS * self.errors, gaps - ERRORS * self.errors):
+            with np.errstate(divide="ignore"):
+                times = float(np.square(self.needed * self.errors / np.maximum(assumed, 0.0)).max())
+            if not math.isfinite(times):
+                return None
+            ends.append(max(math.ceil(n * (times - 1.0)), FEWEST_SAMPLES - n, 0))
+        low, high = ends
+        return (low, high) if high <= WIDEST * max(low, FEWEST_SAMPLES) else None
 
     def more_prompts(self, place: int) -> int | None:
         """How many more prompts would decide between the best and this rival, where more samples of those there are

@@ -77,9 +77,15 @@ class HardestRival(Answer):
     more_prompts: int | None = optional()
     """About how many more prompts a decision takes, where more samples of the prompts there are will not bring it."""
 
+    more_audits: tuple[int, int] | None = optional()
+    """About how many more prompts people have to score, from and to, where they audit a judge; None as `more_samples`.
+    """
+
     @property
     def more_prompts_text(self) -> str:
-        """What `more_prompts` says, as a sentence without its end; "" where it is None."""
+        """What `more_prompts` or `more_audits` says, as a sentence without its end; "" where both are None."""
+        if self.more_audits is not None:
+            return f"{about(self.more_audits)} more prompts that people score would decide it"
         if self.more_prompts is None:
             return ""
         more = lowered(about((self.more_prompts, self.more_prompts)))
@@ -313,7 +319,7 @@ class DecisionInfo(Answer):
             return " ".join(said)
         if not may_go_on:
             return said[0]
-        if hardest.more_prompts is not None:
+        if hardest.more_prompts_text:
             said.append(f"{hardest.more_prompts_text}.")
         elif hardest.more_samples is not None:
             if hardest.separation > hardest.needed:
