@@ -9,6 +9,7 @@ from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Kernel, Metric
+from optimist_client.metrics.mean import check_unaudited
 from optimist_client.models import Experiment, ExperimentConfig
 
 
@@ -16,9 +17,9 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
     """The columns of each array that a batch must hold, in the order of the metrics.
 
     references: the dimensions of the metrics' references, by label. Raises FixError where nothing says the columns of
-    an array, or where two metrics that read it expect different ones, and as `check_answered`.
+    an array, or where two metrics that read it expect different ones, and where people would have to audit a judge.
     """
-    check_answered(config)
+    check_unaudited(config.metrics.values(), "a service")
     known: dict[str, tuple[int, str]] = {}
     for label, metric in config.metrics.items():
         given = [(array, columns, f"metric {label!r}") for array, columns in metric.widths.items()]
@@ -35,13 +36,6 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
             raise FixError(f"metric {label!r}: expected the columns of {', '.join(missing)} in its settings")
     names = dict.fromkeys(name for metric in config.metrics.values() for name in metric.array_names.values())
     return {name: known[name][0] for name in names}
-
-
-def check_answered(config: ExperimentConfig) -> None:
-    """Raise FixError where a judge is audited by people, of whom a service takes no answers."""
-    for label, metric in config.metrics.items():
-        if metric.setting("proxy") is not None:
-            raise FixError(f"metric {label!r}: proxy: a judge is audited in tables and in memory, not in a service")
 
 
 def check_maps(experiment: Experiment, most: int) -> None:

@@ -79,7 +79,9 @@ class Audits:
         return f"{labels} labels of each, taken as chosen at random {how}"
 
     def answers(self) -> dict[str, list[Answer]]:
-        """The answers by generator. Raises FixError where one has fewer than two."""
+        """The answers by generator. Raises FixError where one has fewer than two, and where none has labels."""
+        if not self._sets:
+            raise FixError("labels: expected what people say of some rows, as `contrast` takes it (--labels)")
         found: dict[str, list[Answer]] = {}
         for at, (one, is_labelled) in enumerate(zip(self._sets, self.labelled, strict=True)):
             places = np.flatnonzero(is_labelled)

@@ -36,6 +36,7 @@ from optimist_client.embedders import Embedder
 from optimist_client.errors import FixError
 from optimist_client.files import OF_NUMBERS
 from optimist_client.metrics import Metric
+from optimist_client.metrics.mean import check_unaudited
 from optimist_client.metrics.texts import split
 from optimist_client.models import Basis, Report
 from optimist_client.models.reports import UsedUp
@@ -228,6 +229,7 @@ def compare(
         real, count, origin = _real(reference, kind, fields, embedding, metrics, shows)
         metrics = [of_samples(one, real) for one in metrics]
         settings["paired"] = order.common > 0 and wants_pairs
+        check_unaudited(metrics, "a comparison of folders")
         how: dict[str, Any] = {"metric": metrics[0], "watch": metrics[1:], **settings}
         evaluation = Evaluation([source.name for source in sources], **how)
         file = place_of(home, evaluation, metrics, embedding, sources, origin)

@@ -17,6 +17,7 @@ from optimist_client.callbacks import Callback
 from optimist_client.drivers import BlockingTransport
 from optimist_client.errors import ConflictError, FixError
 from optimist_client.metrics import Metric
+from optimist_client.metrics.mean import check_unaudited
 from optimist_client.operations import run as finished
 from optimist_client.pick import Pick, PickOperations
 from optimist_client.progress import shown
@@ -154,6 +155,7 @@ def run(
     if unknown := [one for one in generators if one not in evaluation.generators] or ["none"] * (not generators):
         raise FixError(f"generators: expected some of {', '.join(evaluation.generators)}; got {', '.join(unknown)}")
     state = evaluation.state
+    check_unaudited(state.config.metrics.values(), "a run")
     if state.config.asks.has_contexts:
         raise FixError("goal: a router is asked with the context of each prompt: use Evaluation.ask(context=…)")
     state.budget = state.budget if budget is None else budget

@@ -28,6 +28,7 @@ from optimist.numerics.real_data import RealData
 from optimist_client.config import BoundOptions, PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
+from optimist_client.metrics.mean import check_unaudited
 
 Samples = Batch | Path | Sequence[str | Path]
 
@@ -119,6 +120,7 @@ def scores(batch: Batch, questions: Sequence[Question], cluster: str | None = No
 
     Estimates whose statistics are the same share one. Raises FixError as `score` does.
     """
+    check_unaudited((question.metric for question in questions), "a score")
     labels = None
     if cluster is not None:
         if others := {question.bound for question in questions} - {"influence"}:

@@ -21,6 +21,7 @@ from optimist.simulation.plan import Plan
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
+from optimist_client.metrics.mean import check_unaudited
 from optimist_client.metrics.texts import parsed
 
 
@@ -132,7 +133,9 @@ def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Ma
     samples = settings.pop("reference_samples", None)
     if isinstance(settings.get("reference"), str | Path):
         settings["reference"] = read_reference(Path(settings["reference"]), samples)
-    return with_real_data(name, **_not_none(settings))
+    made = with_real_data(name, **_not_none(settings))
+    check_unaudited([made], "a simulation")
+    return made
 
 
 def _name(metric: str | Metric | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field, field_validator
@@ -68,6 +69,17 @@ class OfValues(Metric):
             raise FixError(
                 f"range: bound {bound!r} needs the least and the largest value that a sample can have; {_LARGEST}"
             )
+
+
+def check_unaudited(metrics: Iterable[Metric], where: str) -> None:
+    """Raise FixError where one of the metrics has a judge, as people are not asked here.
+
+    where: what the message calls this place.
+    """
+    for metric in metrics:
+        if metric.setting("proxy") is not None:
+            asks = "`contrast` takes people's scores, and `Evaluation.audits` asks for them"
+            raise FixError(f"metric {metric.shown_label!r}: proxy: {where} asks no people; {asks}")
 
 
 @declare
