@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import optimist
+from optimist.experiments.admission import columns_of
 from optimist.numerics.audited import audited
 from optimist_client.errors import FixError
 from optimist_client.metrics import Mean, WinRate
+from optimist_client.models import ExperimentConfig
 from tests.support.commands import invoked
 
 N, LABELLED = 400, 60
@@ -127,6 +129,36 @@ def test_doubt_chooses_rows_and_the_estimate_is_by_fifths_of_it(tmp_path: Path):
     expected = audited(h[places], f[places], weights, float(f.mean()), float(f.var()) / N)
     assert aimed["contrasts"][0]["difference"] == pytest.approx(expected.value, rel=1e-9)
     assert "within each fifth of the judge's doubt" in run(weighty, *HOW, "--doubt", "doubt")[0]
+
+
+def test_several_judges_are_their_mean_and_doubt_where_they_differ(tmp_path: Path):
+    file, both = table(tmp_path), tmp_path / "both.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    apart = rng.standard_normal(N)
+    for row in rows:
+        own, judge = apart[int(row["id"][1:])], row.pop("judge")
+        row |= {"large": judge + own, "small": judge - own, "far": abs(own)}
+    both.write_text("\n".join(map(json.dumps, rows)))
+    by_two = json.loads(run(both, "--field", "large,small", *HOW[2:], "--json")[0])["contrasts"]
+    aimed = json.loads(run(both, "--field", "large,small", *HOW[2:], "--doubt", "far", "--json")[0])["contrasts"]
+    assert by_two == aimed
+    expected = optimist.contrast(
+        {name: {**each, "far": np.abs(apart)} for name, each in in_memory().items()}, METRIC, paired=True, doubt="far"
+    )
+    assert by_two[0]["difference"] == pytest.approx(expected.contrasts[0].difference, rel=1e-9)
+
+
+def test_what_asks_no_people_refuses_a_judge(tmp_path: Path):
+    """A score, a run, a gate and a service have nobody to ask."""
+    arrays = {name: each["judge"][:, None] for name, each in in_memory().items()}
+    with pytest.raises(FixError, match="a score asks no people"):
+        optimist.score({"judge": arrays["ada"]}, METRIC)
+    with pytest.raises(FixError, match="a run asks no people"):
+        optimist.run({name: lambda size, seed: np.zeros((size, 1)) for name in arrays}, metric=METRIC)
+    with pytest.raises(FixError, match="expected what people say of some rows"):
+        optimist.gate({name: {"judge": each} for name, each in arrays.items()}, 0.1, metric=METRIC, paired=True)
+    with pytest.raises(FixError, match="a service asks no people"):
+        columns_of(ExperimentConfig(name="judged", generators=["a", "b"], metric=METRIC), {})
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path):

@@ -112,7 +112,7 @@ class Samples(NamedTuple):
     labels: list[float] | None = None
     """What people say of each row, NaN where they say nothing; None: nobody is asked."""
     doubt: list[float] | None = None
-    """How unsure the judge is of each row; None: it does not say."""
+    """How unsure the judge is of each row, or how far several are apart; None: nothing says so."""
 
 
 class Rows:
@@ -285,6 +285,14 @@ class Rows:
         arrays = {
             array: np.concatenate([kept.numbers(name) for name in names], axis=1) for array, names in chosen.items()
         }
+        doubt = None
+        if self.fields.doubt is not None:
+            doubt = kept.numbers(self.fields.doubt, "doubt").mean(axis=1).tolist()
+        if self.fields.labels is not None:
+            # Several judges: their mean, and how far they are apart.
+            judges = next(iter(arrays.values()))
+            doubt = judges.std(axis=1).tolist() if doubt is None and judges.shape[1] > 1 else doubt
+            arrays = {array: rows.mean(axis=1, keepdims=True) for array, rows in arrays.items()}
         return Samples(
             arrays,
             {one: (*names,) for one, names in chosen.items()},
@@ -294,7 +302,7 @@ class Rows:
             self._dropped,
             kept.clusters(),
             kept.labelled(),
-            None if self.fields.doubt is None else kept.numbers(self.fields.doubt, "doubt").mean(axis=1).tolist(),
+            doubt,
         )
 
     def ids(self) -> list[str] | None:
@@ -399,7 +407,9 @@ class Rows:
             names = [self._existing(name, "number") for name in self.fields.field.split(",")]
             if len(wanted) == 1:
                 ((array, width),) = wanted.items()
-                if len(names) == 1 or (width != 1 and all(self._columns[name].kind == "number" for name in names)):
+                are_judges = self.fields.labels is not None
+                is_wide = width != 1 and all(self._columns[name].kind == "number" for name in names)
+                if len(names) == 1 or are_judges or is_wide:
                     return {array: names}
             return {name: [name] for name in names}
         named = {array: self._named(array) for array in wanted}
