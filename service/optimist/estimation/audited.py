@@ -17,6 +17,7 @@ from optimist.metrics.bound import NO_INTERVAL, SMALLEST_ERROR
 from optimist.metrics.mean import MeanStatistic
 from optimist.metrics.state import Stateful
 from optimist.numerics.audited import AuditedMean
+from optimist.numerics.batches import LARGEST
 from optimist.numerics.clusters import Array
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
@@ -119,8 +120,8 @@ class Audited(Stateful):
             raise FixError(
                 f"audit {one.audit}: expected a sample that the judge has scored, got the index {one.sample}"
             )
-        if not math.isfinite(one.score) or not 0.0 < one.weight < math.inf:
-            raise FixError(f"audit {one.audit}: expected finite numbers, got {one.score} with the weight {one.weight}")
+        if not abs(one.score) <= LARGEST or not 0.0 < one.weight < math.inf:
+            raise FixError(f"audit {one.audit}: expected a score of at most {LARGEST:g} in size, got {one.score:g}")
         low, high = self._between or (-math.inf, math.inf)
         if not low <= one.score <= high:
             raise FixError(f"audit {one.audit}: expected a score from {low:g} to {high:g}, got {one.score:g}")
