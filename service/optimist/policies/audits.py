@@ -46,4 +46,4 @@ def worth(found: Audited) -> str:
     of = f"(correlation {found.correlation:.2f} on {found.audits:,} audits)"
     if found.saved < 0.005:
         return f"the judge saves no labels {of}"
-    return f"the judge saves {100 * found.saved:.0f} % of the labels {of}"
+    return f"the judge saves {100 * found.saved:.0f}% of the labels {of}"
