@@ -140,34 +140,39 @@ def test_samples_that_a_sampler_repeats_count_again():
     assert fed("fid", ROWS, ROWS[:1]).estimate().samples == 91
 
 
-def _rank(rank: int, name: str, parts: list[Tensor], folder: str) -> None:
-    torch.distributed.init_process_group("gloo", f"file://{folder}/met", rank=rank, world_size=len(parts))
-    try:
-        score = StreamingScore(METRICS[name])
-        for batch in parts[rank].split(7) if len(parts[rank]) else ():
-            score.update(batch)
+CASES = [("fid", (60, 30)), ("fid", (2, 1)), ("vendi", (3, 87)), ("rke", (90, 0)), ("fid", (0, 90))]
+"""Metrics, with the samples of each rank."""
+
+
+def parts_of(sizes: tuple[int, ...], rank: int) -> tuple[Tensor, ...]:
+    """The batches of a rank."""
+    part = ROWS[: sum(sizes)].split(sizes)[rank]
+    return part.split(7) if len(part) else ()
+
+
+def _rank(rank: int, folder: str) -> None:
+    torch.distributed.init_process_group("gloo", f"file://{folder}/met", rank=rank, world_size=2)
+    made: list[tuple[float, ...]] = []
+    for name, sizes in CASES:
+        score = fed(name, *parts_of(sizes, rank))
         with warnings.catch_warnings(action="ignore"):  # a rank without samples computes, too
             value = score.compute()
         found = score.estimate()
         assert float(value) == found.score
-        samples = int(score.estimate().samples)
         score.update(ROWS[:2])  # goes on with its own samples
-        torch.save((found.value, found.lower, found.upper, samples, score.estimate().samples), f"{folder}/{rank}.pt")
-    finally:
-        torch.distributed.destroy_process_group()
+        made.append((found.value, found.lower, found.upper, found.samples, score.estimate().samples))
+    torch.save(made, f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes"), [("fid", (60, 30)), ("fid", (2, 1)), ("vendi", (3, 87)), ("rke", (90, 0)), ("fid", (0, 90))]
-)
-def test_two_ranks_have_the_bits_of_one_process_with_both_parts(name: str, sizes: tuple[int, int], tmp_path: Path):
-    parts = list(ROWS[: sum(sizes)].split(sizes))
-    torch.multiprocessing.start_processes(_rank, (name, parts, f"{tmp_path}"), nprocs=2, start_method="spawn")
-    both = StreamingScore(METRICS[name])
-    for part in parts:
-        both.merge_state(fed(name, *(part.split(7) if len(part) else ())))
-    expected = both.estimate()
+def test_two_ranks_have_the_bits_of_one_process_with_both_parts(tmp_path: Path):
+    torch.multiprocessing.start_processes(_rank, (f"{tmp_path}",), nprocs=2, start_method="spawn")
     for rank in range(2):
-        value, lower, upper, samples, later = torch.load(tmp_path / f"{rank}.pt")
-        assert (value, lower, upper) == (expected.value, expected.lower, expected.upper)
-        assert (samples, later) == (sum(sizes), sum(sizes) + 4)
+        made = torch.load(tmp_path / f"{rank}.pt")
+        for (name, sizes), (*ends, samples, later) in zip(CASES, made, strict=True):
+            both = StreamingScore(METRICS[name])
+            for each in range(2):
+                both.merge_state(fed(name, *parts_of(sizes, each)))
+            expected = both.estimate()
+            assert ends == [expected.value, expected.lower, expected.upper], (name, sizes)
+            assert (samples, later) == (sum(sizes), sum(sizes) + 4)
