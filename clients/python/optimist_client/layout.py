@@ -27,11 +27,11 @@ _FEWEST = 24
 
 def width_of(file: TextIO | None = None) -> int | None:
     """Columns of the terminal that a file writes to, by default standard output; None where it writes to none."""
-    file = sys.stdout if file is None else file
-    if not file.isatty():
+    out: TextIO | None = sys.stdout if file is None else file
+    if out is None or not out.isatty():  # a program without a console has no standard output
         return None
     try:
-        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(file.fileno()).columns)
+        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(out.fileno()).columns)
     except (OSError, ValueError):
         columns = 0
     return max(columns or 80, _NARROWEST)

@@ -190,6 +190,10 @@ class Line(NoDisplay):
         return f", about {timedelta(seconds=round(taken / done * (self._expected - self._samples)))} left"
 
 
+def _uncounted(steps: int = 1, name: str | None = None) -> None:
+    """Show nothing."""
+
+
 @contextmanager
 def counted(what: str, total: int | None, unit: str = "", *, wanted: bool = True) -> Generator[Callable[..., None]]:
     """A context for work in steps; it gives a function to call with the steps that are done, and perhaps their name.
@@ -198,16 +202,20 @@ def counted(what: str, total: int | None, unit: str = "", *, wanted: bool = True
     """
     done = 0
     if not wanted:
-        yield lambda steps=1, name=None: None
+        yield _uncounted
         return
     if sys.stderr.isatty() and find_spec("rich"):
         from rich.console import Console
         from rich.progress import TextColumn
 
-        name = TextColumn("{task.fields[name]}", markup=False)
-        with bars(Console(stderr=True), name, transient=True) as drawn:
+        named = TextColumn("{task.fields[name]}", markup=False)
+        with bars(Console(stderr=True), named, transient=True) as drawn:
             task = drawn.add_task(what, total=total, name="")
-            yield lambda steps=1, name="": drawn.update(task, advance=steps, name=name)
+
+            def advance(steps: int = 1, name: str = "") -> None:
+                drawn.update(task, advance=steps, name=name)
+
+            yield advance
         return
     line = Line(what, total, unit=unit)
 
