@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from optimist_client.errors import FixError
 from optimist_client.validation import brief, is_mapping, meant
@@ -52,7 +52,7 @@ def work(
                 f"{generators if isinstance(generators, str) else 'generators'}: expected functions by the names of "
                 f"their generators, or a function that returns them; got {brief(named)}"
             )
-        known: Generators = named
+        known = cast("Generators", named)
         if unknown := [f"{name}{meant(name, known)}" for name in only if name not in known]:
             raise FixError(f"only: expected some of {', '.join(known)}; got {', '.join(unknown)}")
         chosen = {name: function for name, function in known.items() if not only or name in only}
@@ -76,7 +76,7 @@ def find(place: str) -> Any:
         raise FixError(f"{place}: there is no module {error.name!r} in the working directory, nor installed") from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise FixError(f"{place}: there is no {part!r}{meant(part, vars(found))}")
+            raise FixError(f"{place}: there is no {part!r}{meant(part, dir(found))}")
         found = getattr(found, part)
     return found
 
