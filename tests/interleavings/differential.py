@@ -113,6 +113,7 @@ class Both:
     random: random.Random
     keep_log: bool = False
     growth: float = 0.3
+    most_of_worker: int | None = None
     crowded: bool = False
     """Whether all is told to one generator, and measured."""
     seen: Counter[str] = field(default_factory=Counter)
@@ -150,10 +151,14 @@ class Both:
             batch_size=SIZE,
             rescore_growth=self.growth,
             keep_log=self.keep_log,
+            max_batches_per_worker=self.most_of_worker,
             max_wait=0.5,
         )
         self.experiment = experiment_of(config, instance=f"{self.name} {self.step}")
-        root = RootRow(self.experiment.instance, "{}", self.growth, (LABEL,), SIZE, self.keep_log)
+        root = RootRow(
+            *(self.experiment.instance, "{}", self.growth, (LABEL,), SIZE, self.keep_log),
+            max_batches_per_worker=self.most_of_worker,
+        )
         await create(self.store, self.experiment, seedless={SEEDLESS})
         self.mine(lambda oracle: controls.create(oracle, root, config.generators, {SEEDLESS}))
 

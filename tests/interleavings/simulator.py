@@ -171,6 +171,7 @@ class Simulation(Both):
         made = cls(
             *(Store(redis, settled_limit=400), redis, f"s{seed}", drawn, drawn.random() < 0.3),
             growth=drawn.choice([0.0, 0.3, 1.0]),
+            most_of_worker=drawn.choice([None, None, 5, 30]),
         )
         made.oracle = Oracle(dict.fromkeys(("settled", "expired", "appended"), 400))
         made.clock, made.losses, made.is_full = clock, 0, False

@@ -40,6 +40,8 @@ class RootRow(NamedTuple):
     """Picks ever opened, which is also the highest pick number."""
     told: int = 0
     """Batches ever accepted, those retracted since included."""
+    max_batches_per_worker: int | None = None
+    """How many batches one worker may hand in."""
     retractions: int = 0
     """Batches that were retracted one by one."""
     acceptances: int = 0
@@ -239,6 +241,8 @@ RETURNED = Table[int, RunsRow]("returned")
 TOLD = Table[Place, int]("told")
 """The indices that were told, as disjoint intervals that do not touch: (generator, start) → stop."""
 CONTROLS = Table[str, str]("controls")
+WORKERS = Table[str, int]("workers")
+"""Where batches are limited by worker: how many each has handed in, and has open picks for."""
 SCALES = Table[int, ScaleRow]("scales")
 """By generator, and `USUAL`."""
 RETRACTIONS = Table[Place, RetractionRow]("retractions")
@@ -284,5 +288,5 @@ QUARANTINED = Table[Place, str]("quarantined")
 TABLES: tuple[Table[Any, Any], ...] = (
     *(ROOT, GENERATORS, PICKS, RETURNED, TOLD, CONTROLS, SCALES, RETRACTIONS, ACCEPTANCES, COPIES, SAME, RECORDS),
     *(CONTEXTS, EXPIRED, SETTLED, APPENDED, CONTENTS, LEVELS, BLENDED, BLENDS, PREVIEWS, LOG, UNITS, ARTEFACTS),
-    *(ESTIMATES, CLAIMS, CURVES, QUARANTINED),
+    *(ESTIMATES, CLAIMS, CURVES, QUARANTINED, WORKERS),
 )

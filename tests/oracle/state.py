@@ -28,6 +28,7 @@ from tests.oracle.rows import (
     SAME,
     TOLD,
     UNITS,
+    WORKERS,
 )
 from tests.oracle.tables import Tables
 from tests.oracle.transitions.indices import pairs, returned_by
@@ -52,6 +53,7 @@ def state_from(tables: Tables) -> ExperimentState:
         keep_log=root.keep_log,
         labels=root.labels,
         limited=root.limited,
+        of_workers=dict(tables[WORKERS]),
         mixture_growth=root.mixture_growth,
         mixture=None if root.mixture_growth is None else _artefact(tables, f"mixture:{first}"),
         mixture_error=units.get(f"mixture:{first}:error"),

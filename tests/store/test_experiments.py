@@ -58,7 +58,8 @@ async def test_a_crash_between_config_and_index_is_mended(store: Store, redis: R
 
 async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=["", "kid"])
-    groups = [AskGroup(f"ask {n}", [new_pick(g, "{}"), new_pick(g, "{}", 0, 5)]) for n, g in enumerate((0, 1, 1))]
+    starts = enumerate([(0, 0), (1, 0), (1, 5)])
+    groups = [AskGroup(f"ask {n}", [new_pick(g, "{}"), new_pick(g, "{}", start, 5)]) for n, (g, start) in starts]
     await open_picks(store, "one", 0, groups, lease_seconds=60)
     for pick in (1, 3, 4):
         await settle(store, "one", pick, "digest", 5, b"body")

@@ -21,6 +21,7 @@ from optimist.scoring import Scorer
 from optimist.scoring.cached import SMALLEST_TAIL, CachedStatistic
 from optimist.scoring.scorer import CLAIM
 from optimist.store import DEFAULT_NAMESPACE, EmbeddedRedis, Store, open_store
+from optimist.store.experiments import traits_of
 from optimist_client import tensors
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of
@@ -73,16 +74,8 @@ class Made:
 async def create(store: Store, experiment: Experiment, text: str = "{}", **other: Any) -> None:
     """Create an experiment in the store as the API does."""
     config = experiment.config
-    given: dict[str, Any] = {
-        "instance": experiment.instance,
-        "keep_log": config.keep_log,
-        "batch_size": config.batch_size if experiment.is_indexed else None,
-        "labels": list(config.metrics),
-        "limited": config.also_deciding,
-        "mixture_growth": experiment.mixture_growth,
-        "route_growth": experiment.route_growth,
-    }
-    await store.create_experiment(config.name, text, config.generators, config.rescore_growth, **{**given, **other})
+    traits: Any = {**traits_of(experiment), **other}
+    await store.create_experiment(config.name, text, config.generators, config.rescore_growth, **traits)
 
 
 def making(store: Store) -> Callable[..., Awaitable[Made]]:

@@ -200,7 +200,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         worker: str | None = None,
         generators: Sequence[str] | None = None,
     ) -> PickT | None:
-        """The next pick, or None if the experiment has ended.
+        """The next pick, or None if the experiment has ended, or this worker has handed in `max_batches_per_worker`.
 
         context: with the goal "route", the embedding (d,) of the prompt that a generator is wanted for: an array, a
             list or a torch tensor. It is stored as float32.

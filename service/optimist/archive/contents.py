@@ -30,11 +30,12 @@ from optimist_client.config import MOST_WATCHED
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
-from optimist_client.wire import GeneratorName, Identifier, Wire
+from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
 
 TOLD = 16_384
 """How many intervals of told indices of a generator an archive holds; an experiment with more cannot be imported."""
 GENERATORS = 1000
+WORKERS = 65_536
 """How many generators an experiment can have."""
 DUPLICATES = 32
 """Of how many other generators an archive says that their batches agree with one generator's: those with the most."""
@@ -130,6 +131,10 @@ class Contents(Wire):
     experiment: Experiment
     rounds: Count
     controls: Annotated[dict[str, Annotated[str, Field(max_length=2**18)]], Field(max_length=GENERATORS + 16)]
+    of_workers: Annotated[dict[WorkerName, Position], Field(max_length=WORKERS), NOT_EMPTY] = Field(
+        default_factory=dict
+    )
+    """How many batches each worker has handed in, where these are limited."""
     decision: Text | None
     generators: Annotated[list[ArchivedGenerator], Field(max_length=GENERATORS), FailFast()] = Field(
         default_factory=list

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
@@ -65,6 +66,7 @@ class Exporter:
             experiment=self._experiment,
             rounds=rounds,
             controls=first.controls,
+            of_workers=_handed_in(first),
             decision=first.decision,
             generators=generators,
             sizes=sizes,
@@ -197,3 +199,11 @@ def references_of(config: ExperimentConfig) -> list[str]:
     """The names of the references of all metrics, that of the metric that decides first."""
     named = (metric.setting("reference") for metric in config.metrics.values())
     return list(dict.fromkeys(name for name in named if name is not None))
+
+
+def _handed_in(stored: ExperimentState) -> dict[str, int]:
+    """How many batches each worker has handed in, where these are limited: the archive has no open picks."""
+    workers = Counter(stored.of_workers)
+    if workers:
+        workers.subtract(Pick.model_validate_json(leased.record).worker or "" for leased in stored.open_picks)
+    return dict(+workers)

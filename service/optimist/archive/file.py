@@ -237,6 +237,7 @@ class Archive:
             ],
             decision=self.contents.decision,
             controls=self.contents.controls,
+            of_workers=self.contents.of_workers,
             instance=instance,
             keep_log=config.keep_log,
             labels=self.labels,

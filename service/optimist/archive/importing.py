@@ -32,7 +32,7 @@ from optimist.records import (
 )
 from optimist.settings import Settings
 from optimist.store import Store
-from optimist.store.experiments import CONTROLS
+from optimist.store.experiments import CONTROLS, traits_of
 from optimist.store.references import CHUNK_BYTES, giving_way
 from optimist.store.retractions import MOST
 from optimist.store.scores import QUARANTINE_LIMIT
@@ -180,7 +180,7 @@ async def import_archive(
             await restoration.add_checks(contents.sizes, [one.levels for one in contents.generators])
             await restoration.commit(
                 *(text, config.rescore_growth, stored, archive.history, _fitted(archive)),
-                batch_size=config.batch_size if experiment.is_indexed else None,
+                **traits_of(experiment),
             )
     return config.name
 

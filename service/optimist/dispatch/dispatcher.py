@@ -331,7 +331,10 @@ class Dispatcher:
             await self._store.renew_leases(self._config.name, plan.returned, self._most_open.lease_of(self._config))
         state, ended = self._state, self._state.has_ended
         for ask, picks in plan.replies.items():
-            waits = DRAINING if len(picks) < ask.least and not ended else None
+            reason = None if ended else plan.lacked.get(ask) or ask.waited_for
+            # Whoever has handed in all that it may need not ask again.
+            is_done = ended or (reason == WaitReason.WORKER_BATCHES and not picks)
+            waits = DRAINING if len(picks) < ask.least and not is_done else None
             if not picks and not ended and plan.is_fresh:
                 self._refusing_until = time.monotonic() + DRAINING
             reply = AskReply(
@@ -340,7 +343,7 @@ class Dispatcher:
                 ended=ended,
                 decision=state.decision,
                 retry_after=waits,
-                waited_for=None if ended else plan.lacked.get(ask) or ask.waited_for,
+                waited_for=reason,
             )
             resolve(ask.answer, reply)
             count_ask(reply)

@@ -112,11 +112,16 @@ class Assignment:
             (self._is_held, WaitReason.ANSWERS),
             (len(picks) >= most.experiment, WaitReason.EXPERIMENT_PICKS),
             (worker is not None and picks.of_worker(worker) >= most.worker, WaitReason.WORKER_PICKS),
+            (self._has_handed_in_all(worker), WaitReason.WORKER_BATCHES),
             (picks.of_key[key] >= most.key, WaitReason.KEY_PICKS),
             (self._samples_left is not None and self._samples_left <= 0, WaitReason.SAMPLES),
             (self._cost_left is not None and self._cost_left <= 0, WaitReason.COST),
         )
         return next((reason for is_so, reason in causes if is_so), None)
+
+    def _has_handed_in_all(self, worker: str | None) -> bool:
+        most = self._state.config.max_batches_per_worker
+        return most is not None and worker is not None and self._state.stored.of_workers.get(worker, 0) >= most
 
     def _lacking_of(self, able: list[Arm], among: Sequence[str] | None) -> WaitReason | None:
         """Why none of these arms can be picked; None if one can. among: the generators that the ask names."""

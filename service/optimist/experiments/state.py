@@ -203,6 +203,7 @@ class PolicyState:
             return
         pick, leased = removed
         end_pick(self.stored, pick, leased, 0)
+        self._count_for(pick, -1)
         self._renew_arm(self.stored.generators[leased.generator])
 
     def estimates_by(self, label: str) -> list[Estimate | None]:
@@ -236,7 +237,14 @@ class PolicyState:
         )
         open_pick(self.stored, leased, new)
         self.open_picks.add(pick, leased)
+        self._count_for(pick, 1)
         self._renew_arm(self.stored.generators[new.generator])
+
+    def _count_for(self, pick: Pick, by: int) -> None:
+        """Count a batch that the pick's worker may hand in, or with -1 will not, where these are limited."""
+        if self.config.max_batches_per_worker is not None and pick.worker is not None:
+            workers = self.stored.of_workers
+            workers[pick.worker] = workers.get(pick.worker, 0) + by
 
     def _renew_arm(self, generator: GeneratorState) -> None:
         if generator.ordinal in self._places:

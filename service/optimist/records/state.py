@@ -288,6 +288,8 @@ class ExperimentState:
     """Labels of all metrics, that of the one that decides first."""
     limited: tuple[str, ...] = ()
     """Labels of the others that decide, too, because there are limits on them."""
+    of_workers: dict[str, int] = field(default_factory=dict)
+    """Where batches are limited by worker: how many each has handed in, and has open picks for."""
     mixture_growth: float | None = None
     """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
     mixture: StoredArtefact | None = None

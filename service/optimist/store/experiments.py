@@ -10,7 +10,8 @@ from optimist.records import COST, ExperimentState, State
 from optimist.store import keys
 from optimist.store.index import Index, Indexed
 from optimist.store.parsing import names_held, parse_state
-from optimist.store.scripts import Commands
+from optimist.store.scripts import Argument, Commands
+from optimist_client.models import Experiment
 
 LABELS = ("tags", "note")
 """The controls that picks do not depend on."""
@@ -37,6 +38,36 @@ class Traits(TypedDict, total=False):
     """The same for the goal "route" and its model."""
     seedless: Set[str]
     """The generators that ignore seeds; their samples have no indices."""
+    max_batches_per_worker: int | None
+    """How many batches one worker may hand in; None: as many as it likes."""
+
+
+def traits_of(experiment: Experiment) -> Traits:
+    """The traits of an experiment with this config."""
+    config = experiment.config
+    return Traits(
+        instance=experiment.instance,
+        keep_log=config.keep_log,
+        batch_size=config.batch_size if experiment.is_indexed else None,
+        labels=list(config.metrics),
+        limited=config.also_deciding,
+        mixture_growth=experiment.mixture_growth,
+        route_growth=experiment.route_growth,
+        seedless=config.seedless,
+        max_batches_per_worker=config.max_batches_per_worker,
+    )
+
+
+def facts_of(traits: Traits) -> dict[str, Argument]:
+    """What scripts read of these traits in `counts`, beside what every experiment has there."""
+    facts: dict[str, Argument | None] = {
+        "batch_size": traits.get("batch_size"),
+        "limited": " ".join(traits.get("limited", ())) or None,
+        "mixture_growth": traits.get("mixture_growth"),
+        "route_growth": traits.get("route_growth"),
+        "max_batches_per_worker": traits.get("max_batches_per_worker"),
+    }
+    return {name: repr(one) if isinstance(one, float) else one for name, one in facts.items() if one is not None}
 
 
 class Experiments:
@@ -67,8 +98,7 @@ class Experiments:
         growth: estimates are due at (1 + growth) times the samples they were last due at (rules/estimates.md).
         Raises Conflict if another config has the name.
         """
-        batch_size, seedless = traits.get("batch_size"), traits.get("seedless", ())
-        mixture, route = traits.get("mixture_growth"), traits.get("route_growth")
+        seedless = traits.get("seedless", ())
         created = await self._commands.experiment_script(
             "create_experiment",
             experiment,
@@ -76,11 +106,8 @@ class Experiments:
             growth=repr(float(growth)),
             instance=traits.get("instance") or uuid.uuid4().hex,
             keep_log=int(traits.get("keep_log", False)),
-            batch_size="" if batch_size is None else batch_size,
-            mixture_growth="" if mixture is None else repr(float(mixture)),
-            route_growth="" if route is None else repr(float(route)),
             metrics=traits["labels"],
-            limited=traits.get("limited", ()),
+            facts=[{"name": name, "value": value} for name, value in facts_of(traits).items()],
             names=generators,
             seedless=[int(name in seedless) for name in generators],
         )

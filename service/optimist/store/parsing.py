@@ -107,6 +107,7 @@ def _parsed(
         last=counts.get("last", ""),
         labels=tuple(label.decode() for label in labels),
         limited=tuple(counts.get("limited", "").split()),
+        of_workers=by_generator.get("worker", {}),
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
         mixture=_artefact(mixture, known and known.mixture),
         mixture_error=_text(mixture_error),

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 from optimist.records import (
     Acceptance,
@@ -25,6 +25,7 @@ from optimist.records import (
 )
 from optimist.store import keys
 from optimist.store.copies import COPY_SECONDS
+from optimist.store.experiments import Traits, facts_of
 from optimist.store.index import Index
 from optimist.store.keys import COPIES
 from optimist.store.logs import CHUNK_BYTES
@@ -152,11 +153,11 @@ class Restoration:
         stored: ExperimentState,
         history: bytes,
         fitted: Mapping[str, bytes],
-        batch_size: int | None = None,
+        **traits: Unpack[Traits],
     ) -> bool:
         """Make it the experiment of its name, as `stored` says; False if the one of this `stored.instance` is there.
 
-        fitted: what `Store.fitted` showed, by label. batch_size: as `Store.create_experiment` takes it. Raises
+        fitted: what `Store.fitted` showed, by label. traits: as `Store.create_experiment` takes them. Raises
         Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
         """
         counts: dict[str, Argument] = {
@@ -167,8 +168,7 @@ class Restoration:
             "told": stored.told,
             "claims": 0,
         }
-        if batch_size is not None:
-            counts["batch_size"] = batch_size
+        counts |= facts_of(traits) | {f"worker:{name}": batches for name, batches in stored.of_workers.items()}
         # As retract.lua and accept_batch.lua leave them.
         retractions = [one for state in stored.generators for one in state.retractions]
         acceptances = [one for state in stored.generators for one in state.acceptances]
@@ -179,12 +179,6 @@ class Restoration:
                 at = one.position if isinstance(one, Acceptance) else one.position or one.seq
                 counts[f"{field}_{one.generator}_{at}"] = f"{place}-0"
                 await self._stage(part, "XADD", f"{place}-0", *codec.to_entry(one))
-        if stored.limited:
-            counts["limited"] = " ".join(stored.limited)
-        if stored.mixture_growth is not None:
-            counts["mixture_growth"] = repr(stored.mixture_growth)
-        if stored.route_growth is not None:
-            counts["route_growth"] = repr(stored.route_growth)
         for state in stored.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
             counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written.get(state.ordinal, _Written()).chain}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from optimist.numerics.estimate import is_due
 from optimist.records import Batch, Contents, Refused, Settled, chained
 from tests.oracle.oracle import Counted, Oracle
-from tests.oracle.rows import APPENDED, CONTEXTS, GENERATORS, RECORDS, ROOT, EndRow, PickRow
+from tests.oracle.rows import APPENDED, CONTEXTS, GENERATORS, RECORDS, ROOT, WORKERS, EndRow, PickRow
 from tests.oracle.tables import Tables
 from tests.oracle.transitions.checking import check, note
 from tests.oracle.transitions.controls import generator_of, root_of
@@ -45,6 +45,13 @@ def tell(oracle: Oracle, batch: Batch) -> Settled:
     if contents.rows < pick.least or 0 < pick.most < contents.rows:
         expected = f"{'' if pick.least == pick.most else 'at most '}{pick.most}"
         raise Refused(f"expected {expected} rows for pick {number}, got {contents.rows}")
+    most = root_of(oracle).max_batches_per_worker
+    is_over = most is not None and pick.worker and (oracle.read(WORKERS, pick.worker) or 0) >= most
+    if is_over and number not in oracle.tables.picks:
+        raise Refused(
+            f"the worker {pick.worker} has handed in all batches that the experiment takes of one worker "
+            f"(max_batches_per_worker); the lease of pick {number} had ended"
+        )
     settled, answer = _accept(oracle, pick.generator, contents, pick.start, pick.size, number, pick)
     end_pick(oracle, number, pick, contents.rows, EndRow(pick.nonce, contents.digest, answer))
     return settled

@@ -15,6 +15,7 @@ from tests.oracle.rows import (
     RECORDS,
     ROOT,
     SETTLED,
+    WORKERS,
     EndRow,
     PickRow,
 )
@@ -185,6 +186,7 @@ def open_pick(oracle: Oracle, number: int, asked: Ask, nonce: str, chosen: Chose
     oracle.put(RECORDS, number, said.record)
     if said.context:
         oracle.put(CONTEXTS, number, said.context)
+    count_for(oracle, asked.worker, 1)
     oracle.put(ROOT, "", root._replace(rounds=number))
 
 
@@ -241,6 +243,13 @@ def _count_unanswered(oracle: Oracle, pick: PickRow, by: int) -> None:
     """Count a pick that ended without a batch, or with -1 one that was told all the same."""
     generator = oracle.tables.generators[pick.generator]
     oracle.put(GENERATORS, pick.generator, generator._replace(unanswered=generator.unanswered + by))
+    count_for(oracle, pick.worker, -by)
+
+
+def count_for(oracle: Oracle, worker: str, by: int) -> None:
+    """Count batches that a worker may hand in, or with less than 0 will not, where these are limited."""
+    if worker and root_of(oracle).max_batches_per_worker is not None:
+        oracle.put(WORKERS, worker, (oracle.read(WORKERS, worker) or 0) + by)
 
 
 def lost(number: int, how: str = " with this nonce") -> Gone:

@@ -60,3 +60,19 @@ def test_a_pick_with_prompts_takes_a_row_for_each(client: Optimist, name: str):
         with pytest.raises(FixError, match=f"expected 5 rows for pick {pick.number}, got {rows}"):
             pick.tell(np.ones((rows, 4)), prompts=np.ones((rows, 4)))
     assert pick.tell(BATCH, prompts=BATCH).samples == 5
+
+
+def test_a_worker_hands_in_only_so_many_batches(client: Optimist, name: str, tmp_path: Path):
+    experiment = client.create_experiment(name, ["a", "b"], metric="is", dimension=4, max_batches_per_worker=2)
+    scores = np.full((5, 4), 0.25)
+    told = [experiment.ask(worker="w").tell(scores) for _ in range(2)]
+    assert experiment.ask(worker="w") is None, "it may end"
+    with pytest.raises(FixError, match="worker: expected a name, as the experiment limits batches by worker"):
+        experiment.ask()
+    experiment.retract(pick=told[0].pick)
+    experiment.ask(worker="u")
+    experiment.export(tmp_path / "x.optimist")
+    again = client.import_experiment(tmp_path / "x.optimist", name=f"{name}-again")
+    for one in (experiment, again):
+        assert one.ask(worker="w") is None, "what was retracted was handed in"
+    assert len(again.ask_all(worker="u", count=3)) == 2, "open picks are not exported"

@@ -17,6 +17,10 @@ class WaitReason(StrEnum):
     COST = "cost", "Open picks use up what is left of the budget of cost."
     EXPERIMENT_PICKS = "experiment-picks", "As many picks of the experiment are open as the service allows."
     WORKER_PICKS = "worker-picks", "As many picks of this worker are open as the service allows."
+    WORKER_BATCHES = (
+        "worker-batches",
+        "The worker has handed in, or has open picks for, all batches that the experiment takes of one worker.",
+    )
     KEY_PICKS = "key-picks", "As many picks that were asked for with this access key are open as the service allows."
     GENERATORS = "generators", "None of the generators that the ask can be answered with is active."
     PROMPTS = "prompts", "Every prompt of the list is in an open pick, or told, for all generators that the ask names."

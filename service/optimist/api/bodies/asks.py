@@ -112,6 +112,12 @@ IN_OPENAPI: dict[str, Any] = parameters_in_openapi(AskParameters, "name") | {
 """OpenAPI description of what `read_ask` accepts beside JSON."""
 
 
+def check_worker(experiment: Experiment, worker: str | None) -> None:
+    """Raise `ApiError` 422 where an ask has to name its worker, and does not."""
+    if worker is None and experiment.config.max_batches_per_worker is not None:
+        raise invalid("worker: expected a name, as the experiment limits batches by worker (max_batches_per_worker)")
+
+
 async def read_ask(
     request: Request, experiment: Experiment, given: AskParameters
 ) -> tuple[AskRequest, AskedContexts | None]:
@@ -129,7 +135,9 @@ async def read_ask(
             raise ApiError(415, "media-type", "Unsupported media type", f"expected JSON: {_ONLY_OF_ROUTERS} contexts")
         body.expect(PLAIN, f": {_ONLY_OF_ROUTERS} contexts")
         whole = await body.whole()
-        return await run_in_thread(JSON_WORK * len(whole), _of_json, whole), None
+        wanted = await run_in_thread(JSON_WORK * len(whole), _of_json, whole)
+        check_worker(experiment, wanted.worker)
+        return wanted, None
     if is_json:
         body.expect(JSON, _IN_JSON)
         whole = await body.whole()
@@ -139,6 +147,7 @@ async def read_ask(
         body.expect(tensors.LONGEST_HEADER + 8 * numbers + texts)
         whole = await body.whole()
         wanted, contexts = await run_in_thread(len(whole), _routed_of_tensors, whole, given, width)
+    check_worker(experiment, wanted.worker)
     if contexts is None:
         whose = "the embedding of each prompt that a pick is wanted for"
         raise invalid(f"contexts: expected {whose}, {width:,} numbers each")

@@ -22,6 +22,7 @@ from optimist.experiments.anomalies import anomalies_among
 from optimist.experiments.outlines import label_controls, labelled
 from optimist.experiments.report import contrast_of, gate_on
 from optimist.records import Conflict
+from optimist.store.experiments import traits_of
 from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.differences import differences, refusal
@@ -96,14 +97,7 @@ async def create_experiment(
                     text,
                     config.generators,
                     config.rescore_growth,
-                    instance=new.instance,
-                    keep_log=config.keep_log,
-                    batch_size=config.batch_size if new.is_indexed else None,
-                    labels=list(config.metrics),
-                    limited=config.also_deciding,
-                    mixture_growth=new.mixture_growth,
-                    route_growth=new.route_growth,
-                    seedless=config.seedless,
+                    **traits_of(new),
                 )
     (controls,) = await context.store.labels([config.name])
     existing = labelled(await context.experiment(config.name), controls)

@@ -14,6 +14,7 @@ from optimist.api.bodies.asks import (
     IN_OPENAPI,
     AskParameters,
     bytes_of,
+    check_worker,
     parameters_in_openapi,
     read_ask,
     read_parameters,
@@ -93,6 +94,7 @@ async def tell(request: Request) -> Response:
     if given.next:
         if info.config.context is not None:
             raise invalid("next: a pick of the goal 'route' is for a prompt: ask for it with its context")
+        check_worker(info, given.worker)
         # By its id the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
         again = f"after-{given.nonce}"
         then = AskRequest(worker=given.worker, request_id=again, generators=given.generators)

@@ -1,4 +1,4 @@
--- uses: prelude told
+-- uses: prelude picks
 -- keys: requests counts leases decision opening_lock controls generators states picks terms contexts
 -- args: expected_rounds expected_last expected_version expected_token lease_seconds who groups*(request size)
 -- args: new_picks*(generator slice again left terms key worker asked prompts record context)
@@ -41,6 +41,18 @@ local function taken_by_all()
   return found
 end
 
+-- Whether a worker would have more picks than it may hand in batches for: a late one may have come since.
+local function has_too_many()
+  local left = {}
+  for _, pick in ipairs(new_picks) do
+    left[pick.worker] = (left[pick.worker] or batches_left(pick.worker) or #new_picks) - 1
+    if left[pick.worker] < 0 then
+      return true
+    end
+  end
+  return false
+end
+
 local function open(at_first, was_changed)
   local expected, last, lease = tonumber(expected_rounds), expected_last, tonumber(lease_seconds)
 
@@ -81,7 +93,7 @@ local function open(at_first, was_changed)
     end
   end
   local taken = taken_by_all()
-  if not taken then
+  if not taken or has_too_many() then
     return {'ok', 'moved'}
   end
 
@@ -99,6 +111,7 @@ local function open(at_first, was_changed)
         {pick.generator, group.request, pick.slice, pick.worker, pick.asked, pick.prompts, pick.record}, '\t'))
       redis.call('ZADD', leases, deadline, number)
       redis.call('HSET', terms, number, string.format('%s %.6f %s', pick.terms, now(), pick.key))
+      count_for(pick.worker, 1)
       last = pick.terms:match('^%S+')
       if pick.context ~= '' then
         redis.call('HSET', contexts, number, pick.context)

@@ -40,16 +40,37 @@ local function conclude(number, digest, answer, limit)
   queue(settled_order, limit, number, settled)
 end
 
--- Counts a pick of a generator that ended without a batch, or with -1 one that was told all the same.
-local function count_unanswered(g, by)
-  redis.call('HINCRBY', counts, g .. ':unanswered', by)
+-- How many more batches a worker may hand in, its open picks counted as handed in; nil where nothing limits them.
+local most_batches
+local function batches_left(worker)
+  if most_batches == nil then
+    most_batches = redis.call('HGET', counts, 'max_batches_per_worker')
+  end
+  return most_batches and worker ~= '' and most_batches - (redis.call('HGET', counts, 'worker:' .. worker) or 0) or nil
+end
+
+-- Counts batches that a worker may hand in, or with less than 0 will not.
+local function count_for(worker, by)
+  if batches_left(worker) then
+    redis.call('HINCRBY', counts, 'worker:' .. worker, by)
+  end
+end
+
+local function worker_of(pick)
+  return pick:match('^%d+\t[^\t]*\t[^\t]*\t([^\t]*)')
+end
+
+-- Counts a pick that ended without a batch, or with -1 one that was told all the same.
+local function count_unanswered(pick, by)
+  redis.call('HINCRBY', counts, pick:match('^%d+') .. ':unanswered', by)
+  count_for(worker_of(pick), -by)
 end
 
 -- Returns the slice of a pick that ended without a batch, less its first `rows`, for which it had samples, and less what
 -- was told meanwhile. Answers whether anything was.
 local function hand_back(pick, rows)
   if not rows then
-    count_unanswered(pick:match('^%d+'), 1)
+    count_unanswered(pick, 1)
   end
   local g, start, size = pick:match('^(%d+)\t[^\t]*\t(%d+) (%d+)\t')
   rows = tonumber(rows or 0)

@@ -20,7 +20,7 @@ local function repeated(number, pick, g, digest, rows, late, limit)
   if release(number, pick) then
     hand_back(pick, rows)
   else
-    count_unanswered(g, -1)
+    count_unanswered(pick, -1)
   end
   local answer = uncounted_answer(g, number, rows, late)
   conclude(number, digest, answer, tonumber(limit))
@@ -45,6 +45,10 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
     pick:match('^(%d+)\t[^\t]*\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$')
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()
+  if not deadline and (batches_left(worker) or 1) <= 0 then
+    return {'refused', 'the worker ' .. worker .. ' has handed in all batches that the experiment takes of one worker '
+      .. '(max_batches_per_worker); the lease of pick ' .. number .. ' had ended'}
+  end
   local part = part_of(g, slice, rows)
   if part.rows == 0 then
     return repeated(number, pick, g, digest, rows, late, limit)
@@ -61,7 +65,7 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   if release(number, pick) then
     was_unforeseen = hand_back(pick, rows) or was_unforeseen
   else
-    count_unanswered(g, -1)
+    count_unanswered(pick, -1)
   end
   conclude(number, digest, answer, tonumber(limit))
   return {'ok', answer, 0, version, oddity}
