@@ -45,12 +45,8 @@ SCRIPT_BUGS = {
     ),
     "retracted indices stay told": Edit("retract", "  unmark_told(g, indices[i], indices[i + 1])\n", ""),
     "retractions leave the version": Edit("retract", "changed()", "touch()"),
-    "estimates of what was retracted are published": Edit(
-        "deriving", "return tonumber(seq) < tonumber(redis.call('HGET', counts, g .. ':voids') or 0)", "return false"
-    ),
     "estimates leave the version": Edit("put_estimate", "  changed()\n", "  touch()\n"),
     "older scorers publish": Edit("prelude", "return redis.call('HGET', claims, unit) == token", "return true"),
-    "decisions rest on anything": Edit("latch_decision", "basis_digest == '' or basis_digest == made_of", "true"),
     "snapshots trim one more": Edit("flip_snapshot", "oldest + 1))", "oldest + 2))"),
     "given up twice": Edit("give_up", "if release(number, pick) then", "if release(number, pick) or true then"),
 }

@@ -60,8 +60,8 @@ async def append(store: Store, generator: int, measures: Measures, rows: int = 1
 
 async def told(store: Store, generator: int, prompts: str, measures: Measures) -> Settled:
     """A batch for a pick of these prompts."""
-    rounds = (await store.state("x")).rounds
-    part = Slice(2 * rounds, 2, prompts=prompts.split(","))
+    stored = await store.state("x")
+    rounds, part = stored.rounds, Slice(stored.generators[generator].handed, 2, prompts=prompts.split(","))
     group = AskGroup(next(keys), [replace(new_pick(generator), part=part)])
     assert await open_picks(store, "x", rounds, [group], lease_seconds=60)
     return await settle(store, "x", rounds + 1, next(keys), 2, b"body", measures=measures)
