@@ -142,10 +142,10 @@ class ExperimentConfig(Wire):
     budget: Annotated[int, Field(ge=1)] | None = None
     """Total number of samples after which no more picks are made; by default there is no limit."""
     max_batches_per_worker: Annotated[int, Field(ge=1, le=2**31)] | None = optional()
-    """How many batches one worker may hand in, those retracted since included; by default as many as it likes. With
-    a limit, one that is broken, or faster than all others, does not decide the answer alone. Every ask names its worker then, and gets no more picks
-    once its batches and open picks are so many. A batch that comes after its lease is refused where it would be one too
-    many. Batches without a pick are of no worker."""
+    """How many batches one worker may hand in, those retracted since included; by default as many as it likes. With a
+    limit, one that is broken, or faster than all others, does not decide the answer alone. Every ask names its worker
+    then, and gets no more picks once its batches and open picks are so many. A batch that comes after its lease is
+    refused where it would be one too many. Batches without a pick are of no worker."""
     costs: dict[GeneratorName, Cost] | None = optional()
     """Cost of one sample of each generator, in any unit; a generator that is left out has no known cost."""
     max_cost: CostLimit | None = optional()

@@ -168,7 +168,9 @@ class Restoration:
             "told": stored.told,
             "claims": 0,
         }
-        counts |= facts_of(traits) | {f"worker:{name}": batches for name, batches in stored.of_workers.items()}
+        counts |= facts_of({**_traits_of(stored), **traits}) | {
+            f"worker:{name}": batches for name, batches in stored.of_workers.items()
+        }
         # As retract.lua and accept_batch.lua leave them.
         retractions = [one for state in stored.generators for one in state.retractions]
         acceptances = [one for state in stored.generators for one in state.acceptances]
@@ -277,6 +279,16 @@ class Restoration:
 
     def _final(self, part: str) -> str:
         return self._commands.key(self._experiment, part)
+
+
+def _traits_of(stored: ExperimentState) -> Traits:
+    """Those that the state of an experiment shows."""
+    return Traits(
+        labels=stored.labels,
+        limited=stored.limited,
+        mixture_growth=stored.mixture_growth,
+        route_growth=stored.route_growth,
+    )
 
 
 def _hashes(stored: ExperimentState) -> dict[str, dict[str, Argument]]:
