@@ -18,7 +18,7 @@ from tests.support.configs import config_of
 
 VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigma": 1.0}}
 NUMBERS = ("dimension", "order", "truncation", "delta", "batch_size", "warmup", "rescore_growth", "budget")
-NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude")
+NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude", "max_batches_per_worker")
 TRUTHS = ("stop", "grow", "allow_extra", "keep_log", "refuse_copies", "paired", "weigh_costs")
 CHEAPEST = {"goal": "cheapest", "metric": "mean", "costs": {"x": 1, "y": 2}, "dimension": None, "kernel": None}
 ROUTED = {"context": 4, "context_features": 64, "context_bandwidth": 1.0, "price": 0.5, "ceiling": 0.5, "tries": 2}
