@@ -90,7 +90,7 @@ def test_all_say_the_same(open_page: OpenPage, service: Service, client: Optimis
         assert report.answer in unwrapped(report), name
         assert f"<p>{escape(report.answer)}</p>" in report._repr_html_(), name
         shown = invoked("show", report.experiment, "--url", service.url)
-        assert report.answer in shown.stdout.splitlines(), name
+        assert report.answer in unwrapped(shown.stdout), name
         page.goto(f"/#/e/{report.experiment}")
         expect(page.locator(".answer")).to_have_text(report.answer)
 
