@@ -82,7 +82,7 @@ def test_the_demo_names_the_true_best_though_its_service_is_killed_and_started_a
         assert report["decision"]["decided"]
         winner = next(row for row in report["standings"] if row["generator"] == TRUE_BEST)
         assert winner["lower"] < winner["score"] < winner["upper"]
-        assert "Sampled with the same seeds it took" in words
+        assert "With the same seeds it took" in words
     finally:
         demo.kill()
         service.stop()
