@@ -40,6 +40,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "server": {REDIS},
     "commands": set(),
     "simulation": {TORCH, REDIS},
+    "evaluating": set(),
 }
 """Which of the two large libraries each room may load."""
 LOADED = """

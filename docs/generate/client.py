@@ -13,6 +13,7 @@ from pydantic_core import PydanticUndefined
 
 import optimist
 import optimist_client
+import optimist_client.chat
 import optimist_client.embedders
 import optimist_client.metrics
 from optimist.commands.options import field_notes
@@ -20,7 +21,7 @@ from optimist_client.metrics import Metric
 
 INTRODUCTION = """# SDK reference
 
-This page has the docstrings of everything that `optimist_client`, its metrics and embedders, and `optimist` (scores and
+This page has the docstrings of everything that `optimist_client`, its metrics, embedders and chats, and `optimist` (scores and
 evaluations in memory) export. Guides with examples: [the Python SDK](../sdk.md),
 [metrics, bounds and policies](../metrics.md), [embedders](../embedders.md), [simulation](../simulate.md).
 """
@@ -29,7 +30,7 @@ evaluations in memory) export. Guides with examples: [the Python SDK](../sdk.md)
 def page() -> str:
     """The whole page, one section per module."""
     parts = [INTRODUCTION]
-    for module in (optimist_client, optimist_client.metrics, optimist_client.embedders, optimist):
+    for module in (optimist_client, optimist_client.metrics, optimist_client.embedders, optimist_client.chat, optimist):
         parts.append(f"## {module.__name__}\n")
         parts += [_exported(module, name) for name in sorted(module.__all__) if not name.startswith("_")]
     return "\n".join(parts)

@@ -1,0 +1,1 @@
+"""Language models compared by one file: prompts to endpoints, scores of their answers, and which model is best."""
