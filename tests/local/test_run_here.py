@@ -240,3 +240,18 @@ def test_several_workers_make_every_sample_once():
     generators = {"a": model("a", 0.0), "b": model("b", 0.0)}
     report = optimist.run(generators, metric="mean", batch_size=4, workers=3, budget=120, stop=False, progress=False)
     assert len(made) == len(set(made)) == report.samples // 4 == 30
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_indices_that_were_left_out_are_handed_out_first(tmp_path: Any, saved: bool):
+    evaluation = Evaluation([*MODELS], reference=REAL, batch_size=1)
+    for name, starts in {"good": [0, 1, 5, 3], "bad": [2]}.items():
+        for start in starts:
+            evaluation.tell(name, model(0.0)(1, [start]), start=start)
+    if saved:
+        evaluation.save(tmp_path / "e.npz")
+        evaluation = Evaluation.load(tmp_path / "e.npz")
+    assert (evaluation.gaps("good"), evaluation.gaps("bad")) == ([(2, 1), (4, 1)], [(0, 2)])
+    first = LocalService(evaluation, "run")
+    for name, starts in {"good": [2, 4, 6], "bad": [0, 1, 3]}.items():
+        assert [first.ask(None, [name]).picks[0].start for _ in starts] == starts

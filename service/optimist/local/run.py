@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 
 from optimist.datasets.references import read_reference
 from optimist.experiments.assignment import NO_LIMIT, Assignment
+from optimist.experiments.settling import keep_returned
 from optimist.local.evaluation import Evaluation
+from optimist.records import Returned
 from optimist_client import models, tensors
 from optimist_client.callbacks import Callback
 from optimist_client.drivers import BlockingTransport
@@ -44,6 +47,8 @@ class LocalService:
         for generator in state.stored.generators:
             # As in the service, picks begin at multiples of the batch size.
             generator.handed = max(generator.handed, -(-evaluation.next_start(generator.name) // size) * size)
+            gaps = starmap(Returned, evaluation.gaps(generator.name))
+            keep_returned(state.stored, generator, [*generator.returned, *gaps])
 
     def report(self) -> models.Report:
         """The report at this moment."""

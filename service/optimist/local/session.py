@@ -22,6 +22,7 @@ from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.report import check_compared, gate_on, report_of
 from optimist.experiments.routing_tables import table_of
 from optimist.experiments.state import PolicyState
+from optimist.experiments.transitions.indices import pairs
 from optimist.local.config import SETTINGS
 from optimist.local.copies_told import CopiesTold
 from optimist.local.saving import metric_from, metric_parts, read, write
@@ -178,12 +179,18 @@ class Session(Readings):
     """The metrics with their real data, by label."""
     _ends: dict[str, int]
     """By generator the index after the largest one told."""
+    _gaps: dict[str, list[int]]
+    """By generator the runs of indices before that which were not told: the first and the length of each, ascending."""
     _credits: list[float]
     _table: models.Routes | None
     """The newest table of routes."""
     _plausibility: Plausibility
     _scales: Scales
     _copies: CopiesTold
+
+    def gaps(self, generator: str) -> list[tuple[int, int]]:
+        """The first and the length of each run of indices before `next_start` that were not told, ascending."""
+        return pairs(self._gaps[generator])
 
     @property
     def batch_size(self) -> int:
@@ -313,6 +320,7 @@ class Session(Readings):
             "metrics": metrics,
             "counts": {name: [getattr(one, name) for one in stored.generators] for name in _COUNTS},
             "ends": self._ends,
+            "gaps": self._gaps,
             "credits": self._credits,
             "columns": self.state.experiment.columns,
             "accepted": [
@@ -347,7 +355,7 @@ class Session(Readings):
         first, *watch = (metric_from(one["settings"], arrays, f"metric/{place}") for place, one in saved)
         make: Any = cls  # Evaluation, whose arguments these are
         found = make(known["generators"], metric=first, watch=watch, device=device, **known["settings"])
-        found._credits, found._ends = known["credits"], known["ends"]
+        found._credits, found._ends, found._gaps = known["credits"], known["ends"], known["gaps"]
         columns = found.state.experiment.columns
         columns |= known["columns"]
         for estimators, (place, one) in zip(found._metrics.values(), saved, strict=True):
