@@ -226,7 +226,11 @@ class Table:
             left = one.left(z, "met", prices, open_)
             is_open = one.counting(missed)[a] & ~(-one.met.errors[a] > one.reach(z)[a])
             found += [_Open(one, a, column, float(left[a, column])) for column in np.flatnonzero(is_open).tolist()]
-        lefts = [np.where(one.own, math.inf, one.left(z, "missed", prices, open_)) for one in refusing]
+        # Nobody is refused by a generator that surely misses the limit itself, however cheap its samples are.
+        lefts = [
+            np.where(one.own | ~one.counting(missed), math.inf, one.left(z, "missed", prices, open_))
+            for one, missed in zip(refusing, self.missed, strict=True)
+        ]
         if (compared := self._costs_compared) is not None:
             only = np.arange(len(self.arms))[None] == a
             lefts.append(np.where(only & ~compared.own, compared.left(z, "missed", prices, open_), math.inf))
