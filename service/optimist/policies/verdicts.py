@@ -232,8 +232,10 @@ class _Rivals:
                 batches = self.told + round(more * self.told / samples)
                 needed = self.policy.stopping.threshold(len(self.arms), batches)
                 more = self._more_for(np.square(np.maximum(assumed, 0.0) / needed))
-                if not math.isfinite(more) and left is None:
-                    return None
+                if not math.isfinite(more):
+                    if left is None:
+                        return None
+                    break
             ends.append(more if left is None else min(more, left))
         low, high = math.ceil(ends[0]), math.ceil(ends[1])
         return (low, high) if high <= WIDEST * max(low, FEWEST_SAMPLES) else None
