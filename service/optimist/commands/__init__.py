@@ -16,6 +16,7 @@ from optimist.commands import (
     contrast,
     demo,
     docs,
+    evaluate,
     experiments,
     gate,
     keys,
@@ -90,6 +91,7 @@ for command in (
     route.route,
     simulate.simulate,
     demo.demo,
+    evaluate.evaluate,
     docs.docs,
 ):
     app.command(cls=Command)(command)

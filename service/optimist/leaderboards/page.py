@@ -34,7 +34,7 @@ def page_of(board: Board, answers: Mapping[str, Sequence[Answers]]) -> str:
     body = "".join(map(as_table, tables(board, every=True))) + as_notes(notes(board, every=True))
     shown = differing_questions(board, answers, SHOWN)
     if shown:
-        body += "<h2>Questions on which models differ most</h2>" + "".join(map(_section, shown))
+        body += "<h2>Questions on which models differ most</h2>" + "".join(map(section, shown))
     return as_page(sentence(board), body)
 
 
@@ -68,7 +68,8 @@ def _spread(stratum: Stratum, count: int) -> list[tuple[int, float]]:
     return [(int(place), -float(apart[place])) for place in order if apart[place] > 0.0]
 
 
-def _section(one: Question) -> str:
+def section(one: Question) -> str:
+    """A question with the answers side by side, as HTML."""
     title = escape(f"{one.task}: {one.id}" if one.task else one.id)
     prompt = f"<pre>{escape(one.prompt)}</pre>" if one.prompt else ""
     answers = "".join(map(_figure, one.answers.items()))

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self
 
 import httpx
 
-from optimist_client.chat.calls import Ask, Call, Outcome, Reply, messages_of
+from optimist_client.chat.calls import Ask, Call, Outcome, Reply
 from optimist_client.chat.endpoint import Endpoint
 from optimist_client.chat.errors import FailedCall, LateCall, RefusedCall, UnusableEndpoint
 from optimist_client.chat.pace import Pace
@@ -80,10 +80,7 @@ class Chat:
         in several attempts, `RefusedCall` where the endpoint does not take this prompt, and `UnusableEndpoint` where it
         takes none.
         """
-        body = self.endpoint.body(messages_of(prompt), seed)
-        if schema is not None:
-            named = {"name": "answer", "strict": True, "schema": schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        body = self.endpoint.body(prompt, seed, schema)
         waited, failed = 0.0, 0
         while True:
             wait = min(8.0, 0.25 * 2**failed) * random.uniform(0.5, 1.0)

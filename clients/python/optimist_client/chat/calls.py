@@ -44,8 +44,6 @@ class Reply:
     """Dollars."""
     finish: str = ""
     """Why the model stopped, in the endpoint's words: "length" where the answer was cut."""
-    cached: bool = False
-    """Whether it was read from a file, so that nothing was paid now."""
 
 
 class Asking(Protocol):

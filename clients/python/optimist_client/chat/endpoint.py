@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, field_validator
 
+from optimist_client.chat.calls import Ask, messages_of
 from optimist_client.errors import FixError
 from optimist_client.transport import replicas
 from optimist_client.wire import Wire
@@ -91,13 +93,16 @@ class Endpoint(Wire):
         """The key; "" without one. Raises FixError where it is not there, or cannot be sent."""
         return "" if self.api_key is None else secret_of(self.api_key)
 
-    def body(self, messages: list[dict[str, Any]], seed: int | None) -> dict[str, Any]:
-        """The fields of a request."""
+    def body(self, prompt: Ask, seed: int | None, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The fields of a request. schema: a JSON schema that the answer is to keep."""
         given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed if self.seeds else None}
-        body: dict[str, Any] = {"model": self.model, "messages": messages, **self.options}
+        body: dict[str, Any] = {"model": self.model, "messages": messages_of(prompt), **self.options}
         body |= {name: value for name, value in given.items() if value is not None}
         if self.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if schema is not None:
+            named = {"name": "answer", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
         return body
 
 

@@ -1,0 +1,108 @@
+"""`optimist evaluate`: which language model is the best one for these prompts?"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+import warnings
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from optimist.commands.shared import AsJson, console, extras, format_errors, service
+
+if TYPE_CHECKING:
+    from optimist.evaluating.play import Evaluated, Job
+
+DEFAULT = Path("eval.yaml")
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="The file with models, prompts and score (YAML).")] = DEFAULT,
+    url: Annotated[
+        str | None, typer.Option("--service", help="Work for an experiment of this service, with any number of others.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="With --service: the experiment's name; by default the file's.")
+    ] = None,
+    answers: Annotated[
+        Path | None, typer.Option(help="Folder of answers and costs; by default the file's name and .answers.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Ask again what was refused before, or not answered in time.")
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write a page (.html) with the answer, and answers side by side where models differ most."),
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option(help="Write each answer, with its score, reasons and costs, as a line (.jsonl).")
+    ] = None,
+    init: Annotated[
+        bool, typer.Option("--init", help="Write a commented file to begin with, and ask nothing.")
+    ] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file, for editors.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Compare canned models, which are served on this machine.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say which language model is best for your prompts, asking only as many of them as that needs.
+
+    With good_enough or limits in the file: which is the cheapest one that is good enough. A command that was
+    interrupted or killed goes on where it was when it is given again; what was answered is never paid twice.
+    """
+    with extras("scoring"):
+        from optimist.evaluating import examples
+        from optimist.evaluating.play import Job
+        from optimist.evaluating.spec import Plan
+        from optimist.evaluating.told import text_of, to_dict
+    if schema:
+        typer.echo(json.dumps(Plan.model_json_schema(), indent=2))
+        return
+    for option, path in {"--page": page, "--records": records}.items():
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise typer.BadParameter(f"{option} {path}: expected a file in an existing folder")
+    with format_errors(ValueError, OSError, sqlite3.Error), ExitStack() as stack:
+        if init:
+            for written in examples.write_template(file):
+                typer.echo(f"{written}")
+            return
+        if demo:
+            folder = Path(tempfile.mkdtemp(prefix="optimist-demo-"))
+            file, _ = stack.enter_context(examples.demo(folder))
+            console.print(f"The demo's files are in {folder}", highlight=False)
+        warnings.filterwarnings("ignore", "batch .* is ", UserWarning)  # the answer says it
+        found = _found(Job(file), url, name, answers, again)
+        if as_json:
+            typer.echo(json.dumps(to_dict(found), indent=2, allow_nan=False))
+        else:
+            Console().print(Text(text_of(found)), soft_wrap=True)
+        _write(found, page, records)
+
+
+def _found(job: Job, url: str | None, name: str | None, answers: Path | None, again: bool) -> Evaluated:
+    try:
+        if url is None:
+            return job.run(answers, again=again)
+        with service(url) as optimist:
+            return job.serve(optimist, name, answers, again=again)
+    except KeyboardInterrupt:
+        console.print("Interrupted. The same command goes on from here.")
+        raise typer.Exit(130) from None
+
+
+def _write(found: Evaluated, page: Path | None, records: Path | None) -> None:
+    from optimist.evaluating.page import page_of
+    from optimist.evaluating.told import records_of
+
+    if page is not None:
+        page.write_text(page_of(found), encoding="utf-8")
+    if records is not None:
+        with records.open("w", encoding="utf-8") as stream:
+            stream.writelines(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records_of(found))

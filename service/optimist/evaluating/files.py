@@ -1,0 +1,198 @@
+"""Reads the files of `optimist evaluate`: YAML with the line of each value, and prompts as JSON lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from optimist.evaluating.spec import Budget, JudgeModel, Pairwise, Plan, Score
+from optimist_client.chat import Price
+from optimist_client.chat.calls import Ask
+from optimist_client.errors import FixError
+from optimist_client.validation import each_in_words, is_list, is_mapping
+
+_LARGEST = 2**20
+"""Bytes of a file of YAML, and of a line of prompts."""
+MOST_PROMPTS = 20_000
+"""As many as an experiment has."""
+_DEEPEST = 30
+"""Mappings and lists within each other."""
+_FIELDS = {name for model in (Plan, Score, JudgeModel, Budget, Pairwise, Price) for name in model.model_fields}
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt of the file."""
+
+    id: str
+    prompt: Ask
+    answer: str | None = None
+    """What is right, where that is known."""
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """All fields of its line, `answer` as text."""
+
+    def seed(self, seed: int) -> int:
+        """The seed of its answers, the same for all models, and whatever other prompts there are."""
+        text = json.dumps([seed, self.id, self.prompt], sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) >> 1
+
+
+def read_plan(file: Path) -> Plan:
+    """What a file says. Raises FixError, with a line for each mistake that names its place, and OSError."""
+    text = _text(file, file.stat().st_size, file.read_bytes)
+    try:
+        data, lines = _parsed(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(filter(None, (error.context, error.problem)))
+        raise FixError(f"{file}:{1 if mark is None else mark.line + 1}: {said}") from None
+    except yaml.YAMLError as error:
+        raise FixError(f"{file}: {' '.join(str(error).split())}") from None
+    if not is_mapping(data):
+        raise FixError(f"{file}:1: expected fields as models: and prompts:, got none")
+    try:
+        return Plan.model_validate(data)
+    except ValidationError as error:
+        parts = [_without_values(part) for part in error.errors(include_url=False)]
+        said = {f"{file}:{_line(part['loc'], lines)}: {each_in_words([part], fields=_FIELDS)}": None for part in parts}
+        raise FixError("\n".join(said)) from None
+
+
+def _text(file: Path, size: int, read: Any) -> str:
+    if size > _LARGEST:
+        raise FixError(f"{file}: expected at most {_LARGEST:,} bytes, got {size:,}")
+    try:
+        return read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FixError(f"{file}: expected UTF-8, byte {error.start} is none") from None
+
+
+def _without_values(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of an error without mappings and lists that were found: there may be secrets in them."""
+    found = dict(part)
+    if is_mapping(found.get("input")) or is_list(found.get("input")):
+        del found["input"]
+    return found
+
+
+def _line(place: Place, lines: Mapping[Place, int]) -> int:
+    """The line of a place, or of the nearest one around it."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place, 1)
+
+
+def _parsed(text: str) -> tuple[Any, dict[Place, int]]:
+    """The data of a text, and the line of each of its places. Raises yaml.YAMLError."""
+    lines: dict[Place, int] = {}
+    loader = yaml.SafeLoader(text)
+    try:
+        _refuse_aliases(loader)
+        node = loader.get_single_node()
+        return (None if node is None else _data(loader, node, (), lines)), lines
+    finally:
+        loader.dispose()
+
+
+def _refuse_aliases(loader: yaml.SafeLoader) -> None:
+    """Let a loader refuse aliases, of which a few lines may make gigabytes, and nodes in nodes without end."""
+    compose, depth = loader.compose_node, 0
+
+    def composed(parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        nonlocal depth
+        event = loader.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            raise _mistake("expected no aliases (*name)", event)
+        depth += 1
+        if depth > _DEEPEST:
+            raise _mistake(f"expected at most {_DEEPEST} mappings and lists within each other", event)
+        try:
+            return compose(parent, index)
+        finally:
+            depth -= 1
+
+    loader.compose_node = composed
+
+
+def _mistake(problem: str, at: Any) -> yaml.MarkedYAMLError:
+    """The error of an event, or a node."""
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
+
+
+def _data(loader: yaml.SafeLoader, node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
+    lines.setdefault(place, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        return [_data(loader, one, (*place, number), lines) for number, one in enumerate(node.value)]
+    if not isinstance(node, yaml.MappingNode):
+        return loader.construct_object(node)
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _mistake("expected a name", key)
+        name = str(key.value)
+        if name in found:
+            raise _mistake(f"{name}: given twice", key)
+        lines[(*place, name)] = key.start_mark.line + 1
+        found[name] = _data(loader, value, (*place, name), lines)
+    return found
+
+
+def read_questions(file: Path) -> list[Question]:
+    """The prompts of a file of JSON lines. Raises FixError with the line of a mistake, and OSError."""
+    found: dict[str, Question] = {}
+    for number, text in _numbered(file):
+        place = f"{file}:{number}"
+        if len(found) == MOST_PROMPTS:
+            raise FixError(f"{place}: expected at most {MOST_PROMPTS:,} prompts")
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            raise FixError(f'{place}: expected a JSON object as {{"prompt": "…"}}') from None
+        if not is_mapping(fields):
+            raise FixError(f'{place}: expected a JSON object as {{"prompt": "…"}}')
+        one = _question(dict(fields), place, f"{len(found) + 1}")
+        if one.id in found:
+            raise FixError(f"{place}: id {one.id!r} is there twice")
+        found[one.id] = one
+    if not found:
+        raise FixError(f"{file}: expected prompts, found none")
+    return [*found.values()]
+
+
+def _numbered(file: Path) -> Iterator[tuple[int, str]]:
+    """The number and the text of each line that is not empty."""
+    with file.open("rb") as stream:
+        number = 0
+        while line := stream.readline(_LARGEST + 1):
+            number += 1
+            if len(line) > _LARGEST:
+                raise FixError(f"{file}:{number}: expected a line of at most {_LARGEST:,} bytes")
+            if text := _text(Path(f"{file}:{number}"), len(line), lambda line=line: line).strip():
+                yield number, text
+
+
+def _question(fields: dict[str, Any], place: str, number: str) -> Question:
+    prompt, messages = fields.get("prompt"), fields.get("messages")
+    if (prompt is None) == (messages is None):
+        raise FixError(f"{place}: expected prompt or messages")
+    if prompt is not None and not isinstance(prompt, str):
+        raise FixError(f"{place}: prompt: expected text")
+    are_messages = is_list(messages) and all(is_mapping(one) and "role" in one and "content" in one for one in messages)
+    if messages is not None and not (are_messages and messages):
+        raise FixError(f"{place}: messages: expected a list of objects with role and content")
+    id, answer = fields.get("id", number), fields.get("answer")
+    if isinstance(id, bool) or not isinstance(id, str | int) or not 1 <= len(f"{id}") <= 200:
+        raise FixError(f"{place}: id: expected text of at most 200 characters, or a number")
+    if answer is not None and not isinstance(answer, str | int | float | bool):
+        raise FixError(f"{place}: answer: expected text or a number")
+    said = answer if isinstance(answer, str) or answer is None else json.dumps(answer)
+    asked: Any = prompt if messages is None else messages
+    return Question(f"{id}", asked, said, {**fields, "answer": said})

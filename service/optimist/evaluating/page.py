@@ -1,0 +1,56 @@
+"""The page of an evaluation: its answer, and answers side by side to the prompts on which models differ most."""
+
+from __future__ import annotations
+
+from optimist.evaluating.asked import Row
+from optimist.evaluating.play import Evaluated
+from optimist.evaluating.told import answer_of, spent_of, table_of, warnings_of
+from optimist.leaderboards.page import SHOWN, Question, section
+from optimist_client.chat.calls import text_of
+from optimist_client.display import as_notes, as_page, as_table
+
+_LONGEST = 4000
+"""Characters of a prompt, and of an answer, that are shown."""
+
+
+def page_of(found: Evaluated) -> str:
+    """The page, which needs no other file."""
+    body = as_notes([*warnings_of(found), spent_of(found)]) + as_table("", table_of(found))
+    if shown := differing(found, SHOWN):
+        body += "<h2>Prompts on which models differ most</h2>" + "".join(map(section, shown))
+    return as_page(answer_of(found), body)
+
+
+def differing(found: Evaluated, count: int) -> list[Question]:
+    """The prompts whose scores differ most between models, with the answers of all models that have one."""
+    by_prompt: dict[str, dict[str, Row]] = {}
+    for model in found.plan.models:
+        for id in found.questions:
+            if (row := found.rows.get((model, id))) is not None:
+                by_prompt.setdefault(id, {})[model] = row
+    apart = {id: _range([row.value for row in rows.values()]) for id, rows in by_prompt.items()}
+    # Of those that differ as much, the ones that more models have answered.
+    chosen = sorted((id for id in apart if apart[id] > 0.0), key=lambda id: (-apart[id], -len(by_prompt[id])))
+    return [
+        Question(
+            "",
+            id,
+            _cut(text_of(found.questions[id].prompt)),
+            {model: (row.value, _shown(row)) for model, row in by_prompt[id].items()},
+        )
+        for id in chosen[:count]
+    ]
+
+
+def _range(values: list[float]) -> float:
+    return max(values) - min(values)
+
+
+def _shown(row: Row) -> str:
+    """The answer, and what the judge said of it."""
+    said = _cut(row.answer or row.error)
+    return f"{said}\n\nJudge: {_cut(row.reasons[-1])}" if row.reasons else said
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"

@@ -1,0 +1,202 @@
+"""Runs a file: its models are the functions of `optimist.run`, or of `Experiment.run` with a service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optimist.evaluating.asked import Asked, Row, Spent
+from optimist.evaluating.files import Question, read_plan, read_questions
+from optimist.evaluating.ledger import Ledger, Tally
+from optimist.evaluating.scorers import check_answers, comparing, rubric_of
+from optimist.evaluating.spec import Plan
+from optimist_client.callbacks import Callback
+from optimist_client.chat import FailedCall
+from optimist_client.errors import FixError, GeneratorError
+from optimist_client.metrics import Mean, Metric, WinRate
+from optimist_client.models import Report
+
+if TYPE_CHECKING:
+    from optimist.local.evaluation import Evaluation
+    from optimist_client import Optimist
+
+_TOGETHER = 50
+"""Answers of an earlier run that are told at a time, as each batch is scored."""
+SCORE, SECONDS, DOLLARS = "score", "seconds", "dollars"
+"""The labels of the metrics."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What came of a plan."""
+
+    plan: Plan
+    report: Report
+    questions: Mapping[str, Question]
+    rows: Mapping[tuple[str, str], Row]
+    """By model and prompt, the answers that this process knows."""
+    tallies: Mapping[str, Tally]
+    """The requests of all runs of the file, by who was asked."""
+    judgements: int
+    """Requests to the judge for an answer."""
+    stopped: str = ""
+    """Why it ended before there was an answer; "" else."""
+
+
+class Job:
+    """A file that was read and checked, before anything is asked."""
+
+    def __init__(self, file: Path) -> None:
+        """Raises FixError, with the places of all mistakes, and OSError."""
+        self.file, self.home = file, file.parent.resolve()
+        self.plan = read_plan(file)
+        prompts = self.home / self.plan.prompts
+        questions = read_questions(prompts)
+        check_answers(self.plan.score, questions, prompts)
+        self.questions = {one.id: one for one in questions}
+        for endpoint in self._endpoints:
+            assert endpoint.key is not None  # raises where a secret is not there
+        if self.plan.score.judge is None:
+            comparing(self.plan.score, self.home)
+        rubric_of(self.plan.score, self.home)
+
+    @property
+    def _endpoints(self) -> list[Any]:
+        judge = self.plan.score.judge
+        return [*self.plan.models.values(), *([] if judge is None else [judge])]
+
+    @property
+    def folder(self) -> Path:
+        """Where answers are kept unless another folder is given."""
+        return self.home / f"{self.file.stem}.answers"
+
+    @property
+    def name(self) -> str:
+        """The name of its experiment unless another one is given."""
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", self.file.stem).strip("-._")[:64] or "evaluate"
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of its experiment."""
+        plan = self.plan
+        found: dict[str, Any] = {
+            "prompts": [*self.questions],
+            "prompts_are": "list",
+            "batch_size": 1,
+            "seed": plan.seed,
+            "delta": plan.delta,
+        }
+        if not plan.wants_cheapest:
+            return {**found, "tolerance": plan.tolerance}
+        cheapest = {"good_enough": plan.good_enough, "limits": plan.limits, "cost_metric": DOLLARS}
+        return {**found, "goal": "cheapest", **cheapest}
+
+    def metrics(self) -> list[Metric]:
+        """Its metrics, the one that decides first."""
+        low, high = self.plan.score.limits
+        # A prompt has one answer of each model, which is kept: whenever it is asked for, its score is the same.
+        own: dict[str, Any] = {"label": SCORE, "repeatable": True}
+        if self.plan.score.pairwise is not None:
+            score: Metric = WinRate(**own)
+        else:
+            score = Mean(**own, timed=True, range=(low, high) if high < float("inf") else None)
+        less: dict[str, Any] = {"higher_is_better": False, "timed": True, "repeatable": True}
+        seconds = Mean(label=SECONDS, reads="seconds", censored_at=self.plan.timeout, **less)
+        return [score, seconds, Mean(label=DOLLARS, reads="dollars", **less)]
+
+    def run(
+        self,
+        folder: Path | None = None,
+        *,
+        again: bool = False,
+        callbacks: Sequence[Callback] = (),
+        progress: bool | None = None,
+    ) -> Evaluated:
+        """Ask until the answer is sure, in this process. It goes on where an earlier run of the file was left.
+
+        folder: of the answers. again: ask again what was not answered in time, or refused. Raises FixError.
+        """
+        from optimist.local.evaluation import Evaluation
+        from optimist.local.run import run
+
+        with Ledger(folder or self.folder) as ledger:
+            if again:
+                ledger.forget_ended()
+            with Asked(self.plan, self.home, self.questions, ledger) as asked:
+                score, *watch = self.metrics()
+                evaluation = Evaluation([*self.plan.models], metric=score, watch=watch, **self.settings())
+                self._tell_remembered(evaluation, asked)
+                how: dict[str, Any] = {"callbacks": callbacks, "progress": progress, "name": self.name}
+                how |= {"workers": self._workers(), "catch": FailedCall, "timeout": self._seconds()}
+                stopped = ""
+                try:
+                    report = run(asked.functions(with_records=False), evaluation=evaluation, **how)
+                except GeneratorError as error:
+                    stopped, report = _stopped(error), evaluation.report(self.name)
+                return self._evaluated(report, asked, ledger, stopped)
+
+    def serve(
+        self,
+        optimist: Optimist,
+        name: str | None = None,
+        folder: Path | None = None,
+        *,
+        again: bool = False,
+        progress: bool | None = None,
+    ) -> Evaluated:
+        """Work for an experiment of a service, with any number of others, until it ends. Raises as its `run` does."""
+        with Ledger(folder or self.folder, shared=True) as ledger:
+            if again:
+                ledger.forget_ended()
+            with Asked(self.plan, self.home, self.questions, ledger) as asked:
+                score, *watch = self.metrics()
+                how: dict[str, Any] = {"metric": score, "watch": watch, "keep_log": True, **self.settings()}
+                experiment = optimist.create_experiment(name or self.name, [*self.plan.models], **how)
+                stopped = ""
+                try:
+                    report = experiment.run(
+                        asked.functions(with_records=True),
+                        workers=self._workers(),
+                        catch=FailedCall,
+                        timeout=self._seconds(),
+                        progress=progress,
+                    )
+                except GeneratorError as error:
+                    stopped, report = _stopped(error), experiment.report()
+                return self._evaluated(report, asked, ledger, stopped)
+
+    def _tell_remembered(self, evaluation: Evaluation, asked: Asked) -> None:
+        """Tell an evaluation what was answered and judged before, each at its own index."""
+        from optimist.experiments.slices import prompt_order
+
+        ids, seed = [*self.questions], self.plan.seed
+        order = prompt_order(len(ids), seed, 0, len(ids), passes=True)
+        for first in range(0, len(order), _TOGETHER):
+            for model in self.plan.models:
+                rows = [asked.remembered(model, ids[place]) for place in order[first : first + _TOGETHER]]
+                # A batch has indices that follow each other, so that a gap ends it.
+                for is_there, run in groupby(enumerate(rows, first), key=lambda one: one[1] is not None):
+                    if is_there:
+                        starts, told = zip(*run, strict=True)
+                        places = [order[start] for start in starts]
+                        evaluation.tell(model, asked.batch(told), prompt_indices=places, start=starts[0])
+
+    def _workers(self) -> int:
+        return min(self.plan.at_once, len(self.questions) * len(self.plan.models))
+
+    def _seconds(self) -> float | None:
+        minutes = self.plan.budget.minutes
+        return None if minutes is None else 60.0 * minutes
+
+    def _evaluated(self, report: Report, asked: Asked, ledger: Ledger, stopped: str) -> Evaluated:
+        return Evaluated(self.plan, report, self.questions, asked.rows, ledger.tallies(), asked.judgements, stopped)
+
+
+def _stopped(error: GeneratorError) -> str:
+    """Why a run ended, where its budget is spent. Raises FixError for all else."""
+    if isinstance(error.__cause__, Spent):
+        return f"{error.__cause__}"
+    raise FixError(f"{error.generator}: {error.__cause__ or error}") from None

@@ -1,0 +1,147 @@
+"""The answer of an evaluation: which model, what is to be known first, what was spent and saved, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from optimist.evaluating.asked import JUDGE
+from optimist.evaluating.ledger import Tally
+from optimist.evaluating.play import DOLLARS, SECONDS, Evaluated
+from optimist_client.display import aligned
+
+FAILING = 0.05
+"""The share of a model's requests that may fail without a word in the first lines."""
+
+
+def text_of(found: Evaluated) -> str:
+    """The answer as plain text for a terminal."""
+    return "\n".join([answer_of(found), *warnings_of(found), spent_of(found), "", *aligned(table_of(found))])
+
+
+def answer_of(found: Evaluated) -> str:
+    """Which model is the best one, or the cheapest that is good enough, as one sentence; and why not, where not."""
+    report = found.report
+    said = " ".join(filter(None, (report.answer, report.why)))
+    return f"{found.stopped[:1].upper()}{found.stopped[1:]}. {said}" if found.stopped else said
+
+
+def warnings_of(found: Evaluated) -> list[str]:
+    """What is to be known before the answer is believed."""
+    said: list[str] = []
+    for who, tally in found.tallies.items():
+        tried = tally.calls - tally.cut_off
+        failed = tally.failed + tally.late + tally.refused
+        if failed > FAILING * tried:
+            kinds = {
+                "failed": tally.failed,
+                f"late, after {found.plan.timeout:g} s": tally.late,
+                "refused": tally.refused,
+            }
+            parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+            last = f" The last error: {tally.last}." if tally.last else ""
+            said.append(
+                f"{who}: {failed:,} of {tried:,} requests brought no answer ({failed / tried:.1%}): {parts}.{last}"
+            )
+    if late := {who: tally.late for who, tally in found.tallies.items() if tally.late and who != JUDGE}:
+        said.append(f"Late answers have the worst score; seconds of {' and '.join(late)} are at least what is shown.")
+    refusals = sum(row.refusals for row in found.rows.values())
+    if refusals:
+        unjudged = sum(row.refusals == 2 * max(found.judgements, 1) for row in found.rows.values())
+        said.append(
+            f"The judge gave no score in {refusals:,} replies; {unjudged:,} answers have the worst one for that."
+        )
+    if cut := sum(tally.cut_off for tally in found.tallies.values()):
+        were = "request was" if cut == 1 else "requests were"
+        said.append(f"{cut:,} {were} on the way when the command was killed: what they cost is not known.")
+    return said
+
+
+def spent_of(found: Evaluated) -> str:
+    """What was spent of what asking everything would have cost."""
+    calls, dollars = spent(found)
+    total, all_dollars = total_of(found)
+    of = "" if all_dollars is None else f" of ${all_dollars:,.2f}"
+    return f"Spent: {calls:,} of {max(calls, total):,} calls, ${dollars:,.2f}{of} that asking everything takes."
+
+
+def spent(found: Evaluated) -> tuple[int, float]:
+    """Requests and dollars of all runs."""
+    tallies = found.tallies.values()
+    return sum(one.calls for one in tallies), sum(one.dollars for one in tallies)
+
+
+def total_of(found: Evaluated) -> tuple[int, float | None]:
+    """Requests and dollars of asking every model every prompt; no dollars before each model has answered."""
+    prompts, models = len(found.questions), [*found.plan.models]
+    pairwise = found.plan.score.pairwise
+    judged = len(models) if pairwise is None else len(models) - 1
+    calls = prompts * (len(models) + judged * found.judgements)
+    means = [_mean(found.tallies.get(name)) for name in (*models, *([JUDGE] if found.judgements else []))]
+    if None in means:
+        return calls, None
+    weights = [1] * len(models) + ([judged * found.judgements] if found.judgements else [])
+    return calls, prompts * sum(weight * (mean or 0.0) for weight, mean in zip(weights, means, strict=True))
+
+
+def _mean(tally: Tally | None) -> float | None:
+    """Dollars of a request that was answered; None where there was no request."""
+    return None if tally is None else tally.dollars / max(tally.answered, 1)
+
+
+def table_of(found: Evaluated) -> list[tuple[str, ...]]:
+    """The header, and a row for each model: its score, seconds and dollars of an answer, prompts and requests."""
+    watched = {label: {row.generator: row for row in one.standings} for label, one in found.report.watched.items()}
+    lines = [
+        (
+            "model",
+            found.report.title.lower(),
+            "interval",
+            "seconds",
+            "dollars per 1,000",
+            "prompts",
+            "calls",
+            "no answer",
+        )
+    ]
+    for row in found.report.in_order:
+        tally = found.tallies.get(row.generator)
+        late = ">= " if tally is not None and tally.late else ""
+        dollars = watched[DOLLARS][row.generator].score
+        failed = 0 if tally is None else tally.failed + tally.late + tally.refused
+        lines.append(
+            (
+                row.generator,
+                row.score_text,
+                row.interval_text,
+                f"{late}{watched[SECONDS][row.generator].score_text}",
+                "…" if dollars is None else f"{1000 * dollars:.3g}",
+                f"{row.samples:,}",
+                f"{0 if tally is None else tally.calls:,}",
+                f"{failed:,}",
+            )
+        )
+    return lines
+
+
+def to_dict(found: Evaluated) -> dict[str, Any]:
+    """Plain values for JSON."""
+    calls, dollars = spent(found)
+    all_calls, all_dollars = total_of(found)
+    return {
+        "answer": answer_of(found),
+        "warnings": warnings_of(found),
+        "spent": {"calls": calls, "dollars": dollars},
+        "everything": {"calls": all_calls, "dollars": all_dollars},
+        "requests": {who: tally._asdict() for who, tally in found.tallies.items()},
+        "report": found.report.to_dict(),
+    }
+
+
+def records_of(found: Evaluated) -> Iterator[dict[str, Any]]:
+    """A record of each answer: the prompt, what was said, why it has its score, and what it took."""
+    for (model, id), row in found.rows.items():
+        prompt, (sent, made) = found.questions[id].prompt, row.tokens
+        named = {"model": model, "id": id, "prompt": prompt, "answer": row.answer, "score": row.value}
+        took = {"input_tokens": sent, "output_tokens": made, "seconds": row.seconds, "dollars": row.dollars}
+        yield {**named, "reasons": row.reasons, **took, "error": row.error}
