@@ -21,8 +21,8 @@ from optimist_client.metrics import Metric
 
 INTRODUCTION = """# SDK reference
 
-This page has the docstrings of everything that `optimist_client`, its metrics, embedders and chats, and `optimist` (scores and
-evaluations in memory) export. Guides with examples: [the Python SDK](../sdk.md),
+This page has the docstrings of everything that `optimist_client`, its metrics, embedders and chats, and `optimist`
+(scores and evaluations in memory) export. Guides with examples: [the Python SDK](../sdk.md),
 [metrics, bounds and policies](../metrics.md), [embedders](../embedders.md), [simulation](../simulate.md).
 """
 
