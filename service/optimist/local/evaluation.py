@@ -28,10 +28,10 @@ from optimist.estimation.question import Question, prepared, with_real_data
 from optimist.estimation.stored import contexts_of
 from optimist.experiments.goals import AskedContext, AskedContexts
 from optimist.experiments.state import PolicyState
-from optimist.experiments.transitions.indices import add_run, without
 from optimist.local.basis import FEATURES
 from optimist.local.config import ExperimentSettings, experiment_of
 from optimist.local.copies_told import CopiesTold
+from optimist.local.gaps import Run, gaps_after
 from optimist.local.scales import Scales
 from optimist.local.session import Session
 from optimist.metrics.devices import find_device
@@ -140,7 +140,7 @@ class Evaluation(Session):
         real = self._primary.question.reference
         self._copies = CopiesTold(names, None if real is None else real.hashes)
         self._ends = dict.fromkeys(names, 0)
-        self._gaps = {name: list[int]() for name in names}
+        self._gaps = {name: list[Run]() for name in names}
         self._credits = [0.0] * len(names)
         self._table = None
         self._drawn: tuple[bytes, str, float | None] = b"", "", None
@@ -273,9 +273,8 @@ class Evaluation(Session):
         if findings := self.findings(generator, position):
             warnings.warn(f"batch {position} of {generator} {'; '.join(findings)}", stacklevel=3)
         if indices is not None:
-            end, gaps = self._ends[generator], self._gaps[generator]
-            add_run(gaps, end, max(indices[0] - end, 0))
-            self._gaps[generator] = without(gaps, indices) if gaps else gaps
+            end = self._ends[generator]
+            self._gaps[generator] = gaps_after(self._gaps[generator], end, indices)
             self._ends[generator] = max(end, sum(indices))
         score_due(self._metrics)
         self._follow()

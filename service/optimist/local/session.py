@@ -22,9 +22,9 @@ from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.report import check_compared, gate_on, report_of
 from optimist.experiments.routing_tables import table_of
 from optimist.experiments.state import PolicyState
-from optimist.experiments.transitions.indices import pairs
 from optimist.local.config import SETTINGS
 from optimist.local.copies_told import CopiesTold
+from optimist.local.gaps import Run
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
 from optimist.metrics.modes import Mode, PromptGroup
@@ -179,8 +179,8 @@ class Session(Readings):
     """The metrics with their real data, by label."""
     _ends: dict[str, int]
     """By generator the index after the largest one told."""
-    _gaps: dict[str, list[int]]
-    """By generator the runs of indices before that which were not told: the first and the length of each, ascending."""
+    _gaps: dict[str, list[Run]]
+    """By generator the runs of indices before that which were not told, ascending."""
     _credits: list[float]
     _table: models.Routes | None
     """The newest table of routes."""
@@ -188,9 +188,9 @@ class Session(Readings):
     _scales: Scales
     _copies: CopiesTold
 
-    def gaps(self, generator: str) -> list[tuple[int, int]]:
+    def gaps(self, generator: str) -> list[Run]:
         """The first and the length of each run of indices before `next_start` that were not told, ascending."""
-        return pairs(self._gaps[generator])
+        return self._gaps[generator]
 
     @property
     def batch_size(self) -> int:
@@ -355,7 +355,8 @@ class Session(Readings):
         first, *watch = (metric_from(one["settings"], arrays, f"metric/{place}") for place, one in saved)
         make: Any = cls  # Evaluation, whose arguments these are
         found = make(known["generators"], metric=first, watch=watch, device=device, **known["settings"])
-        found._credits, found._ends, found._gaps = known["credits"], known["ends"], known["gaps"]
+        found._credits, found._ends = known["credits"], known["ends"]
+        found._gaps = {name: [(start, size) for start, size in runs] for name, runs in known["gaps"].items()}
         columns = found.state.experiment.columns
         columns |= known["columns"]
         for estimators, (place, one) in zip(found._metrics.values(), saved, strict=True):

@@ -1,0 +1,16 @@
+"""The indices of a generator's sequence that were not told, though later ones were."""
+
+from __future__ import annotations
+
+Run = tuple[int, int]
+"""The first index and the length."""
+
+
+def gaps_after(gaps: list[Run], end: int, told: Run) -> list[Run]:
+    """The gaps after these indices were told, ascending. gaps: those before; end: the index after the largest told."""
+    start, stop = told[0], sum(told)
+    left: list[Run] = []
+    for first, size in [*gaps, (end, max(start - end, 0))]:
+        before, after = (first, min(first + size, start)), (max(first, stop), first + size)
+        left += [(begin, until - begin) for begin, until in (before, after) if begin < until]
+    return left
