@@ -59,7 +59,7 @@ def test_it_names_the_best_and_stops_early(tmp_path: Path):
     assert found.report.decision.best == "good"
     assert found.report.decision.decided
     assert len(server.served) < 120
-    text = told.text_of(found)
+    text = f"{told.shown(found)}"
     assert f"Spent: {len(server.served)} of 120 calls, $0.00 of $0.00" in text
     assert text.startswith("Best: good with ")
 
@@ -139,7 +139,7 @@ def test_failures_are_said_first_and_asked_again(tmp_path: Path):
     warnings = told.warnings_of(found)
     assert warnings[0].startswith("good: ")
     assert "requests brought no answer" in warnings[0]
-    assert told.text_of(found).split("\n")[1] == warnings[0]
+    assert told.shown(found).parts[1] == warnings[0]
 
 
 def test_a_model_that_hangs_has_the_worst_score_and_at_least_the_time_out(tmp_path: Path):
@@ -151,7 +151,7 @@ def test_a_model_that_hangs_has_the_worst_score_and_at_least_the_time_out(tmp_pa
         assert len(server.served) == before, "nothing that was late is asked again"
         adds_up(found, server)
     assert found.report.decision.best == "good"
-    text = told.text_of(found)
+    text = f"{told.shown(found)}"
     assert "seconds of stuck are at least what is shown" in text
     assert ">= 0.2" in text
 
@@ -182,7 +182,7 @@ def test_a_judge_without_scores_is_counted(tmp_path: Path):
     refused = [row for row in found.rows.values() if row.refusals]
     assert refused
     assert {(row.value, row.refusals) for row in refused} == {(1.0, 2)}
-    assert f"The judge gave no score in {2 * len(refused):,} replies" in told.text_of(found)
+    assert f"The judge gave no score in {2 * len(refused):,} replies" in f"{told.shown(found)}"
 
 
 def test_the_page_escapes_and_nothing_repeats_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from optimist.commands.shared import AsJson, console, extras, format_errors, service
+from optimist.commands.shared import AsJson, extras, format_errors, note, print_page, service
 
 if TYPE_CHECKING:
     from optimist.evaluating.play import Evaluated, Job
@@ -61,7 +59,7 @@ def evaluate(
         from optimist.evaluating import examples
         from optimist.evaluating.play import Job
         from optimist.evaluating.spec import Plan
-        from optimist.evaluating.told import text_of, to_dict
+        from optimist.evaluating.told import shown, to_dict
     if schema:
         typer.echo(json.dumps(Plan.model_json_schema(), indent=2))
         return
@@ -76,13 +74,13 @@ def evaluate(
         if demo:
             folder = Path(tempfile.mkdtemp(prefix="optimist-demo-"))
             file, _ = stack.enter_context(examples.demo(folder))
-            console.print(f"The demo's files are in {folder}", highlight=False)
+            note(f"The demo's files are in {folder}")
         warnings.filterwarnings("ignore", "batch .* is ", UserWarning)  # the answer says it
         found = _found(Job(file), url, name, answers, again)
         if as_json:
             typer.echo(json.dumps(to_dict(found), indent=2, allow_nan=False))
         else:
-            Console().print(Text(text_of(found)), soft_wrap=True)
+            print_page(*shown(found).parts)
         _write(found, page, records)
 
 
@@ -93,7 +91,7 @@ def _found(job: Job, url: str | None, name: str | None, answers: Path | None, ag
         with service(url) as optimist:
             return job.serve(optimist, name, answers, again=again)
     except KeyboardInterrupt:
-        console.print("Interrupted. The same command goes on from here.")
+        note("Interrupted. The same command goes on from here.")
         raise typer.Exit(130) from None
 
 

@@ -15,7 +15,7 @@ _LONGEST = 4000
 
 def page_of(found: Evaluated) -> str:
     """The page, which needs no other file."""
-    body = as_notes([*warnings_of(found), spent_of(found)]) + as_table("", table_of(found))
+    body = as_notes([*warnings_of(found), spent_of(found)]) + as_table(table_of(found))
     if shown := differing(found, SHOWN):
         body += "<h2>Prompts on which models differ most</h2>" + "".join(map(section, shown))
     return as_page(answer_of(found), body)

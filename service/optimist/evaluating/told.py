@@ -8,15 +8,15 @@ from typing import Any
 from optimist.evaluating.asked import JUDGE
 from optimist.evaluating.ledger import Tally
 from optimist.evaluating.play import DOLLARS, SECONDS, Evaluated
-from optimist_client.display import aligned
+from optimist_client.layout import Page, Table
 
 FAILING = 0.05
 """The share of a model's requests that may fail without a word in the first lines."""
 
 
-def text_of(found: Evaluated) -> str:
-    """The answer as plain text for a terminal."""
-    return "\n".join([answer_of(found), *warnings_of(found), spent_of(found), "", *aligned(table_of(found))])
+def shown(found: Evaluated) -> Page:
+    """The answer as text."""
+    return Page([answer_of(found), *warnings_of(found), spent_of(found), "", table_of(found)])
 
 
 def answer_of(found: Evaluated) -> str:
@@ -89,21 +89,12 @@ def _mean(tally: Tally | None) -> float | None:
     return None if tally is None else tally.dollars / max(tally.answered, 1)
 
 
-def table_of(found: Evaluated) -> list[tuple[str, ...]]:
-    """The header, and a row for each model: its score, seconds and dollars of an answer, prompts and requests."""
+def table_of(found: Evaluated) -> Table:
+    """A row for each model: its score, seconds and dollars of an answer, prompts and requests."""
     watched = {label: {row.generator: row for row in one.standings} for label, one in found.report.watched.items()}
-    lines = [
-        (
-            "model",
-            found.report.title.lower(),
-            "interval",
-            "seconds",
-            "dollars per 1,000",
-            "prompts",
-            "calls",
-            "no answer",
-        )
-    ]
+    title = found.report.title.lower()
+    head = ("model", title, "interval", "seconds", "dollars per 1,000", "prompts", "calls", "no answer")
+    lines = list[tuple[str, ...]]()
     for row in found.report.in_order:
         tally = found.tallies.get(row.generator)
         late = ">= " if tally is not None and tally.late else ""
@@ -121,7 +112,7 @@ def table_of(found: Evaluated) -> list[tuple[str, ...]]:
                 f"{failed:,}",
             )
         )
-    return lines
+    return Table(head, lines, first_to_go=("prompts", "interval"))
 
 
 def to_dict(found: Evaluated) -> dict[str, Any]:
