@@ -15,7 +15,7 @@ import optimist
 from optimist_client.errors import FixError
 from optimist_client.metrics import FID, Cosine, Vendi
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # clusters start slowly on a busy machine
 METRICS = [FID(reference=np.random.default_rng(5).standard_normal((60, 6))), Vendi(kernel=Cosine())]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ class Executor(Protocol):
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Result: ...
 
 
-def are_shards(batch: Any) -> bool:
+def are_shards(batch: Any) -> TypeGuard[str | Path | Sequence[str | Path]]:
     """Whether these are files, or a folder, and not samples in memory."""
     if isinstance(batch, list | tuple):
         return bool(batch) and all(isinstance(one, str | Path) for one in batch)
@@ -180,7 +180,7 @@ def _read(file: Path, columns: Mapping[str, int | None]) -> dict[str, NDArray[An
     return {name: rows if rows.dtype in _FLOATS else rows.astype(np.float64) for name, rows in arrays.items()}
 
 
-_FLOATS = (np.float16, np.float32, np.float64)
+_FLOATS = [np.dtype(name) for name in ("float16", "float32", "float64")]
 
 
 def _apart(state: Iterable[tuple[str, Tensor]]) -> State:

@@ -79,21 +79,22 @@ def score(
         label, metrics = None, [metric]
     else:
         label, metrics = [*by_label(metric)], _sharing_real_data(metric)
+    samples: Any = batch
     files = files_of(batch) if are_shards(batch) else None
     if executor is not None and files is None:
         raise FixError("executor: expected samples in files, a list of these or their folder")
     if label is not None and files is None:
         arrays: Mapping[str, Any] = batch if isinstance(batch, Mapping) else {}
-        names = {name for one in metrics for name in one.array_names.values()}
+        names = {name for one in metrics if isinstance(one, Metric) for name in one.array_names.values()}
         if missing := names - arrays.keys():
             raise FixError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
-        batch = {name: rows for name, rows in arrays.items() if name in {*names, cluster}}
+        samples = {name: rows for name, rows in arrays.items() if name in {*names, cluster}}
     options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
     check_prompts_are(prompts_are, cluster is not None, bound)
     how: dict[str, Any] = {"options": options, "device": place, "are_list": prompts_are == "list"}
     questions = [Question(declared_of(one, place, **settings), bound, delta, **how) for one in metrics]
     if files is None:
-        found = scores(batch, questions, cluster)
+        found = scores(samples, questions, cluster)
     elif cluster is None:
         found = score_shards(files, questions, executor)
     else:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -50,7 +50,7 @@ class Statistic(Stateful, ABC):
         Raises FixError, and changes nothing, on other tensors.
         """
 
-    def merge(self, other: Self) -> None:
+    def merge(self, other: Any) -> None:
         """Add the samples of another statistic, which follow. It must be of `Score.alone`, too, with the same score,
         and is not to be used any more."""
         raise NotImplementedError
