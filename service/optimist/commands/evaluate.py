@@ -54,6 +54,8 @@ def evaluate(
 
     With good_enough or limits in the file: which is the cheapest one that is good enough. A command that was
     interrupted or killed goes on where it was when it is given again; what was answered is never paid twice.
+
+    Example: optimist evaluate eval.yaml
     """
     with extras("scoring"):
         from optimist.evaluating import examples
