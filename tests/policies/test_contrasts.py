@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Earlier, intervals_of
 from optimist.policies import Arm, Policy, Stopping, contrast, described, explained
-from optimist.policies.contrasts import Contrasts, contrasts_of
+from optimist.policies.contrasts import MANY, Contrasts, contrasts_of
 from optimist.policies.correlation import Influences
-from optimist.policies.paired import Errors
+from optimist.policies.paired import Against, Columns, Errors, compared
 from optimist.policies.policy import gains
 from tests.support.paired_arms import arm, correlated, estimate, pairing, written_out
 from tests.support.places import DATA
@@ -138,6 +138,45 @@ def test_a_contrast_is_the_same_in_every_company():
     together = {one.generator: one for one in described(arms, 0.05, "g3")}
     for place in (0, 1, 2, 4, 5, 6):
         assert contrast(arms[place], arms[3], 0.05) == together[f"g{place}"]
+
+
+def test_many_estimates_are_compared_anew_only_where_they_are_others(monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(3)
+    common = rng.standard_normal(256)
+
+    def made(n: int) -> Estimate:
+        row, told = common[:n] + rng.standard_normal(min(n, 256)), (0, n) if n % 3 else (0, n // 2, n // 2 + 1, n + 1)
+        jackknife = tuple(rng.standard_normal(10) / 20.0) if n >= 100 else ()
+        of = pairing(row, n, told=told, jackknife=jackknife, systematic_stopping=0.01, skewness=rng.normal())
+        return estimate(1.0 + rng.random(), 0.2, 0.25, n, of)
+
+    sizes = list[int]()
+
+    def counted(columns: Columns, base: int, influences: Influences, beyond: float) -> Against:
+        sizes.append(len(columns.n))
+        return compared(columns, base, influences, beyond)
+
+    monkeypatch.setattr("optimist.policies.contrasts.compared", counted)
+    estimates = [made(int(n)) for n in rng.integers(20, 300, MANY + 20)]
+    first = contrasts_of(list(estimates))
+    base = first.best
+    first.against(base, 0.1)
+    for step in range(6):
+        for place in rng.integers(0, len(estimates), 1 + step):
+            if place != base:
+                estimates[place] = made(int(rng.integers(20, 300)))
+        sizes.clear()
+        patched = contrasts_of(list(estimates))
+        of = {kind: (patched.errors(base, kind), patched.errors(base, kind, 0.1)) for kind in KINDS}
+        separations = patched.separations(0.05, "stopping")
+        assert sizes
+        assert patched.best != base or max(sizes) <= 2 + step, "all of them were compared again"
+        whole = Contrasts(estimates)
+        assert patched.best == whole.best
+        assert patched.against(base) == whole.against(base)
+        assert patched.against(base, 0.1) == whole.against(base, 0.1)
+        assert of == {kind: (whole.errors(base, kind), whole.errors(base, kind, 0.1)) for kind in KINDS}
+        assert separations == whole.separations(0.05, "stopping")
 
 
 def test_influences_that_say_nothing():

@@ -21,9 +21,10 @@ from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.cache import Cache
-from optimist.dispatch.dispatcher import Dispatcher, read_anomalous, state_of, want_answers, with_decision_latched
+from optimist.dispatch.dispatcher import Dispatcher, read_levels, state_of, want_answers, with_decision_latched
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
+from optimist.experiments.decision import GeneratorLevels, anomalous_among
 from optimist.experiments.outlines import Outline
 from optimist.experiments.report import KnownMixture, format_routing_table, mixture_of, report_of
 from optimist.experiments.state import PolicyState
@@ -78,7 +79,9 @@ class Context:
     _outlines: Cache[str, Outline] = field(default_factory=lambda: Cache(OUTLINES, lambda known: CONFIG + known.size))
     _states: Cache[str, PolicyState] = field(default_factory=lambda: Cache(REMEMBERED))
     _mixtures: Cache[tuple[str, str], KnownMixture] = field(default_factory=lambda: Cache(REMEMBERED))
-    _anomalous: Cache[str, tuple[str, Anomalous]] = field(default_factory=lambda: Cache(REMEMBERED))
+    _anomalous: Cache[str, tuple[str, Anomalous, Sequence[GeneratorLevels]]] = field(
+        default_factory=lambda: Cache(REMEMBERED)
+    )
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _anomaly_log: AnomalyLog = field(default_factory=AnomalyLog)
     polls: Polls = field(init=False)
@@ -200,11 +203,12 @@ class Context:
         """The batches on another scale, by a state that was just read."""
         stored = state.stored
         now = f"{stored.instance} {stored.version} {stored.state_token}"
-        made, found = self._anomalous.pop(state.config.name) or ("", NOTHING)
+        made, found, levels = self._anomalous.pop(state.config.name) or ("", NOTHING, ())
         if made != now:
             # Levels change only with the state: they are read again only when it has another token.
-            made, found = now, await read_anomalous(self.store, state)
-        return self._anomalous.put(state.config.name, (made, found))[1]
+            made, levels = now, await read_levels(self.store, state, levels)
+            found = anomalous_among(state, levels)
+        return self._anomalous.put(state.config.name, (made, found, levels))[1]
 
     async def ordinal(self, experiment: Experiment, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""

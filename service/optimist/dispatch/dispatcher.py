@@ -20,16 +20,26 @@ from collections.abc import Sequence
 
 from optimist.dispatch.route_models import RouteModels
 from optimist.dispatch.waiting import Ask, PlannedAnswers, Tell, planned, resolve
-from optimist.experiments.anomalies import NOTHING, Anomalous
+from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.assignment import Assignment, MostOpen
-from optimist.experiments.decision import anomalous_among, arrays_with_levels, latched_text
+from optimist.experiments.decision import GeneratorLevels, anomalous_among, arrays_with_levels, latched_text
 from optimist.experiments.goals import MANY, AskedContexts
 from optimist.experiments.goals.base import Pending
 from optimist.experiments.goals.route import ForRouting
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
-from optimist.records import Artefact, Batch, Exchanged, ExperimentState, NotFound, Settled, StoreError, Unavailable
-from optimist.store import Store
+from optimist.records import (
+    Artefact,
+    Batch,
+    Exchanged,
+    ExperimentState,
+    Instant,
+    NotFound,
+    Settled,
+    StoreError,
+    Unavailable,
+)
+from optimist.store import Known, Store
 from optimist.turns import aside, charged
 from optimist_client.models import AskReply, AskRequest, Experiment, WaitReason
 
@@ -65,6 +75,9 @@ class Dispatcher:
         self._who = uuid.uuid4().hex
         self._models = None if experiment.config.context is None else RouteModels(store)
         self._state: PolicyState | None = None
+        self._instant: Instant | None = None
+        """When `_state` was equal to the one in the store, but for what is `_touched` (`Known.touched`)."""
+        self._touched: set[int | str] = set()
         self._known_in: int | None = None
         """The incarnation of the store in which `_state` equals its state, as far as is known; None: it differs."""
         self._locked_out_since: float | None = None
@@ -180,9 +193,11 @@ class Dispatcher:
         if state is None or not self._is_known:
             return None
         for tell in tells:
-            if not state.settle(tell.batch.pick, tell.batch.contents.rows):
+            settled = state.settle(tell.batch.pick, tell.batch.contents.rows)
+            if settled is None:
                 self._known_in = None
                 return None
+            self._touched.add(settled.ordinal)
         if self._models is not None:
             self._models.watch(state)
         ready = [ask for ask in asks if ask.may_go(state)]
@@ -194,7 +209,7 @@ class Dispatcher:
                 if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
                     lacked = {ask: full.lacking(ask.request.worker, ask.key) for ask in refused}
                     return PlannedAnswers({ask: [] for ask in refused}, lacked=lacked)
-            plan = await planned(state, ready, self._most_open, exactly=True)
+            plan = await self._planned(state, ready, exactly=True)
             if not plan.returned and all(plan.replies.values()):
                 return plan
         self._known_in = None
@@ -207,12 +222,26 @@ class Dispatcher:
         if self._models is not None:
             self._models.watch(state)
         if self._may_decide(state):
-            state = self._state = await with_decision_latched(self._store, state)
+            state = await with_decision_latched(self._store, state)
+            self._take(state)
             if state.stored.instance != self.info.instance:
                 raise NotFound(f"experiment {self._config.name!r} was made again since")
         await want_answers(self._store, state)
         ready = [ask for ask in asks if ask.may_go(state)]
-        return await planned(state, ready, self._most_open, exactly=False) if ready else None
+        return await self._planned(state, ready, exactly=False) if ready else None
+
+    async def _planned(self, state: PolicyState, ready: Sequence[Ask], *, exactly: bool) -> PlannedAnswers:
+        plan = await planned(state, ready, self._most_open, exactly)
+        if plan.opening is not None:
+            picks = [pick for group in plan.opening.groups for pick in group.picks]
+            self._touched.update(pick.generator for pick in picks)
+            if self._config.max_batches_per_worker is not None:
+                self._touched.update(f"worker:{pick.worker}" for pick in picks if pick.worker)
+        return plan
+
+    def _take(self, state: PolicyState) -> None:
+        """Go on with a state that was just read."""
+        self._state, self._instant, self._touched = state, state.stored.instant, set()
 
     def _may_decide(self, state: PolicyState) -> bool:
         """Whether the stopping rule is satisfied, and everything has been made that was due when it became so.
@@ -226,7 +255,7 @@ class Dispatcher:
             return False
         if self._deciding is None:
             self._deciding = state.goal.pending(state.stored)
-        return not state.is_held and not state.goal.is_pending(state.stored, self._deciding)
+        return not state.is_held and not state.awaits(self._deciding)
 
     async def _step(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: PlannedAnswers | None) -> bool:
         """Settle the tells and open the planned picks, or else read the state; answer what is settled or opened.
@@ -247,14 +276,16 @@ class Dispatcher:
             wants_state=wants_state,
             # If the picks are not opened, another replica was faster: the opening lock makes the next attempt succeed.
             who=self._who if plan is not None or self._locked_out_since is not None else "",
-            known=None if self._state is None else self._state.stored,
+            known=None if self._state is None else Known(self._state.stored, self._instant, self._touched),
             instance=self.info.instance,
         )
         version = self._answer_tells(tells, done, is_planned)
         if done.state is not None:
-            self._state, self._locked_out_since = await state_of(self.info, done.state, self._state), None
+            state = await state_of(self.info, done.state, self._state)
+            self._take(state)
+            self._locked_out_since = None
             if self._models is not None:
-                await self._models.renew(self._state)
+                await self._models.renew(state)
             return self._store.incarnation == incarnation
         if not (is_planned and self._is_as_planned(done, version)):
             self._known_in = None
@@ -293,7 +324,10 @@ class Dispatcher:
         if done.before != stored.state_token or not done.is_foreseen:
             return False
         stored.state_token = done.after
-        return version == stored.version or done.has_opened
+        if version != stored.version and not done.has_opened:
+            return False
+        self._instant, self._touched = stored.instant, set()
+        return True
 
     async def _wait_for_lock(self) -> None:
         """Pause while another replica has the opening lock. Raises Unavailable if that lasts too long."""
@@ -363,12 +397,24 @@ def _decided(experiment: Experiment, stored: ExperimentState, known: PolicyState
 
 async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalous:
     """The anomalous batches of now; of_decision: among those that the estimates of the state are made of."""
-    names = arrays_with_levels(state)
+    return anomalous_among(state, await read_levels(store, state), of_decision=of_decision)
+
+
+async def read_levels(
+    store: Store, state: PolicyState, known: Sequence[GeneratorLevels] = ()
+) -> Sequence[GeneratorLevels]:
+    """The levels of each generator of a state that was just read; none where no array has levels.
+
+    known: those of an earlier state, which are not read again where nothing of their generator has changed.
+    """
+    names, generators = arrays_with_levels(state), state.stored.generators
     if not names:
-        return NOTHING
-    stored = state.stored
-    kept = await store.levels(state.config.name, [generator.ordinal for generator in stored.generators])
-    return anomalous_among(state, names, kept, of_decision=of_decision)
+        return ()
+    before = {id(each.generator): each for each in known}
+    missing = [generator for generator in generators if id(generator) not in before]
+    kept = await store.levels(state.config.name, [generator.ordinal for generator in missing])
+    new = {id(one): GeneratorLevels.of(one, those, names) for one, those in zip(missing, kept, strict=True)}
+    return [before.get(id(generator)) or new[id(generator)] for generator in generators]
 
 
 async def want_answers(store: Store, state: PolicyState) -> None:

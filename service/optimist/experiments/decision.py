@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from optimist.experiments.anomalies import Anomalous
+from optimist.experiments.anomalies import NOTHING, Anomalous
 from optimist.experiments.state import PolicyState
 from optimist.numerics.anomalies import Anomaly, Level, Levels
 from optimist.numerics.plausibility import levelled, reference_level, sized
 from optimist.policies import rivals
 from optimist.policies.reports import finding, found_among, grouped
-from optimist.records import KeptLevel
+from optimist.records import GeneratorState, KeptLevel
 from optimist_client.models import DecisionInfo
 from optimist_client.models.cheapest import what_would_decide
 from optimist_client.models.decisions import HardestRival, about
@@ -29,31 +29,46 @@ def arrays_with_levels(state: PolicyState) -> dict[int, str]:
     return {place: name for place, name in enumerate(sized(metrics)) if name in names}
 
 
-def anomalous_among(
-    state: PolicyState, names: Mapping[int, str], kept: Sequence[Sequence[KeptLevel]], *, of_decision: bool
-) -> Anomalous:
-    """The anomalous batches by the kept levels of each generator, in the arrays `names` (`arrays_with_levels`).
+@dataclass(frozen=True, slots=True)
+class GeneratorLevels:
+    """The levels of a generator, as it was when they were read."""
 
-    of_decision: among the batches that the estimates of the state are made of.
-    """
-    generators = state.stored.generators
-    arrays = {
-        name: [
+    generator: GeneratorState
+    kept: Sequence[KeptLevel]
+    arrays: Sequence[Levels]
+    """In the order of `arrays_with_levels`."""
+
+    @classmethod
+    def of(cls, generator: GeneratorState, kept: Sequence[KeptLevel], names: Mapping[int, str]) -> GeneratorLevels:
+        """By what is kept of these arrays (`arrays_with_levels`)."""
+        arrays = [
             Levels(
-                [Level(one.position, one.origin.rows, one.value) for one in those if one.array == place],
+                [Level(one.position, one.origin.rows, one.value) for one in kept if one.array == place],
                 generator.batches,
                 generator.accepted,
                 generator.accepted_until,
             )
-            for generator, those in zip(generators, kept, strict=True)
+            for place in names
         ]
-        for place, name in names.items()
-    }
+        return cls(generator, kept, arrays)
+
+
+def anomalous_among(state: PolicyState, levels: Sequence[GeneratorLevels], *, of_decision: bool = False) -> Anomalous:
+    """The anomalous batches by the levels of each generator; without levels nothing is anomalous.
+
+    of_decision: among the batches that the estimates of the state are made of.
+    """
+    if not levels:
+        return NOTHING
+    names = arrays_with_levels(state).values()
+    arrays = {name: [each.arrays[place] for each in levels] for place, name in enumerate(names)}
     found = anomalous_in(state, arrays, of_decision=of_decision)
+    if not found.findings:
+        return found
     origins = {
         (ordinal, one.position): one.origin
-        for ordinal, those in enumerate(kept)
-        for one in those
+        for ordinal, those in enumerate(levels)
+        for one in those.kept
         if (ordinal, one.position) in found.findings
     }
     return replace(found, origins=origins)

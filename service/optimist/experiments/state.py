@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from optimist.experiments.anomalies import decision_warnings
 from optimist.experiments.answers import censored_warnings, missing_text, waiting_text, waits_until
@@ -140,19 +141,25 @@ class PolicyState:
         self.config: ExperimentConfig = experiment.config
         self.stored = stored
         self.open_picks = OpenPicks(stored.open_picks, None if known is None else known.open_picks)
-        self._parsed = _parsed(stored.generators, known)
+        before = () if known is None else known.stored.generators
+        both = zip_longest(stored.generators, before)
+        changed = [one for one, same in both if one is not None and one is not same]
+        # Where only single generators have changed, the others are the same objects; else none are.
+        known = known if len(before) <= len(stored.generators) else None
+        self._parsed = _parsed(stored.generators, changed, known)
         """The latest estimates by the labels of the metrics that were read."""
         self.estimates: list[Estimate | None] = self.estimates_by(self.config.metric.shown_label)
         """Those by the metric that decides, in the order of the experiment's generators."""
         self.contenders: list[GeneratorState] = [g for g in stored.generators if g.state != "retired"]
         """The generators that are not retired, in the order of `arms`."""
+        self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
         controls = stored.controls
-        changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
-        self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
+        costs = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
+        self.costs: dict[str, float] = {**(self.config.costs or {}), **costs}
         """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
         goal = goal_named(self.config.goal)
         self._weighs_costs = goal.weighs_costs(self.config)
-        self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
+        self.arms: list[Arm] = self._arms(changed, known)
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
         self.needed_to_fit = 0 if any(self.estimates) else goal.needed(self.config, len(stored.active))
         """How much each active generator must bring before open kernels can be fixed; 0 once they are."""
@@ -173,21 +180,26 @@ class PolicyState:
         """Seconds a sample that the newest pick of a generator took, by ordinal, of those that `settle` has ended."""
         self.pending: Mapping[str, int] | None = None
         """Batches on their way by generator, as a caller in memory says; None: the open picks are."""
-        self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
+        self._lacking: dict[int, GeneratorState] = {}
+        """The generators that lack an estimate that is due, by ordinal."""
+        if known is not None and len(changed) < len(stored.generators):
+            self._lacking = {ordinal: stored.generators[ordinal] for ordinal in known._lacking}
+        for generator in changed:
+            self._note_due(generator)
         self._live_decision: DecisionInfo | None = None
 
-    def settle(self, number: int, rows: int) -> bool:
-        """End a pick by a batch of so many rows. Returns False, and changes nothing, if the pick is not open."""
+    def settle(self, number: int, rows: int) -> GeneratorState | None:
+        """The generator of a pick that a batch of so many rows ends; None, and no change, if the pick is not open."""
         removed = self.open_picks.remove(number)
         if removed is None:
-            return False
+            return None
         pick, leased = removed
         self.paces[leased.generator] = max(time.time() - pick.opened, 0.0) / pick.size
         end_pick(self.stored, pick, leased, rows)
         generator = self.stored.generators[leased.generator]
         self.count(generator, rows)
         generator.answered = generator.seq
-        return True
+        return generator
 
     def count(self, generator: GeneratorState, rows: int) -> None:
         """Count a batch of so many rows as recorded (`settling.count_batch`)."""
@@ -247,8 +259,26 @@ class PolicyState:
             workers[pick.worker] = workers.get(pick.worker, 0) + by
 
     def _renew_arm(self, generator: GeneratorState) -> None:
+        self._note_due(generator)
         if generator.ordinal in self._places:
             self.arms[self._places[generator.ordinal]] = self._arm(generator)
+
+    def _note_due(self, generator: GeneratorState) -> None:
+        if generator.scored_until(self.stored.limited) < generator.due_seq and generator.state != "retired":
+            self._lacking[generator.ordinal] = generator
+        else:
+            self._lacking.pop(generator.ordinal, None)
+
+    def _arms(self, changed: Sequence[GeneratorState], known: PolicyState | None) -> list[Arm]:
+        """The arms; those of an earlier state where neither their generator nor its open picks have changed."""
+        if known is None or len(changed) == len(self.stored.generators) or known._places != self._places:
+            return [self._arm(generator) for generator in self.contenders]
+        arms, own, before = list(known.arms), self.open_picks, known.open_picks
+        moved = {g for pair in ((own.samples, before.samples), (own.batches, before.batches)) for g in _unequal(*pair)}
+        for ordinal in moved.union(generator.ordinal for generator in changed):
+            if ordinal in self._places:
+                arms[self._places[ordinal]] = self._arm(self.stored.generators[ordinal])
+        return arms
 
     def _arm(self, generator: GeneratorState) -> Arm:
         return Arm(
@@ -323,10 +353,11 @@ class PolicyState:
         """True if every estimate, and the mixture, that is due and can be made has been made."""
         if not self.can_be_scored:
             return True
-        return (
-            all(g.scored_until(self.stored.limited) >= g.due_seq for g in self.contenders)
-            and not self.stored.is_mixture_due
-        )
+        return not self._lacking and not self.stored.is_mixture_due
+
+    def awaits(self, pending: Pending, late: float = 0.0) -> bool:
+        """True if something of that has not been made yet; late: as of `Goal.is_pending`."""
+        return self.goal.is_pending(self.stored, self._lacking, pending, late)
 
     def waits_for(self, pending: Pending, among: Collection[str] | None = None) -> WaitReason | None:
         """What an ask has to wait for that can be made, and has not been made yet.
@@ -337,12 +368,12 @@ class PolicyState:
         """
         if self.is_held:
             return WaitReason.ANSWERS
-        if not self.can_be_scored or not self.goal.is_pending(self.stored, pending):
+        if not self.can_be_scored or not self.awaits(pending):
             return None
         if self.goal.warms_up(self.able(among)):
             return None
         late = 0.0 if not self.config.rescore_growth or self.would_stop else LATE
-        return self.goal.waits_for if self.goal.is_pending(self.stored, pending, late) else None
+        return self.goal.waits_for if self.awaits(pending, late) else None
 
     def able(self, among: Collection[str] | None) -> list[Arm]:
         """All arms; those that are not among these generators are not active. None: as they are."""
@@ -529,17 +560,23 @@ class PolicyState:
         return "running" if self.goal.has_begun(self.arms) else "warming up"
 
 
-def _parsed(generators: Sequence[GeneratorState], known: PolicyState | None) -> dict[str, list[Estimate | None]]:
+def _unequal(one: Counter[int], other: Counter[int]) -> list[int]:
+    return [g for g in one.keys() | other.keys() if one[g] != other[g]]
+
+
+def _parsed(
+    generators: Sequence[GeneratorState], changed: Sequence[GeneratorState], known: PolicyState | None
+) -> dict[str, list[Estimate | None]]:
     # Most estimates of a state that is read anew are the same texts as before, and are not parsed again.
-    parsed: dict[str | None, Estimate | None] = {}
-    if known is not None:
-        for generator in known.stored.generators:
-            for label, unit in generator.units.items():
-                parsed[unit.estimate] = known.estimates_by(label)[generator.ordinal]
-    found: dict[str, list[Estimate | None]] = {}
-    for place, generator in enumerate(generators):
+    before: Sequence[GeneratorState] = () if known is None else known.stored.generators
+    more: list[Estimate | None] = [None] * (len(generators) - len(before))
+    read = [*generators[0].units] if generators else []
+    kept = {} if known is None else {label: known.estimates_by(label) for label in read}
+    found: dict[str, list[Estimate | None]] = {label: [*kept.get(label, [None] * len(before)), *more] for label in read}
+    for generator in changed:
+        place = generator.ordinal
+        units = before[place].units if place < len(before) else {}
         for label, unit in generator.units.items():
-            if (text := unit.estimate) and text not in parsed:
-                parsed[text] = codec.decode(Estimate, text)
-            found.setdefault(label, [None] * len(generators))[place] = parsed[text] if text else None
+            if label not in units or label not in kept or units[label].estimate != unit.estimate:
+                found[label][place] = codec.decode(Estimate, unit.estimate) if unit.estimate else None
     return found

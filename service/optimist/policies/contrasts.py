@@ -6,9 +6,10 @@ Where nothing is known of a correlation, differences and errors are those of ind
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,13 +28,26 @@ _ROUNDS = 3
 """The number of times that the least estimate may be replaced by one that is better by its contrast."""
 _KEPT = 16_384
 """Estimates in all sets whose contrasts are kept."""
+MANY = 64
+"""Estimates from which on it takes longer to compare all than to look for what is known of most."""
+SHARE = 8
+"""One of so many may be another one than before: comparing few with one takes about as long as copying the others."""
+Known = TypeVar("Known")
 
 
 class Contrasts:
     """The differences of these estimates, of one metric. What was computed is kept."""
 
-    def __init__(self, estimates: Sequence[Estimate]) -> None:
+    def __init__(
+        self, estimates: Sequence[Estimate], earlier: Contrasts | None = None, changed: Sequence[int] = ()
+    ) -> None:
+        """earlier: of the same estimates but for those at the `changed` places. What it has computed of the others is
+        taken from it, which is the same to the last bit."""
         self.estimates = tuple(estimates)
+        self._changed = changed
+        self._earlier = earlier if earlier is not None and earlier.is_uniform else None
+        if earlier is not None:
+            earlier._earlier = None  # else none of them would ever be forgotten
         by = 1.0 if not self.estimates or self.estimates[0].lower_is_better else -1.0
         self.losses = [by * estimate.value for estimate in self.estimates]
         """The values with a sign by which smaller is better."""
@@ -43,6 +57,20 @@ class Contrasts:
         self._against: dict[tuple[int, float], Against] = {}
         self._errors: dict[tuple[int, Errors, float], list[float]] = {}
         self._separations: dict[tuple[float, Errors], list[float]] = {}
+
+    @cached_property
+    def is_uniform(self) -> bool:
+        """Whether the same is known of all: how two are compared depends on nothing else than the two then."""
+        if self._earlier is not None:
+            kinds = {_kind(self.estimates[place]) for place in (*self._changed, *self._unchanged)}
+        else:
+            kinds = set(map(_kind, self.estimates))
+        return len(kinds) <= 1
+
+    @property
+    def _unchanged(self) -> list[int]:
+        """One of the places that are as they were."""
+        return [place for place in range(len(self._changed) + 1) if place not in self._changed][:1]
 
     @cached_property
     def best(self) -> int:
@@ -102,10 +130,27 @@ class Contrasts:
         found = self._errors.get((base, kind, beyond))
         if found is None:
             errors, reductions = self.errors_of(kind), self.against(base, beyond).reductions(kind)
-            found = self._errors[base, kind, beyond] = [
-                math.hypot(errors[base], error) * math.sqrt(reduction)
-                for error, reduction in zip(errors, reductions, strict=True)
-            ]
+
+            def error_at(place: int) -> float:
+                return math.hypot(errors[base], errors[place]) * math.sqrt(reductions[place])
+
+            before = self._before(base, lambda earlier: earlier._errors.get((base, kind, beyond)))
+            found = self._errors[base, kind, beyond] = self._made(error_at, before)
+        return found
+
+    def _before(self, base: int, known: Callable[[Contrasts], Known | None]) -> Known | None:
+        """What an earlier set has computed with this base, if that was the same estimate."""
+        if self._earlier is None or base in self._changed or not self.is_uniform:
+            return None
+        return known(self._earlier)
+
+    def _made(self, number: Callable[[int], float], before: list[float] | None) -> list[float]:
+        """A number for each place, of which those that are as they were are taken from before."""
+        if before is None:
+            return list(map(number, range(len(self.estimates))))
+        found = list(before)
+        for place in self._changed:
+            found[place] = number(place)
         return found
 
     def separations(self, tolerated: float, kind: Errors) -> list[float]:
@@ -114,11 +159,16 @@ class Contrasts:
         """
         found = self._separations.get((tolerated, kind))
         if found is None:
-            differences, errors = self.against(self.best).differences, self.errors(self.best, kind)
-            found = [ratio(each + tolerated, error) for each, error in zip(differences, errors, strict=True)]
-            found[self.best] = math.inf
+            best = self.best
+            differences, errors = self.against(best).differences, self.errors(best, kind)
+            before = self._before(best, lambda earlier: earlier._separations_from(best).get((tolerated, kind)))
+            found = self._made(lambda place: ratio(differences[place] + tolerated, errors[place]), before)
+            found[best] = math.inf
             self._separations[tolerated, kind] = found
         return found
+
+    def _separations_from(self, best: int) -> dict[tuple[float, Errors], list[float]]:
+        return self._separations if self.best == best else {}
 
     def unseen(self) -> list[float]:
         """What each difference from the best would lose by values that have not come, if a share of `RARE`/n of its
@@ -139,6 +189,10 @@ class Contrasts:
         return [RARE * each for each in lost]
 
     def _compared(self, base: int, beyond: float) -> Against:
+        before = self._before(base, lambda earlier: earlier._against.get((base, beyond)))
+        if before is not None:
+            few = Contrasts([self.estimates[place] for place in (base, *self._changed)])
+            return before.with_rows(few.against(0, beyond), {place: at for at, place in enumerate(self._changed, 1)})
         plain = Against.independent(
             [loss - self.losses[base] for loss in self.losses], self.stopping_errors, base, self._means, beyond
         )
@@ -173,13 +227,37 @@ def _influences(contrasts: Contrasts) -> Influences:
     return Influences(table, effects if (effects != 1.0).any() else None, [p.prompts for _, p in paired])
 
 
+def _kind(estimate: Estimate) -> tuple[bool, bool, bool, int]:
+    pairing = estimate.pairing
+    length = -1 if pairing is None else len(pairing.influence)
+    return estimate.value_skewness is None, estimate.prompted is None, estimate.lower_is_better, length
+
+
 _known = Cache[tuple[int, ...], Contrasts](_KEPT, lambda known: len(known.estimates))
+_newest = Cache[tuple[int, int], Contrasts](_KEPT, lambda known: len(known.estimates))
+"""The newest contrasts of so many estimates, by the object of the first one, and of the last one."""
 
 
 def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:
-    """The contrasts of these estimates, computed once for the same objects in the same order."""
+    """The contrasts of these estimates, computed once for the same objects in the same order.
+
+    Of many estimates, of which few are others than before, only these are compared anew.
+    """
     key = tuple(map(id, estimates))  # they are held by their contrasts, so that no other object takes one
-    return _known.get(key) or _known.put(key, Contrasts(estimates))
+    found = _known.get(key)
+    if found is None and len(key) < MANY:
+        return _known.put(key, Contrasts(estimates))
+    if found is None:
+        ends = [(len(key), key[0]), (len(key), key[-1])]
+        earlier = next((known for end in ends if (known := _newest.get(end)) is not None), None)
+        before = () if earlier is None else earlier.estimates
+        changed = [place for place, (one, same) in enumerate(zip(estimates, before, strict=False)) if one is not same]
+        is_alike = earlier is not None and len(changed) * SHARE <= len(key)
+        found = Contrasts(estimates, earlier, changed) if is_alike else Contrasts(estimates)
+        _known.put(key, found)
+        for end in ends:
+            _newest.put(end, found)
+    return found
 
 
 def contrasts_among(arms: Sequence[Arm]) -> Contrasts:

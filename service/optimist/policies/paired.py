@@ -82,12 +82,14 @@ class Against:
 
     def where_paired(self, paired: Against, places: Mapping[int, int]) -> Against:
         """This one with the numbers of `paired` at the places given: place there by place here."""
-        if len(places) == len(self.differences):
-            return paired
+        return paired if len(places) == len(self.differences) else self.with_rows(paired, places)
+
+    def with_rows(self, other: Against, places: Mapping[int, int]) -> Against:
+        """This one with the numbers of another one at the places given: place there by place here."""
         parts = {name: list(getattr(self, name)) for name in self.__slots__}
         for name, part in parts.items():
             for here, there in places.items():
-                part[here] = getattr(paired, name)[there]
+                part[here] = getattr(other, name)[there]
         return Against(**parts)
 
     def reductions(self, kind: Errors) -> list[float]:

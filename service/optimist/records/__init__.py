@@ -53,6 +53,7 @@ from optimist.records.state import (
     Copy,
     ExperimentState,
     GeneratorState,
+    Instant,
     OpenPick,
     Origin,
     Quarantined,

@@ -241,12 +241,14 @@ class GeneratorState:
     @property
     def primary(self) -> UnitState:
         """The state by the metric that decides."""
-        return next(iter(self.units.values()), NEVER_SCORED)
+        for unit in self.units.values():
+            return unit
+        return NEVER_SCORED
 
     def scored_until(self, also: Collection[str] = ()) -> int:
         """The log position up to which it is scored by the metric that decides, and by those with these labels."""
-        others = (self.units.get(label, NEVER_SCORED).estimate_seq for label in also)
-        return min([self.primary.estimate_seq, *others])
+        until = self.primary.estimate_seq
+        return min([until, *(self.units.get(label, NEVER_SCORED).estimate_seq for label in also)]) if also else until
 
     @property
     def accepted_until(self) -> int:
@@ -259,6 +261,14 @@ class GeneratorState:
     def accepted(self) -> frozenset[int]:
         """The positions of batches that were accepted one by one."""
         return frozenset(one.position for one in self.acceptances if one.position)
+
+
+class Instant(NamedTuple):
+    """What tells a state of an experiment from all others."""
+
+    version: int
+    state_token: str
+    rounds: int
 
 
 @dataclass(slots=True)
@@ -306,6 +316,11 @@ class ExperimentState:
     """When it was read, in Unix seconds of Redis's clock; None: it is kept in memory, and is as of now."""
 
     @property
+    def instant(self) -> Instant:
+        """When it was so."""
+        return Instant(self.version, self.state_token, self.rounds)
+
+    @property
     def breadth(self) -> int:
         """The number of its generators and open picks."""
         return len(self.generators) + len(self.open_picks)
@@ -314,6 +329,15 @@ class ExperimentState:
     def has_all_metrics(self) -> bool:
         """Whether the units of all metrics were read."""
         return all(len(generator.units) == len(self.labels) for generator in self.generators)
+
+    @property
+    def has_estimates(self) -> bool:
+        """Whether all estimates were read that there are."""
+        return all(
+            unit.estimate is not None or not unit.made
+            for generator in self.generators
+            for unit in generator.units.values()
+        )
 
     @property
     def changed_at(self) -> float | None:

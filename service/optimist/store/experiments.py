@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Required, TypedDict, Unpack
 
 from optimist.records import COST, ExperimentState, State
 from optimist.store import keys
 from optimist.store.index import Index, Indexed
-from optimist.store.parsing import names_held, parse_state
+from optimist.store.parsing import Known, parse_changes, parse_state, reading
 from optimist.store.scripts import Argument, Commands
 from optimist_client.models import Experiment
 
@@ -167,10 +168,17 @@ class Experiments:
     ) -> ExperimentState:
         """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
 
-        known: a state read before, whose open picks, estimates, mixture and routes are taken from it instead of being
-        read again. told: read `GeneratorState.told`, too. all_metrics: read the units of all metrics, else of the one
-        that decides. estimates: False reads none, only their positions.
+        known: a state read before, of which only what has changed since is read again, where that is of single
+        generators; else its open picks, estimates, mixture and routes are taken from it. told: read
+        `GeneratorState.told`, too. all_metrics: read the units of all metrics, else of the one that decides. estimates:
+        False reads none, only their positions.
         """
+        before = None
+        if known is not None:
+            # A state without a token is of no instant.
+            is_like_it = known.state_token and estimates and not told and all_metrics == known.has_all_metrics
+            before = Known(known, known.instant if is_like_it and known.has_estimates else None)
+        sought = reading(before)
         answer, intervals = await self._commands.experiment_script(
             "state",
             experiment,
@@ -178,9 +186,16 @@ class Experiments:
             wants_all=int(all_metrics),
             wants_estimates=int(estimates),
             remembered=self._settled_limit,
-            held=names_held(known),
+            since=sought.since,
+            since_token=sought.since_token,
+            since_rounds=sought.since_rounds,
+            renewed=sought.renewed,
+            held=sought.held,
         )
-        return await parse_state(answer, known, intervals if told else None)
+        if known is None or before is None or before.instant is None:
+            return await parse_state(answer, known, intervals if told else None)
+        changed = parse_changes(answer, before)
+        return changed or await self.state(experiment, replace(known, state_token=""), all_metrics=all_metrics)
 
     async def metric_labels(self, experiment: str) -> list[str]:
         """The labels of all metrics, that of the one that decides first; empty where there is no such experiment."""

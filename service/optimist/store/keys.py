@@ -43,6 +43,8 @@ EXPERIMENT_PARTS = (
     "states",  # hash: ordinal → paused or retired; none where active
     "controls",  # hash: what may change of an experiment, as the API writes it
     "counts",  # hash: rounds, told, growth, instance, keep_log, batch_size, claims; per generator what enrol.lua lists
+    "tokens",  # hash: version modulo 128 → its state token, of the newest, see prelude.lua
+    "changes",  # sorted set: ordinal, worker:<name>, or * → version of its last change, see prelude.lua
     "labels",  # list: the labels of all metrics, that of the one that decides first
     "units",  # hash: what is known of each unit, see units.lua
     "estimates",  # hash: unit → payload of the newest estimate

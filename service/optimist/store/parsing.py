@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from optimist.records import (
     Acceptance,
     Copy,
     ExperimentState,
     GeneratorState,
+    Instant,
     LogExtent,
     OpenPick,
     Quarantined,
@@ -35,6 +36,35 @@ SAME = "same:"
 """Prefix of a count, before the ordinal of another generator: how many batches agree with that one's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A state that was read before."""
+
+    stored: ExperimentState
+    instant: Instant | None
+    """When it was equal to the one in the store; None: everything is to be read again."""
+    touched: Collection[int | str] = ()
+    """What the caller has changed in it since: the ordinals of generators, and "worker:<name>"."""
+
+
+class Reading(NamedTuple):
+    """The arguments of reading.lua."""
+
+    since: int | str
+    since_token: str
+    since_rounds: int
+    renewed: Sequence[int | str]
+    held: Sequence[str]
+
+
+def reading(known: Known | None) -> Reading:
+    """What a script takes to read what a caller lacks."""
+    instant = None if known is None else known.instant
+    version, token, rounds = ("", "", 0) if instant is None else instant
+    renewed = [] if known is None or instant is None else [*known.touched]
+    return Reading(version, token, rounds, renewed, [] if known is None or instant else names_held(known.stored))
+
+
 async def parse_state(
     answer: Sequence[Any], known: ExperimentState | None = None, told: Sequence[Sequence[bytes]] | None = None
 ) -> ExperimentState:
@@ -46,6 +76,59 @@ async def parse_state(
     """
     leased, names = answer[1], answer[3]
     return await aside(len(leased) + len(names) // 2, _parsed, answer, known, told)
+
+
+def parse_changes(answer: Sequence[Any], known: Known) -> ExperimentState | None:
+    """The state with what has changed since by the answer of `read_changes` in reading.lua; None where it must be read
+    whole.
+
+    Generators without a change are the same objects as before.
+    """
+    if known.instant is None or answer[0] != b"changes":
+        return None
+    _, (rounds, told, version, token, last), leased, changed, workers, now = answer
+    stored = known.stored
+    before = {pick.number: pick for pick in stored.open_picks if pick.number <= known.instant.rounds}
+    if any(entry is None and int(number) not in before for number, _, entry, _ in leased):
+        return None  # one that the caller has taken for ended
+    open_picks = [_open_pick(before, *entry) for entry in leased]
+    generators = list(stored.generators)
+    for g, counts, returned, units in changed:
+        ordinal = int(g)
+        generators[ordinal] = _renewed(generators[ordinal], counts, returned, units)
+    return replace(
+        stored,
+        rounds=int(rounds),
+        told=int(told),
+        generators=generators,
+        open_picks=sorted(open_picks, key=attrgetter("number")),
+        version=int(version),
+        state_token=token.decode(),
+        last=_text(last) or "",
+        of_workers=stored.of_workers | {name.decode().partition(":")[2]: int(count or 0) for name, count in workers},
+        read_at=float(now),
+    )
+
+
+def _renewed(
+    known: GeneratorState, counts: Sequence[bytes | None], returned: bytes | None, units: Sequence[Sequence[Any]]
+) -> GeneratorState:
+    numbers = (int(each or 0) for each in counts)
+    samples, batches, seq, due_samples, due_seq, handed, answered, unanswered, size = numbers
+    ordinal = known.ordinal
+    return replace(
+        known,
+        samples=samples,
+        batches=batches,
+        seq=seq,
+        due_samples=due_samples,
+        due_seq=due_seq,
+        handed=handed,
+        answered=answered,
+        unanswered=unanswered,
+        returned=[] if returned is None else _slices({f"{ordinal}": returned.decode()})[ordinal],
+        units={one[1].decode(): _unit(one[2:], size, known.units.get(one[1].decode())) for one in units},
+    )
 
 
 def _parsed(
@@ -144,19 +227,22 @@ def _records(kind: type[One], stream: Sequence[Any]) -> dict[int, list[One]]:
     return found
 
 
-def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes) -> OpenPick:
-    nonce, _, _, opened, key = terms.decode().split(" ", 4)
+def _open_pick(
+    known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes | None, terms: bytes | None
+) -> OpenPick:
     pick = known.get(int(number))
+    if entry is None or terms is None:
+        assert pick is not None
+        return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
+    nonce, _, _, opened, key = terms.decode().split(" ", 4)
     if pick is not None and pick.nonce == nonce:  # a nonce identifies a pick, and a pick never changes
         return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
     generator, request_id, *_, record = entry.decode().split("\t", 6)
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key, float(opened))
 
 
-def names_held(known: ExperimentState | None) -> list[str]:
+def names_held(known: ExperimentState) -> list[str]:
     """The names of the estimates, mixture and model of a state read before: scripts leave their contents out."""
-    if known is None:
-        return []
     artefacts = [one.made for one in (known.mixture, known.model) if one is not None]
     return artefacts + [one.made for g in known.generators for one in g.units.values() if one.estimate is not None]
 
@@ -167,18 +253,26 @@ def _units(
     """The state of each generator by each metric in the answer of `read_units` in reading.lua."""
     units: dict[int, dict[str, UnitState]] = {}
     before = {} if known is None else {unit.made: unit for g in known.generators for unit in g.units.values()}
-    for ordinal, label, seq, made, note, snapshot, covered, payload in found:
-        name = "" if made is None else made.decode()
-        held = before.get(name) if payload is None else None
-        units.setdefault(ordinal, {})[label.decode()] = UnitState(
-            estimate_seq=int(seq or 0),
-            estimate=_text(payload) if held is None else held.estimate,
-            made=name,
-            scoring_error=_text(note),
-            snapshot_seq=int(snapshot or 0),
-            log_bytes=counts[str(ordinal)]["bytes"] - int(covered or 0),
-        )
+    for ordinal, label, *facts in found:
+        made, size = facts[1], counts[str(ordinal)]["bytes"]
+        held = None if made is None else before.get(made.decode())
+        units.setdefault(ordinal, {})[label.decode()] = _unit(facts, size, held)
     return units
+
+
+def _unit(facts: Sequence[Any], size: int, held: UnitState | None) -> UnitState:
+    """A unit in the answer of `read_unit` in reading.lua. size: bytes of all bodies; held: where the contents of its
+    estimate are taken from, if they are left out."""
+    seq, made, note, snapshot, covered, payload = facts
+    name = "" if made is None else made.decode()
+    return UnitState(
+        estimate_seq=int(seq or 0),
+        estimate=_text(payload) if payload is not None or held is None or held.made != name else held.estimate,
+        made=name,
+        scoring_error=_text(note),
+        snapshot_seq=int(snapshot or 0),
+        log_bytes=size - int(covered or 0),
+    )
 
 
 def _artefact(found: Sequence[Any], known: StoredArtefact | None) -> StoredArtefact | None:

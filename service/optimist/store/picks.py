@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from optimist.records import (
@@ -11,7 +12,6 @@ from optimist.records import (
     Contents,
     Copy,
     Exchanged,
-    ExperimentState,
     Gone,
     NewPreview,
     Opened,
@@ -21,7 +21,7 @@ from optimist.records import (
     StoreError,
 )
 from optimist.store import keys
-from optimist.store.parsing import names_held, parse_state
+from optimist.store.parsing import Known, parse_changes, parse_state, reading
 from optimist.store.scripts import Argument, Commands, step
 
 OPENING_LOCK_SECONDS = 0.5
@@ -124,7 +124,7 @@ class Picks:
         *,
         wants_state: bool = False,
         who: str = "",
-        known: ExperimentState | None = None,
+        known: Known | None = None,
         instance: str | None = None,
     ) -> Exchanged:
         """Settle batches and open picks, or else read the state, in one step that is durable when this returns.
@@ -147,9 +147,10 @@ class Picks:
         wants_state: return the state if no picks were opened. who: take the opening lock together with the
         state, for `OPENING_LOCK_SECONDS` or until picks are opened. A caller that lost against others passes `who`, so
         that its next attempt succeeds. While somebody else has the opening lock, no state is returned. known: a state
-        read before, whose open picks, estimates, mixture and routes are taken from it instead of being read again.
+        read before, of which only what has changed since is read again.
         """
         expected = opening or _NOTHING
+        sought = reading(known if wants_state else None)
         groups, new_picks = ([], []) if opening is None else _opening(opening)
         before, after, unforeseen, settled, opened, state = await self._commands.experiment_script(
             "exchange",
@@ -178,15 +179,28 @@ class Picks:
             lease_seconds=expected.lease,
             groups=groups,
             new_picks=new_picks,
-            held=names_held(known) if wants_state else [],
+            since=sought.since,
+            since_token=sought.since_token,
+            since_rounds=sought.since_rounds,
+            renewed=sought.renewed,
+            held=sought.held,
             instance=instance,
         )
+        read = None
+        if state is not None and known is not None and known.instant is not None:
+            read = parse_changes(state, known)
+            if read is None:
+                whole = replace(known, instant=None)
+                again = await self.exchange(experiment, wants_state=True, who=who, known=whole, instance=instance)
+                read = again.state
+        elif state is not None:
+            read = await parse_state(state, None if known is None else known.stored)
         return Exchanged(
             before=before.decode(),
             after=after.decode(),
             settled=[one if isinstance(one, StoreError) else _settled(one) for one in map(step, settled)],
             opened=None if opened is None else _opened(step(opened)),
-            state=None if state is None else await parse_state(state, known),
+            state=read,
             is_foreseen=not unforeseen,
         )
 

@@ -225,7 +225,7 @@ class Restoration:
                 facts[f"{unit}:snapshot_bytes"] = max(self._covered.get((state.ordinal, label), 0), restarted)
                 if one.estimate:
                     facts[f"{unit}:seq"] = one.estimate_seq
-                    facts[f"{unit}:made"] = f"{unit} {one.estimate_seq} {stored.instance}"
+                    facts[f"{unit}:made"] = f"{unit} {one.estimate_seq} {stored.instance} 0"
         return facts
 
     def _counts(self, state: GeneratorState) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol, Self
 
 from optimist.experiments.admission import needed_to_fit
@@ -117,14 +117,17 @@ class Goal(Protocol):
     waits_for: ClassVar[WaitReason] = WaitReason.ESTIMATES
     """What is pending, as asks say it."""
 
-    def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:
+    def is_pending(
+        self, stored: ExperimentState, lacking: Mapping[int, GeneratorState], pending: Pending, late: float = 0.0
+    ) -> bool:
         """True if something of that has not been made yet, and is still to be waited for.
 
-        late: the share of a generator's batches that its estimate may lack without being waited for.
+        lacking: the generators that are not retired and lack an estimate that is due, by ordinal. late: the share of a
+        generator's batches that its estimate may lack without being waited for.
         """
         assert isinstance(pending, tuple)
-        # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
-        # generators, nor for estimates of batches that Redis has lost.
-        generators = zip(stored.generators, pending, strict=False)
-        awaited = ((g, (1.0 - late) * min(due, g.due_seq)) for g, due in generators if g.state != "retired")
+        # Generators that were added since are the last ones. An ask does not wait for estimates of batches that Redis
+        # has lost.
+        known = (g for ordinal, g in lacking.items() if ordinal < len(pending))
+        awaited = ((g, (1.0 - late) * min(pending[g.ordinal], g.due_seq)) for g in known)
         return any(g.scored_until(stored.limited) < position for g, position in awaited)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -88,7 +88,9 @@ class ForMixture(Goal):
 
     waits_for = WaitReason.MIXTURE
 
-    def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:
+    def is_pending(
+        self, stored: ExperimentState, lacking: Mapping[int, GeneratorState], pending: Pending, late: float = 0.0
+    ) -> bool:
         """True if the mixture is still that one, and due."""
         return pending is not None and pending == _name(stored) and stored.is_mixture_due
 

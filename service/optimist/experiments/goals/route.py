@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -174,7 +174,9 @@ class ForRouting(Goal):
         """Nothing: no ask waits."""
         return None
 
-    def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:
+    def is_pending(
+        self, stored: ExperimentState, lacking: Mapping[int, GeneratorState], pending: Pending, late: float = 0.0
+    ) -> bool:
         """False: no ask waits."""
         return False
 

@@ -55,6 +55,7 @@ local function accept(g, number, digest, part, body, late, channel, experiment, 
     fields[#fields + 1] = seq
   end
   redis.call('HSET', counts, unpack(fields))
+  note_change(version, g)
 
   for i = 1, #part.indices, 2 do
     mark_told(g, part.indices[i], part.indices[i + 1])

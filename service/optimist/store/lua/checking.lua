@@ -190,6 +190,7 @@ local function note(g, seq, found, number, rows)
   if found.duplicate and not found.copy then
     local one, other = math.min(g, found.duplicate), math.max(g, found.duplicate)
     redis.call('HINCRBY', counts, string.format('%d:same:%d', one, other), 1)
+    note_later()
   end
   local origin, doubt = string.format('%s %s %.3f', number, rows, now()), ''
   if found.worker and found.worker ~= '' then
@@ -208,5 +209,6 @@ local function note(g, seq, found, number, rows)
     redis.call('HSET', named_copies, g .. ':' .. seq, oddity)
   end
   redis.call('HINCRBY', counts, g .. ':copies', 1)
+  note_later()
   return doubt .. '\t' .. oddity
 end

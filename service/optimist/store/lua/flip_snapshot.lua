@@ -37,6 +37,7 @@ redis.call('HSET', units, unit .. ':snapshot', unique, unit .. ':snapshot_chunks
 forget_facts(unit, 'upload', 'upload_chunks')
 drop_chunks(unit, standing, size)
 
+note_later(generator)
 local entry = redis.call('XRANGE', log .. ':' .. generator, seq .. '-0', seq .. '-0')[1]
 local fields = entry and entry[2] or {}
 for i = 1, #fields, 2 do

@@ -14,5 +14,5 @@ if release(number, pick) then
   hand_back(pick)
 end
 conclude(number, '', reason, tonumber(remembered))
-changed()
+changed(pick:match('^%d+'))
 return {'ok'}

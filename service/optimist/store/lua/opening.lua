@@ -124,6 +124,7 @@ local function open(at_first, was_changed)
   for g, of in pairs(taken) do
     redis.call('HSET', counts, g .. ':handed', of.handed)
     put_returned(g, {unpack(of.runs, of.first)})
+    note_change(version + 1, g)
   end
   redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'state_token', new_token(version + 1),
     'lease', math.max(lease, longest or 0))

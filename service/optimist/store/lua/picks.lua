@@ -53,6 +53,7 @@ end
 local function count_for(worker, by)
   if batches_left(worker) then
     redis.call('HINCRBY', counts, 'worker:' .. worker, by)
+    note_later('worker:' .. worker)
   end
 end
 

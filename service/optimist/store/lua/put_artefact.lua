@@ -34,5 +34,7 @@ local is_goal = artefact == unit_of('model', label)
 if is_goal and decides(label) then
   changed()
   redis.call('PUBLISH', channel, string.format('%s 0 %d', experiment, total))
+else
+  note_later()
 end
 return {'ok', 1}

@@ -20,14 +20,16 @@ elseif is_void(generator, seq) or not (follows(generator, seq, chain) and fits(k
 end
 redis.call('HSET', estimates, unit, payload)
 keep_point(unit, tonumber(seq), point)
+local version
 if decides(label) then
-  changed()
+  changed(generator)
   redis.call('PUBLISH', channel, experiment .. ' ' .. generator .. ' ' .. seq)
 else
-  touch()
+  version = touch(generator)
 end
--- The name of this estimate, for readers that have it already. Retractions, and lost writes, never make it come again.
-local made = table.concat({unit, seq, state_token or string.format('%.6f', now())}, ' ')
+-- The name of this estimate, for readers that have it already: the last word is the version by which they have read it.
+-- Retractions, and lost writes, never make it come again.
+local made = table.concat({unit, seq, state_token or string.format('%.6f %d', now(), version)}, ' ')
 redis.call('HSET', units, unit .. ':seq', seq, unit .. ':made', made)
 forget_facts(unit, 'error')
 return {'ok', 1}

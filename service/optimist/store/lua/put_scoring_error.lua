@@ -7,5 +7,5 @@ if not holds(unit, token) then
   return superseded
 end
 redis.call('HSET', units, unit .. ':error', note)
-touch()
+touch(unit:match('^%d+'))
 return {'ok'}

@@ -18,4 +18,5 @@ if tonumber(seq) > tonumber(redis.call('HGET', counts, generator .. ':quarantine
   redis.call('HSET', counts, generator .. ':quarantined_seq', seq)
   redis.call('HINCRBY', counts, generator .. ':quarantined', 1)
 end
+touch()
 return {'ok'}

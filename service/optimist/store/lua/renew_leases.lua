@@ -1,5 +1,5 @@
 -- uses: prelude
--- keys: counts leases
+-- keys: counts leases picks
 -- args: seconds numbers*
 
 -- Lets picks be leased for `seconds` from now, unless they are for longer. Answers the numbers that were still leased.
@@ -13,7 +13,7 @@ for _, number in ipairs(numbers) do
   if deadline and tonumber(deadline) > at then
     redis.call('ZADD', leases, 'GT', string.format('%.6f', at + seconds), number)
     answer[#answer + 1] = tonumber(number)
-    touch()
+    touch(redis.call('HGET', picks, number):match('^%d+'))
   end
 end
 return answer

@@ -24,7 +24,7 @@ local function repeated(number, pick, g, digest, rows, late, limit)
   end
   local answer = uncounted_answer(g, number, rows, late)
   conclude(number, digest, answer, tonumber(limit))
-  changed()
+  changed(g)
   was_unforeseen = true
   return {'ok', answer, 1}
 end
