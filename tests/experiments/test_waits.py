@@ -47,12 +47,21 @@ def test_what_is_waited_for_is_named():
 
 def test_picks_of_the_warm_up_wait_for_nothing():
     assert not waits(state_of({"a": (2, 0), "b": (1, 0)}))
-    assert waits(state_of({"a": (2, 0), "b": (2, 0)})), "the next pick rests on estimates"
-    assert waits(state_of({"a": (2, 2), "b": (2, 0)}))
+    assert waits(state_of({"a": (2, 0), "b": (2, 0)}, rescore_growth=0.0)), "the next pick rests on estimates"
+    assert waits(state_of({"a": (2, 2), "b": (2, 0)}, rescore_growth=0.0))
+
+
+def test_generators_take_turns_before_their_first_estimates_until_each_has_what_a_decision_needs():
+    """The reference may still be decomposed: nobody waits for that."""
+    assert not waits(state_of({"a": (3, 0), "b": (3, 0)}))
+    assert not waits(state_of({"a": (4, 4), "b": (3, 0)}))
+    assert waits(state_of({"a": (4, 0), "b": (4, 0)})), "20 samples of each"
+    assert waits(state_of({"a": (4, 3), "b": (4, 4)})), "the next pick rests on estimates"
+    assert not waits(state_of({"a": (1, 0), "b": (3, 3)}))
 
 
 def test_a_worker_that_makes_only_generators_behind_their_warm_up_waits():
-    state = state_of({"a": (2, 0), "b": (0, 0)})
+    state = state_of({"a": (4, 0), "b": (0, 0)})
     assert not waits(state)
     assert waits(state, ["a"])
     assert not waits(state, ["b"])

@@ -362,18 +362,19 @@ class PolicyState:
     def waits_for(self, pending: Pending, among: Collection[str] | None = None) -> WaitReason | None:
         """What an ask has to wait for that can be made, and has not been made yet.
 
-        A pick of the warm-up waits for nothing, and a later one only for estimates that lack more than `LATE` of the
-        batches; but where the experiment would be decided, and where every batch is scored, for all that are due.
-        among: the generators that the ask can be answered with; None: all.
+        A pick that follows from the counts alone waits for nothing (`Goal.is_by_counts`), and a later one only for
+        estimates that lack more than `LATE` of the batches; but where the experiment would be decided, and behind the
+        warm-up where every batch is scored, for all that are due. among: the generators that the ask can be answered
+        with; None: all.
         """
         if self.is_held:
             return WaitReason.ANSWERS
         if not self.can_be_scored or not self.awaits(pending):
             return None
-        if self.goal.warms_up(self.able(among)):
+        able, is_urgent = self.able(among), not self.config.rescore_growth or self.would_stop
+        if self.goal.warms_up(able) or (not is_urgent and self.goal.is_by_counts(able)):
             return None
-        late = 0.0 if not self.config.rescore_growth or self.would_stop else LATE
-        return self.goal.waits_for if self.awaits(pending, late) else None
+        return self.goal.waits_for if self.awaits(pending, 0.0 if is_urgent else LATE) else None
 
     def able(self, among: Collection[str] | None) -> list[Arm]:
         """All arms; those that are not among these generators are not active. None: as they are."""

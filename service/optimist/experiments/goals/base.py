@@ -114,6 +114,10 @@ class Goal(Protocol):
         del arms
         return False
 
+    def is_by_counts(self, arms: Arms) -> bool:
+        """True if the next pick among the active arms follows from the counts alone, and brings what all need."""
+        return self.warms_up(arms)
+
     waits_for: ClassVar[WaitReason] = WaitReason.ESTIMATES
     """What is pending, as asks say it."""
 

@@ -41,6 +41,9 @@ class ForCheapest(ForBest):
             return ForBest.pick(self, arms, told, number, context, overspent)
         return Choice(self.rule.pick(arms, told))
 
+    def is_by_counts(self, arms: Arms) -> bool:
+        return self.warms_up(arms) if self.rule.limits else ForBest.is_by_counts(self, arms)
+
     def decide(self, arms: Arms, told: int) -> Decision:
         if not self.rule.limits:
             return ForBest.decide(self, arms, told)
