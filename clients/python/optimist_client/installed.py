@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 _SOURCE = Path(__file__).parents[3]
 """The checkout, where the package is used in its place (`pip install -e`)."""
@@ -41,6 +38,8 @@ def _is_checkout(folder: Path) -> bool:
 
 def _origin() -> str:
     """The URL that pip installed the package from (PEP 610); empty for an index, and where pip does not know."""
+    from importlib.metadata import PackageNotFoundError, distribution  # loads the parser of mails, and is rarely needed
+
     try:
         recorded = distribution("optimist").read_text("direct_url.json")
     except PackageNotFoundError:
@@ -51,4 +50,7 @@ def _origin() -> str:
 
 
 def _local(url: str) -> Path | None:
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname  # loads a client of HTTP
+
     return Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else None

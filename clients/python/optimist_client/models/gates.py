@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-# It only writes.
-from xml.etree import ElementTree  # nosec B405
-
 from pydantic import computed_field
 
 from optimist_client import tables
@@ -62,6 +59,8 @@ class Gate(Answer):
     def junit(self) -> str:
         """JUnit XML with a test for each metric, which fails where its margin is not met, and is skipped while that is
         open."""
+        from xml.etree import ElementTree  # nosec B405: it only writes
+
         verdicts = [one.verdict for one in self.verdicts]
         counts = {"tests": len(verdicts), "failures": verdicts.count("not met"), "skipped": verdicts.count("open")}
         root = ElementTree.Element("testsuites")
