@@ -76,6 +76,7 @@ class Experiments:
 
     _commands: Commands
     _index: Index
+    _webhooks: Index
     _settled_limit: int
 
     async def reserve(self, experiment: str, most: int) -> None:
@@ -152,9 +153,10 @@ class Experiments:
     async def delete_experiment(self, experiment: str) -> bool:
         """Remove every trace of an experiment; False if there was none."""
         full = self._commands.full(experiment)
-        since = await self._index.since(full)
+        named = [(index, await index.since(full)) for index in (self._index, self._webhooks)]
         existed = await self._commands.experiment_script("delete_experiment", experiment)
-        await self._index.remove(full, since)
+        for index, since in named:
+            await index.remove(full, since)
         return bool(existed[0])
 
     async def state(
