@@ -112,7 +112,7 @@ class Routing:
 
     def _taken(self, kwargs: Mapping[str, Any]) -> tuple[AsyncPick, str] | None:
         """The pick, and the prompt, of a request that has ended; None for one that was routed by none."""
-        metadata = kwargs.get("litellm_params", {}).get("metadata") or {}
+        metadata: dict[str, Any] = kwargs.get("litellm_params", {}).get("metadata") or {}
         return self._open.pop(metadata.get(NOTE, ""), None)
 
 
@@ -159,7 +159,8 @@ def prompt_of(messages: Sequence[Mapping[str, Any]] | None) -> str:
 
 def _deployment(kwargs: Mapping[str, Any]) -> str | None:
     """The id of the deployment that a request was sent to."""
-    return (kwargs.get("litellm_params", {}).get("model_info") or {}).get("id")
+    model: dict[str, Any] = kwargs.get("litellm_params", {}).get("model_info") or {}
+    return model.get("id")
 
 
 async def _settle(pick: AsyncPick, score: float | None, reason: str) -> None:

@@ -6,8 +6,11 @@ Run = tuple[int, int]
 """The first index and the length."""
 
 
-def gaps_after(gaps: list[Run], end: int, told: Run) -> list[Run]:
-    """The gaps after these indices were told, ascending. gaps: those before; end: the index after the largest told."""
+def gaps_after(gaps: list[Run], end: int, told: tuple[int, ...]) -> list[Run]:
+    """The gaps after the indices `told` were told, ascending.
+
+    gaps: those before; end: the index after the largest told before. told: the first index and the number.
+    """
     start, stop = told[0], sum(told)
     left: list[Run] = []
     for first, size in [*gaps, (end, max(start - end, 0))]:
