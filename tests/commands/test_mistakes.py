@@ -131,7 +131,7 @@ def test_a_call_says_what_was_expected(call: Callable[[], Any], said: str):
         (("score", "--wrong"), "score: No such option: --wrong (Possible options: --json). See "),
         (
             ("contrast", "--metrc", "mean", "a", "b"),
-            "contrast: No such option: --metrc (Possible options: --metric). See ",
+            "contrast: No such option: --metrc (Possible options: --metric, --next). See ",
         ),
         (("frobnicate",), ": No such command 'frobnicate'. See "),
         (("score",), "score: Missing argument 'files'. See "),

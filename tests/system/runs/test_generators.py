@@ -214,10 +214,10 @@ def test_a_worker_gets_only_generators_it_can_sample(http: httpx.Client, experim
 
 
 def test_asks_that_wait_survive_what_changes_meanwhile(not_scoring: Service, name: str, reference):
-    """Nothing is scored here, so whoever asks waits as long as it may."""
+    """Nothing is scored here, so whoever asks waits as long as it may, once each could have an estimate."""
     with Optimist(not_scoring.url, patience=20) as client:
         experiment = client.create_experiment(name, ["a", "b"], reference=reference, max_wait=1.5, warmup=1)
-        for _ in range(2):
+        for _ in range(8):
             pick = experiment.ask()
             assert pick.info.stale is False
             pick.tell(rows(pick))
