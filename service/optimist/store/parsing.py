@@ -92,6 +92,9 @@ def parse_changes(answer: Sequence[Any], known: Known) -> ExperimentState | None
     if any(entry is None and int(number) not in before for number, _, entry, _ in leased):
         return None  # one that the caller has taken for ended
     open_picks = [_open_pick(before, *entry) for entry in leased]
+    # A worker whose first pick was foreseen, and not opened, has no count.
+    counted = {name.decode().partition(":")[2]: count for name, count in workers}
+    kept = {worker: batches for worker, batches in stored.of_workers.items() if worker not in counted}
     generators = list(stored.generators)
     for g, counts, returned, units in changed:
         ordinal = int(g)
@@ -105,7 +108,7 @@ def parse_changes(answer: Sequence[Any], known: Known) -> ExperimentState | None
         version=int(version),
         state_token=token.decode(),
         last=_text(last) or "",
-        of_workers=stored.of_workers | {name.decode().partition(":")[2]: int(count or 0) for name, count in workers},
+        of_workers=kept | {worker: int(count) for worker, count in counted.items() if count is not None},
         read_at=float(now),
     )
 
