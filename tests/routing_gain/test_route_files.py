@@ -290,7 +290,7 @@ def test_a_budget_is_kept_on_a_file(tmp_path: Path):
     for command in (["route", file], [*PLAYED, file, "--trials", "1"]):
         shown = invoked(*command, "--ceiling", "2", code=0)
         said = " ".join(shown.output.split())
-        assert ("to keep the budget" if command[0] == "route" else "Best fixed mixture at a mean cost of 2: ") in said
+        assert ("To keep the budget" if command[0] == "route" else "Best fixed mixture at a mean cost of 2: ") in said
 
 
 @pytest.mark.long

@@ -14,7 +14,8 @@ from optimist_client.models.picks import MOST_PICKS
 
 
 def plain(stored: ExperimentState) -> ExperimentState:
-    """What a process must know of a state without reading it: deadlines are known only roughly, logs not at all."""
+    """What a process must know of a state without reading it: deadlines are known only roughly, logs not at all, and which
+    batches agree, which only reports say, once the generators are read again."""
     return replace(
         stored,
         open_picks=[replace(pick, deadline=0.0) for pick in stored.open_picks],
@@ -22,6 +23,7 @@ def plain(stored: ExperimentState) -> ExperimentState:
             replace(
                 one,
                 told=[],
+                duplicates={},
                 units={label: replace(unit, log_bytes=0, snapshot_seq=0) for label, unit in one.units.items()},
             )
             for one in stored.generators

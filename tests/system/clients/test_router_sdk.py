@@ -174,7 +174,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     assert change.shift < -0.3
     assert change.text in report.standings[0].warnings
     listed = invoked("anomalies", name, "--url", service.url, env={"COLUMNS": "200"})
-    assert listed.output.splitlines()[-1] == f"a: {change.text}"
+    assert " ".join(listed.output.split()).endswith(f"a: {change.text}")
     assert f"Warning: a: its answers have changed since about pick {change.pick}: scores are " in unwrapped(report)
     assert f"retract(generator=…, until={change.position}) drops its samples from before." in report.sentences[-1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -79,8 +80,8 @@ def test_a_run_ends_once_the_best_mixture_is_known(
         report.mixture.lower,
         report.mixture.upper,
     )
-    row = invoked("list", "--search", name, "--url", service.url).stdout.splitlines()[1].split("\t")
-    assert row[1:3] == ["decided", listed.leader]
+    row = invoked("list", "--search", name, "--url", service.url).stdout.splitlines()[1]
+    assert re.split(r"  +", row)[1:3] == ["decided", listed.leader]
 
 
 @pytest.mark.long
