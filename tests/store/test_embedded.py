@@ -375,6 +375,9 @@ def test_the_newest_server_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     fake(place, "valkey-server", "cannot execute")
     fake(place, "redis-server", "Redis server v=7.0.15")
     assert find_program().path == f"{redis}"
+    before = fake(tmp_path / "before", "redis-server", "Redis server v=6.2.14").parent
+    monkeypatch.setenv("PATH", f"{before}:{place}")
+    assert find_program().path == f"{redis}", "behind an older one on PATH"
 
 
 def test_an_older_server_on_path_gives_way_to_the_package_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

