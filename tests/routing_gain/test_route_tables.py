@@ -81,6 +81,14 @@ def test_the_table_says_who_wins_what_in_both_directions(sign: float):
     assert sum(share.traffic for share in made.shares) == pytest.approx(1.0)
 
 
+def test_prompts_of_few_different_contexts_have_as_many_types():
+    rows = told(400)
+    kinds = np.array([kind_of(prompt) for prompt in rows.prompts])
+    made = table(replace(rows, contexts=np.eye(3, dtype=np.float32)[kinds]))
+    shares = np.bincount(kinds, minlength=3) / len(kinds)
+    assert [kind.share for kind in made.types] == pytest.approx(sorted(shares, reverse=True))
+
+
 @pytest.mark.long
 def test_costs_are_weighed_and_what_was_saved_is_said():
     rows = told()

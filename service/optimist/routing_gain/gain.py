@@ -252,7 +252,8 @@ def types_of(
     bandwidth: a usual distance of contexts; by default their median distance.
     """
     sigma = NARROW * (median_distance(known.contexts) if bandwidth is None else bandwidth)
-    cluster, near = _clusters(known.contexts, sigma, min(count, len(known.contexts)), seed)
+    different = len(np.unique(known.contexts, axis=0))  # more clusters than these would be empty
+    cluster, near = _clusters(known.contexts, sigma, min(count, different), seed)
     charged = np.zeros(len(known.names)) if known.costs is None else found.price * known.costs
     kinds = [_type(known, found, charged, near, cluster == one, examples) for one in range(count)]
     return sorted((kind for kind in kinds if kind is not None), key=lambda kind: -kind.share)
