@@ -56,12 +56,17 @@ async def test_a_message_to_this_machine_is_not_sent(host: str):
         port = receiver.url.rpartition(":")[2]
         sent, note = await post(Webhook(url=f"http://{host}:{port}/", format="json"), "id", b"{}", ())
         assert not sent
-        assert "not public" in note or note == "gaierror"
+        assert "not public" in note or note == "no address of the host was found"
         assert receiver.arrived == []
     if host != "localhost":
         return
     with pytest.raises(FixError, match="OPTIMIST_WEBHOOK_NETWORKS"):
         check_receiver(f"http://{host}/", ())
+
+
+async def test_a_host_without_an_address_is_named_as_such():
+    sent = await post(Webhook(url="http://no-host.invalid/", format="json"), "id", b"{}", ())
+    assert sent == (False, "no address of the host was found")
 
 
 async def test_a_name_is_looked_up_once_and_all_its_addresses_are_checked(monkeypatch: pytest.MonkeyPatch):

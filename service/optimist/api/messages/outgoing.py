@@ -155,6 +155,8 @@ async def post(webhook: Webhook, id_: str, body: bytes, networks: Sequence[IPvAn
             return 200 <= answer.status < 300, f"answered {answer.status}"
     except NotAllowed:
         return False, "the host has an address that is not public"
+    except socket.gaierror:
+        return False, "no address of the host was found"
     except TimeoutError:
         return False, f"no answer within {TIMEOUT:g} s"
     except (OSError, UnicodeError, httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
