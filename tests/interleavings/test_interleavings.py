@@ -32,5 +32,5 @@ def test_planted_bugs_are_found(name: str, server: Any):
 
 
 def run_until_found(server: Any) -> None:
-    for seed in range(20):
+    for seed in range(60):
         asyncio.run(simulated(server, seed, 1000))

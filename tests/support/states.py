@@ -14,8 +14,8 @@ from optimist_client.models.picks import MOST_PICKS
 
 
 def plain(stored: ExperimentState) -> ExperimentState:
-    """What a process must know of a state without reading it: deadlines are known only roughly, logs not at all, and which
-    batches agree, which only reports say, once the generators are read again."""
+    """What a process must know of a state without reading it: deadlines are known only roughly, logs not at all; and
+    which batches agree, which only reports say, once the generators are read again."""
     return replace(
         stored,
         open_picks=[replace(pick, deadline=0.0) for pick in stored.open_picks],
