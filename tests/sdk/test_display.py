@@ -314,7 +314,7 @@ def test_a_terminal_sees_which_step_it_is(monkeypatch: pytest.MonkeyPatch):
     with counted("scoring", 3) as step:
         step(2, "a[b]")
     written = sys.stderr.getvalue()
-    assert all(said in written for said in ("scoring", "2/3", "left:", "a[b]"))
+    assert all(said in written for said in ("scoring", "2/3", "a[b]"))
 
 
 def test_steps_are_counted_in_lines_once_they_take_long(clock: list[float], capsys: pytest.CaptureFixture[str]):

@@ -88,13 +88,29 @@ def bars(console: Any, *more: Any, transient: bool = False) -> Any:
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        Task,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
 
-    what, left = TextColumn("{task.description}"), (TextColumn("left:"), TimeRemainingColumn())
-    columns = (what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *left, *more)
+    class TimeLeft(TimeRemainingColumn):
+        """The time that is left, where it is known."""
+
+        def render(self, task: Task) -> Text:
+            if task.finished or task.time_remaining is None:
+                return Text()
+            return super().render(task).append(" left")
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeLeft(),
+        *more,
+    )
     return Progress(*columns, console=console, transient=transient)
 
 
