@@ -164,7 +164,10 @@ def _run(*arguments: object, env: Mapping[str, str] | None = None) -> str:
 
 
 def main() -> int:
-    """Write all files, and remove those of commands that are gone."""
+    """Write all files, and remove those of commands that are gone; with --print, print their texts as JSON instead."""
+    if "--print" in sys.argv:
+        json.dump(texts(), sys.stdout)
+        return 0
     shutil.rmtree(FOLDER, ignore_errors=True)
     for name, text in texts().items():
         file = FOLDER / f"{name}.txt"
