@@ -6,7 +6,7 @@ bits of a score depend neither on the executor, nor on how many tasks there are 
 
 from __future__ import annotations
 
-import pickle
+import pickle  # nosec B403: of whoever has called these functions
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
