@@ -7,7 +7,7 @@ bits of a score depend neither on the executor, nor on how many tasks there are 
 from __future__ import annotations
 
 import pickle  # nosec B403: of whoever has called these functions
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -70,8 +70,9 @@ def files_of(shards: str | Path | Sequence[str | Path], beside: Path | None = No
             raise FixError(f"{path}: expected files ending in {', '.join(SUFFIXES)}, found none")
         files += inside
     places = [file.resolve() for file in files]
+    times = Counter(places)
     for file, place in zip(files, places, strict=True):
-        if places.count(place) > 1:
+        if times[place] > 1:
             raise FixError(f"{file}: expected every file once, got it twice")
     return files
 
