@@ -100,10 +100,28 @@ def words(pages: Iterable[Path]) -> int:
     return sum(len(re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S).split()) for page in pages)
 
 
-def constants(path: Path) -> int:
-    """The number of names that one module gives to numbers, or to tuples of numbers, at its top level."""
-    given = [node.value for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign | ast.AnnAssign)]
-    return sum(value is not None and _is_numeric(value) for value in given)
+def constants(path: Path) -> list[tuple[str, str, str]]:
+    """Name, value and docstring of what one module calls a number, or a tuple of numbers, at its top level.
+
+    Constants that follow each other directly share the docstring below them.
+    """
+    body, listed = ast.parse(path.read_text()).body, list[tuple[str, str, str]]()
+    note = ""
+    for node, after in zip(reversed(body), [None, *reversed(body)], strict=False):
+        match after:
+            case ast.Expr(ast.Constant(str(text))):
+                note = " ".join(text.split())
+            case ast.Assign() | ast.AnnAssign():
+                pass
+            case _:
+                note = ""
+        match node:
+            case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), value=ast.expr() as value):
+                if _is_numeric(value):
+                    listed.append((name, ast.unparse(value), note))
+            case _:
+                pass
+    return listed[::-1]
 
 
 def _is_numeric(node: ast.expr) -> bool:
@@ -135,7 +153,7 @@ def measured() -> dict[str, dict[str, int]]:
             inside = path.relative_to(ROOT / folder).parts
             room = f"{package}/{inside[0]}" if len(inside) > 1 else package
             code[room] += size_of(path).code
-            numbers[package] += constants(path)
+            numbers[package] += len(constants(path))
     code["lua"] = sum(size_of(path).code for path in ROOT.glob(PARTS["Lua"]))
     return {
         "code": dict(code),

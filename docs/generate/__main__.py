@@ -16,6 +16,7 @@ from pathlib import Path
 
 import client
 import command
+import constants
 import index
 import licences
 import metrics
@@ -36,6 +37,7 @@ REFERENCE: dict[str, Callable[[], str]] = {
     "prometheus.md": prometheus.page,
     "waits.md": waits.page,
     "redis.md": redis_keys.page,
+    "constants.md": constants.page,
     "dependencies.md": licences.page,
 }
 """Pages of reference/, by what writes them."""

@@ -11,6 +11,7 @@ MOST_FIELDS = 2000
 _LEAST_VALUE, _LEAST_FIELD = 2, 5
 """Bytes of `0,` and `"":0,`."""
 _PIECE = 2**16
+"""Bytes that are counted at a time, which bounds the copies."""
 
 
 def check_size(body: bytes, most: int = MOST_VALUES, most_fields: int = MOST_FIELDS) -> None:

@@ -64,6 +64,7 @@ SWITCH = 0.001
 """Seconds after which a thread that computes in Python lets another one go on; by default 5 ms. Whoever reads or writes
 to a connection waits for that after each time."""
 M_MMAP_THRESHOLD = -3
+"""The number of this setting in the C library (`mallopt`)."""
 _log = logging.getLogger(__name__)
 
 

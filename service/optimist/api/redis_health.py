@@ -40,6 +40,7 @@ REMIND = 60.0
 """Minimum seconds between two log lines about refusals."""
 
 _MIB = 2**20
+"""Bytes of a MiB."""
 
 
 class RedisHealth:

@@ -69,6 +69,7 @@ budget: {{dollars: 5}}
 timeout: 2
 """
 _SUMS = 600
+"""Questions of the demo."""
 
 
 def write_template(file: Path) -> list[Path]:

@@ -24,6 +24,7 @@ Measured = partial(AnyGauge, multiprocess_mode="mostrecent")
 
 _REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 _SCORING_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
+"""Upper limits of the histograms' buckets, in seconds."""
 
 # Of the API
 

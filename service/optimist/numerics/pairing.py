@@ -89,6 +89,7 @@ JACKKNIFE_HISTORY = 8
 JACKKNIFE_ROWS = 300
 """The most first samples that a jackknife takes."""
 _JACKKNIFE_GROWTH = 1.2
+"""The ratio of two successive numbers of first samples that a jackknife takes."""
 
 
 def most_common(columns: int) -> int:

@@ -15,8 +15,10 @@ from optimist.store.clients import reaching_redis
 from optimist.store.scripts import Commands
 
 _QUIET_SECONDS = 5.0
+"""Seconds for which the next message is waited for at a time."""
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
+"""Seconds between attempts to listen again after Redis was lost: the first one, and the longest."""
 
 
 @dataclass(frozen=True, slots=True)

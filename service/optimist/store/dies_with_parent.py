@@ -13,6 +13,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
+"""The number of this option in the Linux kernel (`prctl`)."""
 
 
 def main() -> None:

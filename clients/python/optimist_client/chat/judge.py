@@ -50,6 +50,7 @@ _WINS = {"A": 1.0, "B": 0.0, "tie": 0.5}
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _LABELLED = re.compile(r"\b(?:score|rating|grade)\b\W{0,10}([-+]?\d+(?:\.\d+)?)", re.IGNORECASE)
 _LONGEST_REASON = 2000
+"""Characters of a reason that are kept."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 MINUTE = 60.0
+"""Seconds, of a limit of requests per minute."""
 
 
 class Pace:

@@ -29,6 +29,7 @@ from optimist_client.wire import GeneratorName, RequestId, WorkerName
 
 Parameters = TypeVar("Parameters", bound=BaseModel)
 MOST_CONTEXTS = 1000
+"""Contexts of one ask."""
 MOST_NUMBERS = 2**19
 """Numbers of all contexts of one ask."""
 PLAIN = 2**16

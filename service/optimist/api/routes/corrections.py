@@ -39,6 +39,7 @@ router = APIRouter(prefix="/v1/experiments/{name}/corrections", tags=["retractio
 PATIENCE = 20.0
 """Seconds for which a trial waits for scores."""
 _EVERY = 0.05
+"""Seconds from one look at the scores to the next."""
 
 
 @router.post("")

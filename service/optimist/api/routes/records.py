@@ -32,6 +32,7 @@ REST = 3.0
 """How many times as long as a page took nobody of its namespace gets another: to read and write whole batches keeps
 Redis, the interpreter and a core from others, however fast pages are asked for."""
 _PIECE = 2**18
+"""Bytes of a page that are sent at a time."""
 JSON_LINES = "application/jsonl"
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["generators"], route_class=GuardedRoute)
 

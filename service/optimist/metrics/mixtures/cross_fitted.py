@@ -31,6 +31,7 @@ BOUNDED = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.
 APART = 0.25
 """A warning says so where the halves differ by more than this in the weight of a generator."""
 HALVES: tuple[Half, Half] = (0, 1)
+"""The two halves of the samples."""
 
 
 def cross_fitted(

@@ -104,7 +104,9 @@ def _ratio(found: Tensor, expected: Tensor) -> Tensor:
 
 
 GRID_POINTS = 161
+"""Ridges among which the best one is searched, on a logarithmic scale."""
 BISECTIONS = 45
+"""Halvings of an interval of logarithms: its end is exact to the last bits of a float64."""
 
 
 @dataclass(frozen=True)

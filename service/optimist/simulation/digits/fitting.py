@@ -21,6 +21,7 @@ from optimist.simulation.digits.generators import Recipe, forward, pack
 Layers = list[tuple[Tensor, Tensor]]
 
 _BATCH = 128
+"""Rows of a step of the optimizer, about."""
 
 
 def fit(recipe: Recipe, advance: Callable[[str], None]) -> dict[str, np.ndarray]:
