@@ -25,11 +25,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from optimist.numerics.routing.drift import Drift
-from optimist.numerics.routing.features import CONTEXTS_TO_FIT, Components, ContextSettings
-from optimist.numerics.routing.ridge import Sums
-from optimist.policies.routing import FLOOR, RoutePolicy
-from optimist.simulation.routing import RoutingProblem, RoutingTrial, play
+from optimist.routing.answers.drift import Drift
+from optimist.routing.answers.features import CONTEXTS_TO_FIT, Components, ContextSettings
+from optimist.routing.answers.policy import FLOOR, RoutePolicy
+from optimist.routing.answers.ridge import Sums
+from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play
 from routing_problems import JOINS, LAWS, changing, joined, kinds, problems, smooth
 
 PRICE = 0.02

@@ -31,10 +31,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from optimist.numerics.routing.features import contexts_to_fit
-from optimist.policies.routing import RoutePolicy
-from optimist.simulation.judges.route import best_mixture
-from optimist.simulation.routing import RoutingProblem, RoutingTrial, play
+from optimist.routing.answers.features import contexts_to_fit
+from optimist.routing.answers.policy import RoutePolicy
+from optimist.routing.simulation.judge import best_mixture
+from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play
 
 CEILINGS = (0.0003, 0.0006, 0.001, 0.002, 0.004, 0.008)
 """Dollars a prompt. The models cost 0.00003, 0.0005 and 0.015."""

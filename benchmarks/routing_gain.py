@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from optimist.policies.routing import RoutePolicy
-from optimist.routing_gain.gain import RouteGain, route_gain
-from optimist.routing_gain.outcomes import ScoredPrompts
-from optimist.simulation.routing import RoutingProblem, play
+from optimist.routing.answers.policy import RoutePolicy
+from optimist.routing.gain.gain import RouteGain, route_gain
+from optimist.routing.gain.outcomes import ScoredPrompts
+from optimist.routing.simulation.trials import RoutingProblem, play
 from routing_problems import collections, kinds, rewards, smooth, texts
 
 Maker = Callable[[int, int], RoutingProblem]

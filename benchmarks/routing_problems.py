@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from optimist.numerics.routing.features import ContextMap, median_distance
-from optimist.simulation.routing import RoutingProblem
+from optimist.numerics.distances import median_distance
+from optimist.routing.answers.features import ContextMap
+from optimist.routing.simulation.trials import RoutingProblem
 
 PROMPTS = 1500
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 import optimist
 from optimist.metrics.threads import limit_threads
-from optimist.numerics.routing.model import best_chances
 from optimist.policies import Stopping
+from optimist.routing.answers.model import best_chances
 
 ROOT = Path(__file__).parents[1]
 GREY, GREEN, BLUE = "#888888", "#1a7f37", "#0969da"

@@ -13,7 +13,7 @@ from words import Step
 from world import World
 
 import optimist
-from optimist.routing_gain.outcomes import ScoredPrompts
+from optimist.routing.gain.outcomes import ScoredPrompts
 
 
 def simulated(world: World, sizes: tuple[int, ...] = (90, 75, 120), **settings: Any) -> Iterator[Step]:

@@ -16,9 +16,9 @@ from optimist.experiments.assignment import MostOpen
 from optimist.experiments.goals import AskedContexts
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.routing.prompts import RoutedPrompt
-from optimist.policies import RoutePolicy
 from optimist.records import COST, Batch, Contents
+from optimist.routing.answers.policy import RoutePolicy
+from optimist.routing.answers.prompts import RoutedPrompt
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 from tests.support.configs import config_of, experiment_of

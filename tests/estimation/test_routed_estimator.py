@@ -15,10 +15,10 @@ from optimist.estimation.routed import Routed
 from optimist.estimation.stored import pack_kernels, take, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.routing.features import ContextMap, ContextSettings
-from optimist.numerics.routing.prompts import RoutedPrompt
-from optimist.numerics.routing.ridge import Regressions, Sums
 from optimist.records import LogEntry, RetractedLog, codec
+from optimist.routing.answers.features import ContextMap, ContextSettings
+from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.routing.answers.ridge import Regressions, Sums
 from optimist.scoring.cached import CachedStatistic
 from optimist_client.metrics import Mean
 from tests.support.logs import applied, bits_of, entry, entry_of, retraction

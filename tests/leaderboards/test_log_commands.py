@@ -12,7 +12,7 @@ import pytest
 from optimist.datasets.logs.reading import answers_in, logs_in, named
 from optimist.leaderboards.questions import arrays_of
 from optimist.leaderboards.strata import strata_of
-from optimist.routing_gain.outcomes import prompts_of
+from optimist.routing.gain.outcomes import prompts_of
 from tests.support.commands import invoked
 from tests.support.places import DATA
 

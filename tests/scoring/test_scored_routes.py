@@ -20,9 +20,10 @@ from optimist.estimation.stored import routed_prompt_of
 from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
-from optimist.numerics.routing.features import contexts_to_fit, usual_distance
-from optimist.numerics.routing.model import RouteModel
+from optimist.numerics.distances import usual_distance
 from optimist.records import COST, ExperimentState, LogExtent, Superseded
+from optimist.routing.answers.features import contexts_to_fit
+from optimist.routing.answers.model import RouteModel
 from optimist.scoring import route_job
 from optimist.scoring.tasks import PUBLISH_EVERY
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store

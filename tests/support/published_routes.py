@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from optimist.numerics.routing.model import RouteModel
 from optimist.records import Artefact, ChainedExtent
+from optimist.routing.answers.model import RouteModel
 from optimist.store import ROUTES_UNIT, Store
 from tests.support.exchanges import claimed
 

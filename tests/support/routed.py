@@ -11,10 +11,10 @@ import numpy as np
 from optimist.estimation.artefacts import model_of
 from optimist.estimation.stored import question_of, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.numerics.routing.prompts import RoutedPrompt
-from optimist.numerics.routing.ridge import Sums
-from optimist.policies.routing import SAMPLED
 from optimist.records import AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
+from optimist.routing.answers.policy import SAMPLED
+from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.routing.answers.ridge import Sums
 from optimist.scoring.cached import CachedStatistic
 from tests.support.logs import entry
 from tests.support.made import Made, until

@@ -19,7 +19,7 @@ from optimist_client.rows import Fields
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optimist.routing_gain.reports import RouteReport
+    from optimist.routing.gain.reports import RouteReport
 
 
 @takes(ExperimentConfig, "price", "ceiling", "at_least")
@@ -59,7 +59,7 @@ def route(
         from optimist.datasets.logs.reading import answers_in, logs_in, named
         from optimist.leaderboards.questions import arrays_of
         from optimist.leaderboards.strata import strata_of
-        from optimist.routing_gain.reports import route_arrays, route_file
+        from optimist.routing.gain.reports import route_arrays, route_file
     how = {**(settings or {}), "features": frequencies, "types": types, "seed": seed}
     with format_errors(ValueError):
         fields = Fields(field=field, id=id, prompt=prompt, cost=cost)
@@ -78,7 +78,7 @@ def route(
 
 def _parts(report: RouteReport, *, is_priced: bool) -> Iterator[Table | str]:
     """What is shown of a report. is_priced: whether a price was found that keeps a budget."""
-    from optimist.routing_gain.gain import as_rows
+    from optimist.routing.gain.gain import as_rows
 
     yield report.sentence
     types, scores = as_rows(report.types, report.texts, report.names)

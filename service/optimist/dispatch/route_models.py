@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
-from optimist.numerics.routing.model import RouteModel
 from optimist.records import Artefact, StoreError
+from optimist.routing.answers.model import RouteModel
 from optimist.store import Store
 
 EVERY = 2.0

@@ -13,10 +13,10 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.threads import few_threads
 from optimist.numerics import mixture as known
-from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.prompts import RoutedRows
-from optimist.numerics.routing.ridge import Published, Regressions
-from optimist.policies.routing import RoutePolicy
+from optimist.routing.answers.model import RouteModel
+from optimist.routing.answers.policy import RoutePolicy
+from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.answers.ridge import Published, Regressions
 from optimist_client.errors import FixError
 
 

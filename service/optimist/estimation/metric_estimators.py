@@ -21,10 +21,10 @@ from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
-from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.prompts import RoutedPrompt, RoutedRows
 from optimist.policies import LEAST_SAMPLES
 from optimist.records import codec
+from optimist.routing.answers.model import RouteModel
+from optimist.routing.answers.prompts import RoutedPrompt, RoutedRows
 from optimist_client.errors import FixError
 
 Start = int | Literal["next"] | None

@@ -18,7 +18,7 @@ from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_sett
 from optimist.numerics.batches import check_number, check_text, check_whole
 from optimist.numerics.open_kernels import rows_to_fit
 from optimist.numerics.real_data import RealData, Reference
-from optimist.numerics.routing.features import ContextSettings, Floats
+from optimist.routing.answers.features import ContextSettings, Floats
 from optimist_client.config import check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find

@@ -12,10 +12,10 @@ from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.symmetric import SymmetricSum
 from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Change
-from optimist.numerics.routing.drift import Drift
-from optimist.numerics.routing.features import ContextMap, checked_context
-from optimist.numerics.routing.prompts import RoutedPrompt
-from optimist.numerics.routing.ridge import Sums
+from optimist.routing.answers.drift import Drift
+from optimist.routing.answers.features import ContextMap, checked_context
+from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.routing.answers.ridge import Sums
 from optimist_client.errors import FixError
 
 BATCHES = 2000

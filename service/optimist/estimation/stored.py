@@ -14,9 +14,9 @@ from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question, prepared
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.real_data import RealData, Reference
-from optimist.numerics.routing.features import ContextSettings
-from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.records import LogEntry
+from optimist.routing.answers.features import ContextSettings
+from optimist.routing.answers.prompts import RoutedPrompt
 from optimist_client import tensors
 from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric

@@ -27,8 +27,8 @@ from optimist.metrics.state import Stateful
 from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.pairing import most_common
-from optimist.numerics.routing.features import ContextMap
-from optimist.numerics.routing.prompts import RoutedPrompt
+from optimist.routing.answers.features import ContextMap
+from optimist.routing.answers.prompts import RoutedPrompt
 from optimist_client.errors import FixError
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from optimist.experiments.goals import AskedContext, AskedContexts
 from optimist.experiments.slices import grown_size, next_slice, pick_seed, slice_seed
 from optimist.experiments.state import PolicyState
-from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import Arm
 from optimist.records import AskGroup, GeneratorState, NewPick, Opening
+from optimist.routing.answers.prompts import RoutedPrompt
 from optimist_client.models import AskRequest, ExperimentConfig, Pick, WaitReason
 
 

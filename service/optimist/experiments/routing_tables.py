@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from optimist.experiments.goals.route import ForRouting
 from optimist.experiments.state import PolicyState
-from optimist.numerics.routing.features import ContextSettings
-from optimist.numerics.routing.prompts import RoutedRows
 from optimist.records import LogExtent
-from optimist.routing_gain.reports import Routing, route_table
+from optimist.routing.answers.features import ContextSettings
+from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.gain.reports import Routing, route_table
 from optimist_client.models import RoutePace, Routes
 
 

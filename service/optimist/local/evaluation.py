@@ -38,13 +38,13 @@ from optimist.metrics.devices import find_device
 from optimist.numerics.batches import check_whole
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
-from optimist.numerics.routing.features import checked_context
-from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import blend_counts
 from optimist.policies.arms import rivals
 from optimist.policies.audits import A_BATCH, said_of_judge
-from optimist.policies.routing import SAMPLED
 from optimist.records import NEVER_SCORED, Acceptance, ExperimentState, GeneratorState, LogExtent
+from optimist.routing.answers.features import checked_context
+from optimist.routing.answers.policy import SAMPLED
+from optimist.routing.answers.prompts import RoutedPrompt
 from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric

@@ -32,10 +32,10 @@ from optimist.numerics.batches import check_whole
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
-from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefact, codec
+from optimist.routing.answers.model import RouteModel
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.margins import Margin, by_label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import usual_distance
+from optimist.numerics.distances import usual_distance
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.int64]

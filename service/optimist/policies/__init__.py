@@ -6,7 +6,6 @@ from optimist.policies.contrasts import contrast, described
 from optimist.policies.mixture_policy import LEAST_SAMPLES, MixturePolicy, Ranges, blend_counts
 from optimist.policies.mixture_stopping import decide_mixture, shown_mixture
 from optimist.policies.policy import Policy, warmup_batches
-from optimist.policies.routing import RoutePolicy
 from optimist.policies.stopping import Decision, Stopping
 from optimist.policies.verdicts import deciding_tolerance, explained
 
@@ -20,7 +19,6 @@ __all__ = [
     "MixturePolicy",
     "Policy",
     "Ranges",
-    "RoutePolicy",
     "Stopping",
     "blend_counts",
     "contrast",

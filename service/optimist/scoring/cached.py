@@ -18,8 +18,8 @@ from optimist.estimation.stored import take
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.routing.features import ContextMap
 from optimist.records import LogEntry, RetractedLog
+from optimist.routing.answers.features import ContextMap
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
 SHOWN_MODES = 20

@@ -29,9 +29,9 @@ from optimist.estimation.streaming import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
 from optimist.numerics.real_data import Reference
-from optimist.numerics.routing.features import ContextSettings, Floats
-from optimist.policies.routing import SAMPLED
 from optimist.records import Claim, LogEntry
+from optimist.routing.answers.features import ContextSettings, Floats
+from optimist.routing.answers.policy import SAMPLED
 from optimist.scoring.cached import EstimatorSettings
 from optimist.scoring.tasks import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.scoring.threads import InThread

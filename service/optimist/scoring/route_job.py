@@ -15,9 +15,6 @@ from optimist.experiments.report import has_other_costs
 from optimist.experiments.routing_tables import table_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import SCORING_FAILURES
-from optimist.numerics.routing.features import ContextSettings
-from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.prompts import RoutedRows
 from optimist.records import (
     Artefact,
     ChainedExtent,
@@ -27,6 +24,9 @@ from optimist.records import (
     StoredArtefact,
     is_outgrown,
 )
+from optimist.routing.answers.features import ContextSettings
+from optimist.routing.answers.model import RouteModel
+from optimist.routing.answers.prompts import RoutedRows
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import CombinedJob, parts_of

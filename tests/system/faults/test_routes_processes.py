@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from optimist.estimation.artefacts import model_of
-from optimist.numerics.routing.model import RouteModel
 from optimist.records import LogExtent
+from optimist.routing.answers.model import RouteModel
 from optimist.store import SCORED, EmbeddedRedis, Store
 from optimist_client.models import Experiment
 from tests.support.configs import config_of

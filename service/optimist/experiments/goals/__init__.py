@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.model import RouteModel
 from optimist.records import GeneratorState, LogExtent
+from optimist.routing.answers.model import RouteModel
 
 Floats = NDArray[np.float64]
 MANY = 4

@@ -33,4 +33,4 @@ def judge_of(name: str) -> str:
 register(Best, ForBest, "optimist.simulation.judges.best:BestJudge")
 register(CheapestGoodEnough, ForCheapest, "optimist.simulation.judges.cheapest:CheapestJudge")
 register(BestMixture, ForMixture, "optimist.simulation.judges.mixture:MixtureJudge")
-register(BestRoutes, ForRouting, "optimist.simulation.judges.route:RouteJudge")
+register(BestRoutes, ForRouting, "optimist.routing.simulation.judge:RouteJudge")

@@ -11,11 +11,11 @@ import numpy as np
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending
-from optimist.numerics.routing.features import Floats, contexts_to_fit
-from optimist.numerics.routing.model import RouteModel
-from optimist.policies import Arm, Arms, Decision, RoutePolicy, Stopping
-from optimist.policies.routing import Frontier
+from optimist.policies import Arm, Arms, Decision, Stopping
 from optimist.records import ExperimentState, GeneratorState, StoredArtefact
+from optimist.routing.answers.features import Floats, contexts_to_fit
+from optimist.routing.answers.model import RouteModel
+from optimist.routing.answers.policy import Frontier, RoutePolicy
 from optimist_client.errors import FixError
 from optimist_client.goals import priced_by
 from optimist_client.models import Experiment, ExperimentConfig

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import ContextMap, Floats, columns_of
-from optimist.numerics.routing.ridge import Published, Regressions
+from optimist.routing.answers.features import ContextMap, Floats, columns_of
+from optimist.routing.answers.ridge import Published, Regressions
 from optimist_client import tensors
 from optimist_client.errors import FixError
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.simulation.routing import RoutingProblem, RoutingTrial
+from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial
 
 SCORES = np.array([[0.9, 0.5], [0.2, 0.6], [0.8, 0.1], [0.7, 0.3]])
 COSTS = np.array([0.3, 0.1])

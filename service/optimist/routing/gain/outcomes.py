@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import Floats
+from optimist.routing.answers.features import Floats
 from optimist_client.errors import FixError
 from optimist_client.goals import check_ceiling, check_pace
 

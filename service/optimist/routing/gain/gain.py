@@ -13,10 +13,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import ContextMap, ContextSettings, Floats, median_distance
-from optimist.numerics.routing.ridge import Regressions, Sums
-from optimist.policies.routing import Frontier
-from optimist.routing_gain.outcomes import Mean, Outcomes, ScoredPrompts, Some
+from optimist.numerics.distances import Floats, median_distance
+from optimist.routing.answers.features import ContextMap, ContextSettings
+from optimist.routing.answers.policy import Frontier
+from optimist.routing.answers.ridge import Regressions, Sums
+from optimist.routing.gain.outcomes import Mean, Outcomes, ScoredPrompts, Some
 from optimist_client.errors import FixError
 from optimist_client.goals import check_pace
 

@@ -9,15 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.distances import Floats, usual_distance
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS
-
-Floats = NDArray[np.float64]
-MOST_DISTANCES = 1000
-"""Contexts from which the median distance is taken."""
-BANDWIDTHS = (1e-30, 1e30)
-"""The smallest and the largest bandwidth: float32 holds the frequencies of others badly, or not at all."""
-
 
 REACH = 8.0
 """Typical sizes of a component beyond which it is cut: one context of a wrong size must not outweigh all others."""
@@ -138,44 +132,6 @@ def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32
     if kept.shape != (dimension,) or not np.isfinite(kept).all():
         raise FixError(f"context: expected {dimension} finite numbers, got shape {kept.shape}")
     return kept
-
-
-def median_distance(contexts: NDArray[Any], seed: int = 0) -> float:
-    """The median distance of different contexts (n, d), n ≥ 2, by at most 1000 of them.
-
-    Raises FixError if at least half of all pairs are equal: then there is no scale.
-    """
-    apart = _distances(contexts, seed)
-    found = float(np.median(apart)) if len(apart) else 0.0
-    if found <= 0.0:
-        raise FixError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
-    return found
-
-
-def usual_distance(contexts: NDArray[Any], seed: int = 0) -> float:
-    """A distance of contexts (n, d) that is always there: the median, else the mean of those above 0, else 1.
-
-    The second serves where at least half of all pairs are equal, the third where all are: an experiment must not wait
-    for contexts that differ. It is a distance that float32 can divide by.
-    """
-    apart = _distances(contexts, seed)
-    above = apart[apart > 0.0]
-    if not len(above):
-        return 1.0
-    middle = float(np.median(apart))
-    return float(np.clip(middle if middle > 0.0 else above.mean(), *BANDWIDTHS))
-
-
-def _distances(contexts: NDArray[Any], seed: int) -> Floats:
-    """The distances of all pairs of at most `MOST_DISTANCES` contexts; 0 where one is but rounding of the two."""
-    chosen = np.random.default_rng(seed).permutation(len(contexts))[:MOST_DISTANCES]
-    rows = np.asarray(contexts, dtype=np.float64)[np.sort(chosen)]
-    squares = np.square(rows).sum(1)
-    first, second = np.triu_indices(len(rows), 1)
-    apart = squares[:, None] + squares[None, :] - 2.0 * (rows @ rows.T)
-    pairs = np.sqrt(np.maximum(apart[first, second], 0.0))
-    # By the pair: one context of a wrong size must not make all others equal.
-    return np.where(pairs > 1e-6 * np.sqrt(np.maximum(squares[first], squares[second])), pairs, 0.0)
 
 
 Bandwidth = float | Literal["median"]

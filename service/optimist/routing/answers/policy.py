@@ -13,10 +13,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from optimist.numerics.routing.features import Floats
-from optimist.numerics.routing.model import best_chances
 from optimist.policies.mixture_policy import drawn
 from optimist.policies.policy import Draws
+from optimist.routing.answers.features import Floats
+from optimist.routing.answers.model import best_chances
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import FixError
 from optimist_client.goals import check_pace

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimist.numerics.routing.features import Components, ContextMap, ContextSettings, contexts_to_fit, usual_distance
-from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.ridge import Published, Regressions, Sums
+from optimist.numerics.distances import usual_distance
+from optimist.routing.answers.features import Components, ContextMap, ContextSettings, contexts_to_fit
+from optimist.routing.answers.model import RouteModel
+from optimist.routing.answers.ridge import Published, Regressions, Sums
 from optimist_client import tensors
 
 WIDTH, LINEAR, GENERATORS, COLUMNS = 32, 4, 3, 6

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.routing_gain.gain import route_gain, types_of
-from optimist.routing_gain.outcomes import ScoredPrompts
-from optimist.routing_gain.reports import route_file
+from optimist.routing.gain.gain import route_gain, types_of
+from optimist.routing.gain.outcomes import ScoredPrompts
+from optimist.routing.gain.reports import route_file
 from optimist.simulation.laboratory import simulate
 from optimist_client import FixError
 from optimist_client.rows import Fields

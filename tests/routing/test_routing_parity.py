@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist.numerics.routing.features import ContextMap
-from optimist.numerics.routing.ridge import KernelRidge, Published, Sums
-from optimist.policies.routing import RoutePolicy, reservation_index, values_of_tries
+from optimist.routing.answers.features import ContextMap
+from optimist.routing.answers.policy import RoutePolicy, reservation_index, values_of_tries
+from optimist.routing.answers.ridge import KernelRidge, Published, Sums
 from tests.support.places import DATA
 
 PAK = np.load(DATA / "pak_ucb.npz")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from optimist.numerics.routing.drift import Drift, fitted
-from optimist.numerics.routing.ridge import Sums
+from optimist.routing.answers.drift import Drift, fitted
+from optimist.routing.answers.ridge import Sums
 
 WIDTH = 6
 Law = Callable[[np.random.Generator, np.ndarray], np.ndarray]

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from optimist.metrics.threads import one_thread
-from optimist.numerics.routing.features import Floats
-from optimist.policies.routing import RouteName, RoutePolicy
-from optimist.routing_gain.outcomes import ScoredPrompts, prompts_in
+from optimist.routing.answers.features import Floats
+from optimist.routing.answers.policy import RouteName, RoutePolicy
+from optimist.routing.gain.outcomes import ScoredPrompts, prompts_in
+from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play
 from optimist.simulation.judges.judge import Asked, Column, Drawn, Judge
 from optimist.simulation.plan import Plan
-from optimist.simulation.routing import RoutingProblem, RoutingTrial, play
 from optimist.simulation.run import Play, Run
 from optimist.simulation.runner import Runner
 from optimist.simulation.trial import Contender

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.numerics.routing.prompts import RoutedRows
-from optimist.policies.routing import RoutePolicy
-from optimist.routing_gain.gain import route_gain
-from optimist.routing_gain.outcomes import Outcomes, ScoredPrompts
-from optimist.routing_gain.reports import Routing, route_table
-from optimist.simulation.routing import RoutingProblem, play
+from optimist.routing.answers.policy import RoutePolicy
+from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.gain.gain import route_gain
+from optimist.routing.gain.outcomes import Outcomes, ScoredPrompts
+from optimist.routing.gain.reports import Routing, route_table
+from optimist.routing.simulation.trials import RoutingProblem, play
 from optimist_client.models.routes import Routes
 
 KINDS = ("a poem about", "translate", "sum up")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist.policies.routing import RoutePolicy
-from optimist.simulation.routing import RoutingProblem, play
+from optimist.routing.answers.policy import RoutePolicy
+from optimist.routing.simulation.trials import RoutingProblem, play
 
 pytestmark = pytest.mark.long
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.datasets.prompts import Embed, arrays_of_rows
-from optimist.numerics.routing.features import ContextSettings, Floats
-from optimist.numerics.routing.prompts import RoutedRows
-from optimist.policies.routing import RoutePolicy, calls_of
 from optimist.records import codec
-from optimist.routing_gain.gain import PromptType, RouteGain, route_gain, types_of
-from optimist.routing_gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
+from optimist.routing.answers.features import ContextSettings, Floats
+from optimist.routing.answers.policy import RoutePolicy, calls_of
+from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.gain.gain import PromptType, RouteGain, route_gain, types_of
+from optimist.routing.gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
 from optimist_client.errors import FixError
 from optimist_client.metrics import Scale
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType, gain_sentence

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.routing.features import REACH, Components, ContextMap, median_distance
-from optimist.numerics.routing.model import best_chances, normal_below
-from optimist.numerics.routing.ridge import (
+from optimist.numerics.distances import median_distance
+from optimist.policies.mixture_policy import drawn
+from optimist.routing.answers.features import REACH, Components, ContextMap
+from optimist.routing.answers.model import best_chances, normal_below
+from optimist.routing.answers.ridge import (
     MEAN_RIDGES,
     RIDGES,
     SHARED_RIDGES,
@@ -21,7 +23,6 @@ from optimist.numerics.routing.ridge import (
     forms_of,
     prior_variances,
 )
-from optimist.policies.mixture_policy import drawn
 
 SEEDS = st.integers(0, 10_000)
 

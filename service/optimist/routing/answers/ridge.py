@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import Floats
+from optimist.routing.answers.features import Floats
 from optimist_client.errors import FixError
 
 

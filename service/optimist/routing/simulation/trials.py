@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.estimate import is_due
-from optimist.numerics.routing.features import CONTEXTS_TO_FIT, ContextSettings, Floats, contexts_to_fit
-from optimist.numerics.routing.ridge import KernelRidge, Predictor, Published, Regressions, Sums
-from optimist.policies.routing import SAMPLED, Frontier, RoutePolicy, calls_of
+from optimist.routing.answers.features import CONTEXTS_TO_FIT, ContextSettings, Floats, contexts_to_fit
+from optimist.routing.answers.policy import SAMPLED, Frontier, RoutePolicy, calls_of
+from optimist.routing.answers.ridge import KernelRidge, Predictor, Published, Regressions, Sums
 from optimist_client.errors import FixError
 from optimist_client.goals import OWN_GROWTH
 

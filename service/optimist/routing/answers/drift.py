@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.estimate import Change
-from optimist.numerics.routing.features import Floats
-from optimist.numerics.routing.ridge import Sums, forms_of
+from optimist.routing.answers.features import Floats
+from optimist.routing.answers.ridge import Sums, forms_of
 
 FALSE_ALARMS = 1e-7
 """The chance of a false alarm that a sample adds at most, of all generators together, if the regression is right. As it

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.policies.routing import MOST, REPAID, RESERVE, Frontier, RoutePolicy
+from optimist.routing.answers.policy import MOST, REPAID, RESERVE, Frontier, RoutePolicy
 from optimist_client import FixError
 
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray]

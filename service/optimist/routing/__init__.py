@@ -1,0 +1,1 @@
+"""The goal "route": the best generator for each prompt. What only routed prompts need stands here."""
