@@ -35,7 +35,7 @@ class RootRow(NamedTuple):
     limited: tuple[str, ...] = ()
     """As of `ExperimentState`."""
     mixture_growth: float | None = None
-    route_growth: float | None = None
+    model_growth: float | None = None
     rounds: int = 0
     """Picks ever opened, which is also the highest pick number."""
     told: int = 0

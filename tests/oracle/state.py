@@ -57,9 +57,9 @@ def state_from(tables: Tables) -> ExperimentState:
         mixture_growth=root.mixture_growth,
         mixture=None if root.mixture_growth is None else _artefact(tables, f"mixture:{first}"),
         mixture_error=units.get(f"mixture:{first}:error"),
-        route_growth=root.route_growth,
+        model_growth=root.model_growth,
         model=_artefact(tables, f"model:{first}"),
-        routes_error=units.get(f"routes:{first}:error"),
+        model_error=units.get(f"model:{first}:error"),
     )
 
 

@@ -26,7 +26,7 @@ from optimist.routing.answers.features import contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.scoring import route_job
 from optimist.scoring.tasks import PUBLISH_EVERY
-from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store
+from optimist.store import MODEL_UNIT, EmbeddedRedis, Store
 from optimist_client import tensors
 from optimist_client.models import Routes
 from tests.support.made import Made, held_by_another, scoring, scoring_at, settled, until
@@ -219,11 +219,11 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
 
         async def without() -> bool:
             state = await made.store.state("x")
-            return state.model is not None and list(state.model.parts) == [0, 2] and not state.is_routing_due
+            return state.model is not None and list(state.model.parts) == [0, 2] and not state.is_model_due
 
         await until(without)
         state = await made.store.state("x")
-        assert state.routes_error is None
+        assert state.model_error is None
         assert "log of generator 1" in (state.generators[1].primary.scoring_error or "")
         assert await is_exact(made)
         # The others go on.
@@ -246,14 +246,14 @@ async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
         await tell(made, 10)
 
         async def noted() -> str | None:
-            return (await made.store.state("x")).routes_error
+            return (await made.store.state("x")).model_error
 
         await until(noted)
         assert await is_exact(made)
         monkeypatch.undo()
         await tell(made, 1, seed=1)
         await table_of_now(made)
-        assert (await made.store.state("x")).routes_error is None
+        assert (await made.store.state("x")).model_error is None
 
 
 async def test_copies_count_as_memory_and_are_dropped_first_where_there_is_little(make, server: EmbeddedRedis):
@@ -281,8 +281,8 @@ async def test_a_model_under_a_claim_that_was_taken_over_is_not_published(
 
     async def late(store: Store, *arguments: Any, **options: Any) -> bool:
         if not refused:
-            await redis.hdel("optimist:{x}:claims", ROUTES_UNIT)
-            assert await made.store.claim("x", ROUTES_UNIT, "another", 0.5, made.label) is not None
+            await redis.hdel("optimist:{x}:claims", MODEL_UNIT)
+            assert await made.store.claim("x", MODEL_UNIT, "another", 0.5, made.label) is not None
         try:
             return await put(store, *arguments, **options)
         except Superseded as error:

@@ -18,7 +18,7 @@ from optimist.records import (
     Superseded,
     Unavailable,
 )
-from optimist.store import MIXTURE, ROUTES_UNIT, WANTED, Announcement, Place, Store
+from optimist.store import MIXTURE, MODEL_UNIT, WANTED, Announcement, Place, Store
 from optimist.store.keys import EXPERIMENT_PARTS
 from tests.support.exchanges import MODEL, ROUTE_TABLE, claimed, modes_of, new_pick, open_picks, put_modes, settle
 from tests.support.present import experiments
@@ -87,7 +87,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.put_scoring_error("one", 1, "scratched", second, label=label)
         mixing = await token(store, MIXTURE, label=label)
         await store.put_artefact("one", Artefact("mixture", label), "{}", mixing, [ChainedExtent(0, 1, 5)], point="[]")
-    routing = await token(store, ROUTES_UNIT)
+    routing = await token(store, MODEL_UNIT)
     for artefact in (MODEL, ROUTE_TABLE):
         point = "[]" if artefact == ROUTE_TABLE else ""
         await store.put_artefact("one", artefact, b"made", routing, [ChainedExtent(0, 1, 5)], point=point)
@@ -105,7 +105,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     chunks = {part for part in parts if part.startswith("snapshot:")}
     of_chunks = sorted(tuple(chunk.split(":")[1:-2]) for chunk in chunks)
     assert of_chunks == [("0", ""), ("0", "kid"), ("1", ""), ("1", "kid")], "of snapshots and of uploads"
-    curves = {f"curve:{unit}" for unit in ("0:", "0:kid", "mixture:", "mixture:kid", "routes:")}
+    curves = {f"curve:{unit}" for unit in ("0:", "0:kid", "mixture:", "mixture:kid", "table:")}
     kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "told:1", "fitted:", "fitted:kid"}
     kinds |= {"previews:0", "previews:0:bodies", "levels:0"}
     kinds -= {"log", "told", "levels", "curve", "snapshot", "previews", "fitted"}

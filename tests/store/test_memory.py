@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.records import Artefact, AskGroup, ChainedExtent, Contents, GeneratorState, NewPick, Returned, Unavailable
-from optimist.store import MIXTURE, ROUTES_UNIT, Store
+from optimist.store import MIXTURE, MODEL_UNIT, Store
 from tests.support.exchanges import MODEL, ROUTE_TABLE, claimed, new_pick, open_picks, put_modes, settle
 
 asks = itertools.count()
@@ -29,7 +29,7 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
     for rounds in range(4):
         await open_picks(store, "x", rounds, ask(new_pick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
     await settle(store, "x", 1, "digest", 5, b"body")
-    mixing, routing = await claimed(store, "x", MIXTURE), await claimed(store, "x", ROUTES_UNIT)
+    mixing, routing = await claimed(store, "x", MIXTURE), await claimed(store, "x", MODEL_UNIT)
     extent = [ChainedExtent(0, 1, 5)]
     calls: dict[str, Callable[[], Awaitable[Any]]] = {
         "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0, labels=[""]),

@@ -36,7 +36,7 @@ from optimist.records import (
     StoreError,
     Superseded,
 )
-from optimist.store import ROUTES_UNIT, Store, connect
+from optimist.store import MODEL_UNIT, Store, connect
 from optimist.store.keys import unit
 from optimist.store.redis_program import find_program
 from tests.support.exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, settle
@@ -262,7 +262,7 @@ class Model(RuleBasedStateMachine):
         size = SIZE if indexed else None
         for _ in range(2):
             create, growth = self.store.create_experiment, 0.0 if routes else None
-            self.run(create("m", "{}", ["0", "1"], 0.0, batch_size=size, labels=self.labels, route_growth=growth))
+            self.run(create("m", "{}", ["0", "1"], 0.0, batch_size=size, labels=self.labels, model_growth=growth))
         for g in range(2):
             for label in self.labels:
                 self.claim(g, label, "a", "")
@@ -447,7 +447,7 @@ class Model(RuleBasedStateMachine):
             return
         text = f"made {next(self.numbers)}"
         parts = [ChainedExtent(g, seq, seq) for g, seq in positions.items()]
-        claim = self.run(self.store.claim("m", ROUTES_UNIT, "a", 60, label=""))
+        claim = self.run(self.store.claim("m", MODEL_UNIT, "a", 60, label=""))
         token = claim.token if owner == "a" else f"{claim.token}b"
         answer = self.attempt(self.store.put_artefact("m", artefact, text, token, parts))
         standing = self.routes.get(artefact, ({}, ""))[0]

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from optimist.policies import blend_counts
 from optimist.records import Artefact, ChainedExtent, LogExtent, NotFound, StoredArtefact, Superseded, is_outgrown
-from optimist.store import MIXTURE, ROUTES_UNIT, SCORED, WANTED, Announcement, Known, Place, Store, kernels_digest
+from optimist.store import MIXTURE, MODEL_UNIT, SCORED, WANTED, Announcement, Known, Place, Store, kernels_digest
 from tests.support.exchanges import MODEL, ROUTE_TABLE, append_to, claimed
 
 MIXED, BY_RKE = Artefact("mixture", label=""), Artefact("mixture", label="rke")
@@ -31,11 +31,11 @@ async def created(store: Store, mixes: float | None = 0.25, routes: float | None
     await store.delete_experiment("x")
     labels = ["", "rke"]
     create = store.create_experiment
-    await create("x", "{}", ["a", "b"], growth=0.0, labels=labels, mixture_growth=mixes, route_growth=routes)
+    await create("x", "{}", ["a", "b"], growth=0.0, labels=labels, mixture_growth=mixes, model_growth=routes)
 
 
 def place_of(artefact: Artefact) -> Place:
-    return MIXTURE if artefact.kind == "mixture" else ROUTES_UNIT
+    return MIXTURE if artefact.kind == "mixture" else MODEL_UNIT
 
 
 async def token(store: Store, place: Place = 0, label: str = "") -> str:
@@ -82,7 +82,7 @@ async def test_it_is_read_as_it_was_made_under_a_claim_of_its_own(store: Store, 
     await append_to(store, 0, 1, 1)
     assert await found(store, artefact) is None
     parts = await now(store)
-    for other in {0, MIXTURE, ROUTES_UNIT} - {place}:
+    for other in {0, MIXTURE, MODEL_UNIT} - {place}:
         with pytest.raises(Superseded):
             await store.put_artefact("x", artefact, BODY, await token(store, other), parts)
     assert await put(store, artefact, BODY)
@@ -240,16 +240,16 @@ async def test_a_mixture_is_due_as_samples_grow_and_generators_change(store: Sto
 
 async def test_a_model_is_due_as_samples_grow_and_generators_change(store: Store):
     async def needs() -> bool:
-        return (await store.state("x")).is_routing_due
+        return (await store.state("x")).is_model_due
 
     await append_to(store, 0)
     await append_to(store, 1, rows=2)
     assert not await needs(), "two samples of one"
     await append_to(store, 1, rows=3)
     assert await needs()
-    assert not (await store.state("x")).is_routing_ready, "the bandwidth may be open"
+    assert not (await store.state("x")).is_model_ready, "the bandwidth may be open"
     await estimate(store)
-    assert (await store.state("x")).is_routing_ready
+    assert (await store.state("x")).is_model_ready
     await put(store, MODEL)
     assert (await store.state("x")).model == StoredArtefact("any", {0: LogExtent(1, 5), 1: LogExtent(2, 5)})
     assert not await needs()
@@ -327,7 +327,7 @@ async def test_one_of_a_retracted_batch_goes_and_others_stay(store: Store, artef
 async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store, artefact: Artefact):
     await append_to(store, 0, 1)
     [first] = await store.read_log("x", 0, 0)
-    place = ROUTES_UNIT if artefact == MODEL else 0
+    place = MODEL_UNIT if artefact == MODEL else 0
     await store.put_fitted("x", place, b"sigma", await token(store, place), {0: first}, label="")
     with pytest.raises(Superseded, match="kernels"):
         await put(store, artefact, kernels=kernels_digest(b"other"))
@@ -360,13 +360,13 @@ async def test_damage_is_named_until_one_is_made(store: Store):
         await store.put_scoring_error("x", place, f"torn: {artefact.name}", await token(store, place, label), label)
         assert await store.artefact_error("x", artefact) == f"torn: {artefact.name}"
     state = await store.state("x")
-    assert (state.mixture_error, state.routes_error) == (f"torn: {MIXED.name}", f"torn: {MODEL.name}")
+    assert (state.mixture_error, state.model_error) == (f"torn: {MIXED.name}", f"torn: {MODEL.name}")
     assert state.generators[0].primary.scoring_error is None
     for artefact in (MIXED, BY_RKE, MODEL):
         await put(store, artefact)
         assert await store.artefact_error("x", artefact) is None
     state = await store.state("x")
-    assert (state.mixture_error, state.routes_error) == (None, None)
+    assert (state.mixture_error, state.model_error) == (None, None)
 
 
 async def test_an_imported_experiment_has_its_goal_and_makes_all_anew(store: Store):
@@ -380,8 +380,8 @@ async def test_an_imported_experiment_has_its_goal_and_makes_all_anew(store: Sto
         await restoration.commit("{}", 0.0, known, await store.history("x"), {})
     state = await store.state("y")
     assert (state.mixture_growth, state.mixture) == (0.25, None)
-    assert (state.route_growth, state.model, state.is_routing_due) == (0.25, None, True)
-    for place in (MIXTURE, ROUTES_UNIT):
+    assert (state.model_growth, state.model, state.is_model_due) == (0.25, None, True)
+    for place in (MIXTURE, MODEL_UNIT):
         assert await store.claim("y", place, "me", 60, label="") is not None
 
 

@@ -25,7 +25,7 @@ from optimist.records import (
 )
 from optimist.store import Place, Store
 
-MODEL, ROUTE_TABLE = Artefact("model", label=""), Artefact("routes", label="")
+MODEL, ROUTE_TABLE = Artefact("model", label=""), Artefact("table", label="")
 """Of an experiment whose metric has the label ""."""
 
 

@@ -51,7 +51,7 @@ class Made:
 
     @property
     def table(self) -> Artefact:
-        return Artefact("routes", self.label)
+        return Artefact("table", self.label)
 
     async def fitted(self) -> bytes | None:
         """The kernels of the metric that decides."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from optimist.records import Artefact, ChainedExtent
 from optimist.routing.answers.model import RouteModel
-from optimist.store import ROUTES_UNIT, Store
+from optimist.store import MODEL_UNIT, Store
 from tests.support.exchanges import claimed
 
 WIDTH = 4
@@ -45,15 +45,15 @@ async def put_model(
     """Publish it, and perhaps a table, as made of the logs as they are. Returns its name."""
     stored = await store.state(experiment)
     (label,) = stored.labels
-    claim = await claimed(store, experiment, ROUTES_UNIT, "me", 60, label)
+    claim = await claimed(store, experiment, MODEL_UNIT, "me", 60, label)
     parts = []
-    for g in stored.routable:
+    for g in stored.modelled:
         [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
         parts.append(ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain))
     packed = published if isinstance(published, bytes) else published.pack()
     assert await store.put_artefact(experiment, Artefact("model", label), packed, claim, parts)
     if table:
-        assert await store.put_artefact(experiment, Artefact("routes", label), table, claim, parts, point=point)
+        assert await store.put_artefact(experiment, Artefact("table", label), table, claim, parts, point=point)
     found = await store.artefact(experiment, Artefact("model", label))
     assert found is not None
     return found.made

@@ -100,14 +100,14 @@ async def has_model(made: Made) -> None:
 
     async def come() -> bool:
         state = await made.store.state(made.name)
-        return state.model is not None and not state.is_routing_due
+        return state.model is not None and not state.is_model_due
 
     await until(come)
 
 
 async def table_of_now(made: Made) -> tuple[dict[int, LogExtent], str]:
     """The table of the logs as they are now, which is asked for as the API does."""
-    expected = {g.ordinal: g.seq for g in (await made.store.state(made.name)).routable}
+    expected = {g.ordinal: g.seq for g in (await made.store.state(made.name)).modelled}
     asked = itertools.count()
 
     async def come() -> bool:

@@ -60,7 +60,7 @@ def metric_called(experiment: Experiment, name: str) -> Metric:
 
 def routing_table(experiment: Experiment) -> Artefact:
     """The table of routes of an experiment."""
-    return Artefact("routes", experiment.config.metric.shown_label)
+    return Artefact("table", experiment.config.metric.shown_label)
 
 
 @dataclass

@@ -139,11 +139,11 @@ class CachedPoints:
     """A cache of the points of artefacts of one kind, by the metric that decides: only the new ones are read."""
 
     def __init__(
-        self, store: Store, kind: Literal["mixture", "routes"], growth: Callable[[Experiment], float | None]
+        self, store: Store, kind: Literal["mixture", "table"], growth: Callable[[Experiment], float | None]
     ) -> None:
         """growth: None of an experiment without such points."""
         self._store = store
-        self._kind: Literal["mixture", "routes"] = kind
+        self._kind: Literal["mixture", "table"] = kind
         self._growth = growth
         self._known = Cache[str, tuple[tuple[str, int], list[ArtefactPoint]]](REMEMBERED)
 
@@ -178,7 +178,7 @@ class Polls:
         """The reports that are not begun yet: all who ask for one by then get the same."""
         self._making = WeakValueDictionary[str, asyncio.Lock]()
         self._mixtures = CachedPoints(store, "mixture", lambda one: one.mixture_growth)
-        self._gains = CachedPoints(store, "routes", lambda one: one.route_growth)
+        self._gains = CachedPoints(store, "table", lambda one: one.model_growth)
 
     async def now(self, name: str) -> Made:
         """The report as it is now, whose decision is latched if there is one: the one before where nothing has changed

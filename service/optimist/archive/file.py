@@ -243,7 +243,7 @@ class Archive:
             labels=self.labels,
             limited=tuple(self.contents.experiment.config.also_deciding),
             mixture_growth=self.contents.experiment.mixture_growth,
-            route_growth=self.contents.experiment.route_growth,
+            model_growth=self.contents.experiment.model_growth,
         )
 
     @property

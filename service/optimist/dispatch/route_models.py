@@ -55,9 +55,9 @@ class RouteModels:
         if made != self._seen[0]:
             self._seen, self._due = (made, now), None
         if made:
-            is_due = goal.loaded is None or goal.loaded.stored.made != made or stored.is_routing_due
+            is_due = goal.loaded is None or goal.loaded.stored.made != made or stored.is_model_due
         else:  # the warm-up needs no model
-            is_due = stored.is_routing_due and goal.has_begun(state.arms)
+            is_due = stored.is_model_due and goal.has_begun(state.arms)
         if not is_due:
             self._due = None
         elif self._due is None:

@@ -99,7 +99,7 @@ def format_routing_table(state: PolicyState, stored: StoredArtefact) -> Routes:
         update={
             "experiment": state.config.name,
             "positions": [parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
-            "stale": is_outgrown(parts, extents(state.stored.routable), OLD) or has_other_costs(state, made),
+            "stale": is_outgrown(parts, extents(state.stored.modelled), OLD) or has_other_costs(state, made),
         }
     )
 

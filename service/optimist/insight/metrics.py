@@ -77,7 +77,7 @@ API_RESTARTS = Counter(
 
 SCORING_SECONDS = Histogram(
     "optimist_scoring_seconds",
-    "Duration of estimates in seconds, by kind: computed from all rows, or from sums over them; mixtures; routing.",
+    "Duration of estimates in seconds, by kind: computed from all rows, or from sums over them; mixtures; models.",
     ["metric", "kind"],
     buckets=_SCORING_BUCKETS,
 )

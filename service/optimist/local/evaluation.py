@@ -131,7 +131,7 @@ class Evaluation(Session):
             instance=experiment.instance,
             limited=tuple(config.also_deciding),
             mixture_growth=experiment.mixture_growth,
-            route_growth=experiment.route_growth,
+            model_growth=experiment.model_growth,
         )
         super().__init__(PolicyState(experiment, stored), estimators)
         columns_of(self._questions)  # raises where metrics cannot read the same array
@@ -322,8 +322,8 @@ class Evaluation(Session):
         if state.can_be_scored and stored.is_mixture_due:
             parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.mixable}
             self._put_mixture(self._primary.mixture(published=stored.mixture_growth == 0.0), parts)
-        if state.can_be_scored and stored.is_routing_due:
-            parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.routable}
+        if state.can_be_scored and stored.is_model_due:
+            parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.modelled}
             config = state.config
             self._put_model(self._primary.model([*parts], config.policy, SAMPLED * config.keeps_budget), parts)
 

@@ -45,7 +45,7 @@ from optimist.records.picks import (
 from optimist.records.state import (
     COST,
     LEAST_MIXED,
-    LEAST_ROUTED,
+    LEAST_MODELLED,
     NAMED_COPIES,
     NEVER_SCORED,
     SLICES,

@@ -16,10 +16,11 @@ class LogExtent(NamedTuple):
 
 
 class Artefact(NamedTuple):
-    """What a scorer makes of logs: the mixture of all generators, the model of contexts that routes prompts, the table
-    of these routes, the modes of one generator, or the estimate of all its batches, where none is due."""
+    """What a scorer makes of logs: the mixture of all generators; the model that the picks of a goal are made from, and
+    the table that a report shows of it; the modes of one generator, or the estimate of all its batches, where none is
+    due."""
 
-    kind: Literal["mixture", "model", "routes", "modes", "estimate"]
+    kind: Literal["mixture", "model", "table", "modes", "estimate"]
     label: str
     """Of the metric that it is made by."""
     generator: int | None = None
@@ -48,7 +49,7 @@ class StoredArtefact:
     parts: Mapping[int, LogExtent]
     """By the ordinals of the generators in it."""
     payload: bytes = b""
-    """Empty where it was not read: the state of an experiment has no model of contexts."""
+    """Empty where it was not read: the state of an experiment has no model."""
 
     @property
     def samples(self) -> int:

@@ -25,8 +25,8 @@ FEWEST_SLICES = 8
 """The share of a generator where there are many: a few picks may end while none is asked for."""
 COST = "cost:"
 """Before a generator's name: the control that holds its cost."""
-LEAST_ROUTED = 3
-"""Samples that a generator must have to be part of a model of contexts: its scores then have a variance."""
+LEAST_MODELLED = 3
+"""Samples that a generator must have to be part of a model: its scores then have a variance."""
 LEAST_MIXED = 4
 """Samples that a generator must have to be part of a mixture: two in each half."""
 
@@ -304,11 +304,11 @@ class ExperimentState:
     """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
     mixture: StoredArtefact | None = None
     """The mixture that picks are made from, where it is the goal."""
-    route_growth: float | None = None
-    """By which part the samples of all generators grow until the model of contexts is due again; None: another goal."""
+    model_growth: float | None = None
+    """By which part the samples of all generators grow until the model is due again; None: the goal has none."""
     model: StoredArtefact | None = None
-    """The model of contexts that picks are made from; only with the goal "route"."""
-    routes_error: str | None = None
+    """The model that picks are made from, where the goal has one."""
+    model_error: str | None = None
     """Why neither it nor the table can be made; the next one removes this note."""
     mixture_error: str | None = None
     """Why it cannot be made by the metric that decides, whatever the goal; the next one removes this note."""
@@ -373,13 +373,13 @@ class ExperimentState:
         return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_MIXED]
 
     @property
-    def routable(self) -> list[GeneratorState]:
-        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples, and scored.
+    def modelled(self) -> list[GeneratorState]:
+        """The generators that a model is made of: not retired, with `LEAST_MODELLED` samples, and scored.
 
         One that cannot be scored must not keep the model of the others due for ever.
         """
         able = (g for g in self.generators if g.state != "retired" and g.primary.scoring_error is None)
-        return [g for g in able if g.samples >= LEAST_ROUTED]
+        return [g for g in able if g.samples >= LEAST_MODELLED]
 
     @property
     def is_mixture_due(self) -> bool:
@@ -395,19 +395,19 @@ class ExperimentState:
         return self.is_mixture_due and any(generator.primary.estimate_seq for generator in self.generators)
 
     @property
-    def is_routing_due(self) -> bool:
-        """Whether the model of contexts that picks are made from is due, once its bandwidth is fixed: prompts are
-        routed, and there is none while every active generator can be part of it, or it has been outgrown."""
-        if self.route_growth is None or not self.routable:
+    def is_model_due(self) -> bool:
+        """Whether the model that picks are made from is due, once what samples fix is fixed: the goal has one, and
+        there is none while every active generator can be part of it, or it has been outgrown."""
+        if self.model_growth is None or not self.modelled:
             return False
         if self.model is None:
-            return all(generator.samples >= LEAST_ROUTED for generator in self.active)
-        return is_outgrown(self.model.parts, extents(self.routable), self.route_growth, OWN_GROWTH)
+            return all(generator.samples >= LEAST_MODELLED for generator in self.active)
+        return is_outgrown(self.model.parts, extents(self.modelled), self.model_growth, OWN_GROWTH)
 
     @property
-    def is_routing_ready(self) -> bool:
-        """Whether the model of contexts is due, and its bandwidth is fixed, which shows as for `is_mixture_ready`."""
-        return self.is_routing_due and any(generator.primary.estimate_seq for generator in self.generators)
+    def is_model_ready(self) -> bool:
+        """Whether the model is due, and what samples fix is fixed, which shows as for `is_mixture_ready`."""
+        return self.is_model_due and any(generator.primary.estimate_seq for generator in self.generators)
 
 
 def extents(generators: Iterable[GeneratorState]) -> dict[int, LogExtent]:

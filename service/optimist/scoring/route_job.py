@@ -86,13 +86,13 @@ class RouteJob(CombinedJob[RouteTask]):
         ValueError or ArithmeticError if there is no model.
         """
         task, state = self._task, await self._store.state(self._task.name)
-        standing = await self._store.artefact(task.name, Artefact("routes", task.label))
+        standing = await self._store.artefact(task.name, Artefact("table", task.label))
         tabled = {} if standing is None else standing.parts
         # Whoever wants a table of later batches says so again, perhaps during this quantum.
         is_wanted, task.is_wanted = task.is_wanted, False
-        if state.route_growth is None or not state.routable:
+        if state.model_growth is None or not state.modelled:
             return
-        makes_model = state.is_routing_ready and task.may_publish and self._has_news(state)
+        makes_model = state.is_model_ready and task.may_publish and self._has_news(state)
         makes_table = is_wanted and (
             {ordinal: seq for ordinal, (seq, _) in tabled.items()}
             != {ordinal: seq for ordinal, (seq, _) in self._readable(state).items()}
@@ -113,13 +113,13 @@ class RouteJob(CombinedJob[RouteTask]):
 
     def _readable(self, state: ExperimentState) -> dict[int, LogExtent]:
         left_out = self._task.left_out
-        return {g.ordinal: LogExtent(g.seq, g.samples) for g in state.routable if g.ordinal not in left_out}
+        return {g.ordinal: LogExtent(g.seq, g.samples) for g in state.modelled if g.ordinal not in left_out}
 
     def _has_news(self, state: ExperimentState) -> bool:
         """Whether the model is due for another reason than generators that could not be read the last time."""
         if state.model is None or not self._task.left_out:
             return True
-        return is_outgrown(state.model.parts, self._readable(state), state.route_growth or 0.0, OWN_GROWTH)
+        return is_outgrown(state.model.parts, self._readable(state), state.model_growth or 0.0, OWN_GROWTH)
 
     async def _has_other_costs(self, table: bytes, state: ExperimentState) -> bool:
         """Whether costs have changed since the table was made."""
@@ -131,8 +131,8 @@ class RouteJob(CombinedJob[RouteTask]):
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
         task, model, rows = self._task, b"", None
-        async with self._acquired(state.routable, without_corrupt=True) as found:
-            task.left_out = frozenset(generator.ordinal for generator in state.routable) - found.keys()
+        async with self._acquired(state.modelled, without_corrupt=True) as found:
+            task.left_out = frozenset(generator.ordinal for generator in state.modelled) - found.keys()
             if not found:
                 raise CorruptData("the log of no generator can be read")
             estimators = {ordinal: cached.estimator for ordinal, cached in found.items()}
@@ -163,4 +163,4 @@ class RouteJob(CombinedJob[RouteTask]):
             await self._store.put_scoring_error(*task.place, note, task.token, task.label)
             return
         self._observe("routing table", task.table_seconds)
-        await self._put(Artefact("routes", task.label), made.model_dump_json(), parts, route_point(made))
+        await self._put(Artefact("table", task.label), made.model_dump_json(), parts, route_point(made))

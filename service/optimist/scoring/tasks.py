@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from optimist.insight import metrics
 from optimist.records import ExperimentState, GeneratorState
 from optimist.scoring.cached import CachedStatistic
-from optimist.store import MIXTURE, ROUTES_UNIT, Announcement, Place, claimed_for
+from optimist.store import MIXTURE, MODEL_UNIT, Announcement, Place, claimed_for
 
 if TYPE_CHECKING:
     from optimist.scoring.experiments import ScoredExperiment
@@ -180,13 +180,13 @@ class MixtureTask(CombinedTask[Literal["mixture"]]):
 
 
 @dataclass(slots=True, eq=False)
-class RouteTask(CombinedTask[Literal["routes"]]):
+class RouteTask(CombinedTask[Literal["model"]]):
     """The model by which an experiment routes prompts, and its table, which is what somebody waits for.
 
     Asks are answered by the last model, and wait for no other.
     """
 
-    ordinal: Literal["routes"] = ROUTES_UNIT
+    ordinal: Literal["model"] = MODEL_UNIT
     published: float = field(default=-math.inf, kw_only=True)
     """When the last model was published."""
     table_seconds: float = field(default=0.0, kw_only=True)
@@ -377,7 +377,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
                 yield self._mixture(name, label)
             elif mixture is not None and mixture.problem == "broken off":
                 yield mixture
-        if state.is_routing_ready:
+        if state.is_model_ready:
             routes = self._routes(name, state.labels[0])
             rests = routes.problem == "failed" and time.monotonic() < routes.worked + RETRY
             if routes.may_publish and not rests:

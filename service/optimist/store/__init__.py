@@ -10,7 +10,7 @@ from optimist.store.keys import (
     DEFAULT_NAMESPACE,
     DUE,
     MIXTURE,
-    ROUTES_UNIT,
+    MODEL_UNIT,
     SCORED,
     WANTED,
     Place,

@@ -1,6 +1,4 @@
-"""What scorers made of logs: mixtures, models of contexts, tables of routes, modes; and how samples of a mixture are
-shared out.
-"""
+"""What scorers made of logs: mixtures, models, tables, modes; and how samples of a mixture are shared out."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ class Artefacts:
         token: of a claim of `keys.claimed_for` it. payload: of the caller; point: what `artefact_curve` keeps of it, ""
         for nothing. kernels: `kernels_digest` of what was fixed from the first samples, "" where nothing was. It
         removes the note of `put_scoring_error`, unless that is about a generator. What picks are made from, by the
-        metric that decides a model of contexts, and the mixture where that is the goal, changes the version and the
+        metric that decides a model, and the mixture where that is the goal, changes the version and the
         state token, and is announced on `keys.SCORED`.
         Raises Superseded where another owner has the claim, where a batch in it was retracted, and where Redis has
         another log, or other kernels, than it was made of.

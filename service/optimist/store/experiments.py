@@ -35,8 +35,8 @@ class Traits(TypedDict, total=False):
     """The labels of others that decide, too, because there are limits on them."""
     mixture_growth: float | None
     """By which part the samples of all generators grow until the mixture is made anew; None with other goals."""
-    route_growth: float | None
-    """The same for the goal "route" and its model."""
+    model_growth: float | None
+    """The same for the model of a goal that has one."""
     seedless: Set[str]
     """The generators that ignore seeds; their samples have no indices."""
     max_batches_per_worker: int | None
@@ -53,7 +53,7 @@ def traits_of(experiment: Experiment) -> Traits:
         labels=list(config.metrics),
         limited=config.also_deciding,
         mixture_growth=experiment.mixture_growth,
-        route_growth=experiment.route_growth,
+        model_growth=experiment.model_growth,
         seedless=config.seedless,
         max_batches_per_worker=config.max_batches_per_worker,
     )
@@ -65,7 +65,7 @@ def facts_of(traits: Traits) -> dict[str, Argument]:
         "batch_size": traits.get("batch_size"),
         "limited": " ".join(traits.get("limited", ())) or None,
         "mixture_growth": traits.get("mixture_growth"),
-        "route_growth": traits.get("route_growth"),
+        "model_growth": traits.get("model_growth"),
         "max_batches_per_worker": traits.get("max_batches_per_worker"),
     }
     return {name: repr(one) if isinstance(one, float) else one for name, one in facts.items() if one is not None}
@@ -171,7 +171,7 @@ class Experiments:
         """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
 
         known: a state read before, of which only what has changed since is read again, where that is of single
-        generators; else its open picks, estimates, mixture and routes are taken from it. told: read
+        generators; else its open picks, estimates, mixture and model are taken from it. told: read
         `GeneratorState.told`, too. all_metrics: read the units of all metrics, else of the one that decides. estimates:
         False reads none, only their positions.
         """

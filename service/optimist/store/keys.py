@@ -24,17 +24,17 @@ DUE = "optimist:due"
 """Channel: "<id> <generator> <seq>" for every batch after which an estimate is due; "<id> 0 0" of a new experiment."""
 SCORED = "optimist:scored"
 """Channel: "<id> <generator> <seq>" for every new estimate by the metric that decides; "<id> 0 <samples>" for every new
-mixture, or model of contexts, that picks are made from."""
+mixture, or model, that picks are made from."""
 WANTED = "optimist:wanted"
 """Channel: "<id> 0 0 <artefact>" where somebody waits for something that scorers make."""
 
 MIXTURE: Final = "mixture"
 """In place of an ordinal: the mixture of all generators."""
-ROUTES_UNIT: Final = "routes"
-"""In place of an ordinal: the model of contexts, and the table, of all generators."""
-Place = int | Literal["mixture", "routes"]
-"""What has a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the routes."""
-_CLAIMED: dict[str, Place] = {"mixture": MIXTURE, "model": ROUTES_UNIT, "routes": ROUTES_UNIT}
+MODEL_UNIT: Final = "model"
+"""In place of an ordinal: the model of the goal, and its table, of all generators."""
+Place = int | Literal["mixture", "model"]
+"""What has a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the model."""
+_CLAIMED: dict[str, Place] = {"mixture": MIXTURE, "model": MODEL_UNIT, "table": MODEL_UNIT}
 
 # A unit is a generator as one metric scores it: "<g>:<label>".
 EXPERIMENT_PARTS = (
@@ -63,7 +63,7 @@ EXPERIMENT_PARTS = (
     "history",  # string: seven bytes a told batch: generator, late or without a pick, rows
     "decision",  # string: JSON, set once
     "fitted",  # not a key itself: fitted:<label> are strings, what was fixed once from the first samples
-    "artefacts",  # hash: what scorers made of logs: mixtures, models of contexts, tables, modes, see put_artefact.lua
+    "artefacts",  # hash: what scorers made of logs: mixtures, models, tables, modes, see put_artefact.lua
     "blended",  # hash: ordinal → samples that the mixture still owes to it, and the newest answers, see blend.lua
     "claims",  # hash: unit → token, see claim.lua
     "claimed_until",  # sorted set: the same units by the time at which their claims run out

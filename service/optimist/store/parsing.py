@@ -137,7 +137,7 @@ def _renewed(
 def _parsed(
     answer: Sequence[Any], known: ExperimentState | None, told: Sequence[Sequence[bytes]] | None
 ) -> ExperimentState:
-    decision, leased, *flat, labels, units, mixture, model, mixture_error, routes_error, retracted, accepted, now = (
+    decision, leased, *flat, labels, units, mixture, model, mixture_error, model_error, retracted, accepted, now = (
         answer
     )
     counts, names, states, controls, quarantined, returned, named_copies = map(_pairs, flat)
@@ -197,9 +197,9 @@ def _parsed(
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
         mixture=_artefact(mixture, known and known.mixture),
         mixture_error=_text(mixture_error),
-        route_growth=float(counts["route_growth"]) if "route_growth" in counts else None,
+        model_growth=float(counts["model_growth"]) if "model_growth" in counts else None,
         model=_artefact(model, known and known.model),
-        routes_error=_text(routes_error),
+        model_error=_text(model_error),
         read_at=float(now),
     )
 

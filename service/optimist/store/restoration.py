@@ -287,7 +287,7 @@ def _traits_of(stored: ExperimentState) -> Traits:
         labels=stored.labels,
         limited=stored.limited,
         mixture_growth=stored.mixture_growth,
-        route_growth=stored.route_growth,
+        model_growth=stored.model_growth,
     )
 
 

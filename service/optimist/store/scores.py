@@ -34,7 +34,7 @@ class Scores:
     ) -> Claim | None:
         """Claim a generator for `seconds`, which are the same for all owners; None while another owner has the claim.
 
-        generator: its ordinal; or `keys.MIXTURE` for the mixture of all, `keys.ROUTES_UNIT` for their routes.
+        generator: its ordinal; or `keys.MIXTURE` for the mixture of all, `keys.MODEL_UNIT` for their model.
 
         A claim that would last longer than `seconds` counts as expired: the clock of Redis was set back.
 
@@ -84,7 +84,7 @@ class Scores:
         await self._commands.experiment_script("end_claim", experiment, unit=keys.unit(generator, label), token=token)
 
     async def is_claimed(self, experiment: str) -> bool:
-        """Whether a scorer has a claim of a generator, of the mixture or of the routes that has not run out."""
+        """Whether a scorer has a claim of a generator, of the mixture or of the model that has not run out."""
         # By the clock of Redis, which set the deadlines.
         reads = [("ZRANGE", self._commands.key(experiment, "claimed_until"), -1, -1, "WITHSCORES"), ("TIME",)]
         last, (seconds, _) = await self._commands.call_many(reads)
@@ -186,7 +186,7 @@ class Scores:
     async def put_scoring_error(
         self, experiment: str, generator: keys.Place, note: str, token: str, label: str
     ) -> None:
-        """Note why a generator cannot be scored by a metric, or mixture or routes be made; the latest note counts."""
+        """Note why a generator cannot be scored by a metric, or mixture or model be made; the latest note counts."""
         unit = keys.unit(generator, label)
         await self._commands.experiment_script("put_scoring_error", experiment, unit=unit, note=note, token=token)
 

@@ -11,7 +11,7 @@ from tests.oracle.oracle import Oracle
 from tests.oracle.rows import ARTEFACTS, CLAIMS, CURVES, ESTIMATES, LOG, QUARANTINED, UNITS, Table
 from tests.oracle.transitions.controls import root_of
 
-MADE_OF_ALL = ("mixture", "mixture"), ("model", "routes"), ("routes", "routes")
+MADE_OF_ALL = ("mixture", "mixture"), ("model", "model"), ("table", "model")
 """What is made of several logs by each metric, and the unit under whose claim it is made."""
 
 FACTS = "made", "parts", "payload"

@@ -19,7 +19,7 @@ SETTINGS = {"goal": "route", "context": 3, "context_features": 16, "seed": 4}
 def model_of(evaluation: Evaluation) -> LoadedModel:
     """What a scorer would publish now."""
     state = evaluation.state
-    parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in state.stored.routable}
+    parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in state.stored.modelled}
     model = evaluation._primary.model([*parts], state.config.policy, 0)
     return LoadedModel.from_stored(StoredArtefact("", parts), model)
 

@@ -98,7 +98,7 @@ class Experiment(Answer):
         return self.config.asks.mixture_growth(self.config.policy)
 
     @property
-    def route_growth(self) -> float | None:
+    def model_growth(self) -> float | None:
         """By which part the samples of all generators together grow until the model that routes prompts is made again;
         None: the goal is another."""
         return self.config.rescore_growth if self.config.asks.has_contexts else None

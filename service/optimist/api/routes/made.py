@@ -19,7 +19,7 @@ from optimist.experiments.report import has_other_costs
 from optimist.experiments.state import PolicyState
 from optimist.records import (
     LEAST_MIXED,
-    LEAST_ROUTED,
+    LEAST_MODELLED,
     Artefact,
     Conflict,
     ExperimentState,
@@ -207,7 +207,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     begun = await _standing(context, experiment)
 
     async def check(state: PolicyState) -> None:
-        if lacking := missing(state.stored, LEAST_ROUTED):
+        if lacking := missing(state.stored, LEAST_MODELLED):
             raise Conflict(f"there are too few samples to say how prompts are routed: it takes {lacking}")
         if not state.can_be_scored:
             needed = state.needed_to_fit
@@ -221,7 +221,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
         made = await context.routing_table(await _standing(context, experiment))
         if made is None:
             return None, False
-        is_of = _is_of(begun.stored.generators, begun.stored.routable, made.positions)
+        is_of = _is_of(begun.stored.generators, begun.stored.modelled, made.positions)
         return made, is_of and not has_other_costs(begun, made)
 
     return await awaited(context, experiment, routing_table(experiment), check, look)

@@ -2,7 +2,7 @@
 -- keys: generators claims claimed_until counts
 -- args: owner seconds wanted*(generator label)
 
--- Claims units for `seconds`; a generator of 'mixture' or 'routes' stands for what is made of all. Answers for each
+-- Claims units for `seconds`; a generator of 'mixture' or 'model' stands for what is made of all. Answers for each
 -- {token, deadline, 1 if another owner's claim had run out}, or nothing where another owner holds the claim. A deadline
 -- further off than a claim can last means that the server's clock was set back: that claim has run out, too.
 --
@@ -15,7 +15,7 @@ for _, label in ipairs(all_labels()) do
 end
 
 local function claim(g, label)
-  if g ~= 'mixture' and g ~= 'routes' and redis.call('HEXISTS', generators, g) == 0 then
+  if g ~= 'mixture' and g ~= 'model' and redis.call('HEXISTS', generators, g) == 0 then
     return {'not-found', 'there is no such generator'}
   elseif not known[label] then
     return {'not-found', 'there is no such metric'}

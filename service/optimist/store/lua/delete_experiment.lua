@@ -15,7 +15,7 @@ for _, label in ipairs(all_labels()) do
     drop(unit, 'snapshot')
     drop(unit, 'upload')
   end
-  redis.call('UNLINK', fitted .. ':' .. label, curve .. ':mixture:' .. label, curve .. ':routes:' .. label)
+  redis.call('UNLINK', fitted .. ':' .. label, curve .. ':mixture:' .. label, curve .. ':table:' .. label)
 end
 redis.call('UNLINK', unpack(KEYS))
 return {'ok', existed}

@@ -136,7 +136,7 @@ local function read_state(remembered, wants_all, wants_estimates)
   state[10], state[11] = all, read_units(wants_all and all or deciding_labels(), wants_estimates)
   state[12] = mixes and read_artefact(unit_of('mixture', first), true) or {}
   state[13] = read_artefact(unit_of('model', first), false)
-  state[14], state[15] = fact(unit_of('mixture', first), 'error'), fact(unit_of('routes', first), 'error')
+  state[14], state[15] = fact(unit_of('mixture', first), 'error'), fact(unit_of('model', first), 'error')
   state[16], state[17] = redis.call('XRANGE', retractions, '-', '+'), redis.call('XRANGE', acceptances, '-', '+')
   state[18] = string.format('%.6f', now())
   return state

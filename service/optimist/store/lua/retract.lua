@@ -215,10 +215,10 @@ for _, label in ipairs(every) do
   redis.call('HDEL', claims, unit)
   redis.call('ZREM', claimed_until, unit)
   forget_derived(g, label, first)
-  local mixture, model, routes = unit_of('mixture', label), unit_of('model', label), unit_of('routes', label)
+  local mixture, model = unit_of('mixture', label), unit_of('model', label)
   forget_artefact(mixture, mixture, g, from)
-  forget_artefact(model, routes, g, from)
-  forget_artefact(routes, routes, g, from)
+  forget_artefact(model, model, g, from)
+  forget_artefact(unit_of('table', label), model, g, from)
   if refits[label] then
     redis.call('DEL', fitted .. ':' .. label)
     forget_facts(label, 'fitted', 'fitted_from')

@@ -1,7 +1,7 @@
 -- keys: units labels counts
 
 -- A unit is a generator as one metric scores it, "<g>:<label>"; what is made of all generators by one metric has the
--- units "mixture:<label>" and "routes:<label>". `units` holds their facts:
+-- units "mixture:<label>" and "model:<label>". `units` holds their facts:
 --   <unit>:seq, :made                    log position of the newest estimate, and a name that no other one has
 --   <unit>:error                         why it cannot be scored, or made
 --   <unit>:snapshot, :snapshot_chunks, :snapshot_seq, :snapshot_digest, :snapshot_chain, :snapshot_bytes
