@@ -5,7 +5,7 @@ import { session } from "./session.js";
 
 const COMMAND = ["optimist keys create", "--role viewer", "--namespace default", "--data-dir DIRECTORY"];
 const WHERE = [
-  ["--role", "viewer: look; worker: also ask and tell; admin: everything"],
+  ["--role", "rater: score audits; viewer: look; worker: also ask and tell; admin: everything"],
   ["--namespace", "that of the experiments; “default” unless somebody has chosen another one"],
   ["--data-dir", "the directory that “optimist serve” names when it starts; for a service with a Redis of its own, --redis-url instead"],
 ];

@@ -35,7 +35,9 @@ app = typer.Typer(
 
 @app.command(cls=Command)
 def create(
-    role: Annotated[Role, typer.Option(help="viewer: look; worker: also make samples; admin: everything.")],
+    role: Annotated[
+        Role, typer.Option(help="rater: score audits; viewer: look; worker: also make samples; admin: everything.")
+    ],
     namespace: Annotated[
         str, typer.Option(help="The namespace whose experiments and references the key gives access to.")
     ] = "default",

@@ -43,7 +43,7 @@ class Route:
     """What a route needs, and answers: to those who may, and to an admin of a namespace that has no `shared`."""
 
     role: str | None
-    """None: anybody."""
+    """The lowest role; None: anybody."""
     path: str | Callable[[httpx.Client], str] = ""
     """Or how an admin who may do everything finds it. Empty: its pattern, with usual names."""
     allowed: int = 200
@@ -51,6 +51,8 @@ class Route:
     request: dict[str, Any] = field(default_factory=dict)
     of_all: bool = False
     """Whether a key that is bound to an experiment is good for it."""
+    raters: bool = False
+    """Whether a rater's key is good for it."""
     operators: bool = False
     """Whether the namespace has to be `default`."""
 
@@ -89,9 +91,9 @@ TABLE = {
     ("GET", "/openapi.json"): Route(None),
     ("GET", "/docs"): Route(None),
     ("GET", "/metrics"): Route("viewer", operators=True),
-    ("GET", "/v1/session"): Route("viewer", elsewhere=200, of_all=True),
-    ("POST", "/v1/session"): Route("viewer", elsewhere=200, of_all=True),
-    ("DELETE", "/v1/session"): Route("viewer", allowed=204, elsewhere=204, of_all=True),
+    ("GET", "/v1/session"): Route("viewer", elsewhere=200, of_all=True, raters=True),
+    ("POST", "/v1/session"): Route("viewer", elsewhere=200, of_all=True, raters=True),
+    ("DELETE", "/v1/session"): Route("viewer", allowed=204, elsewhere=204, of_all=True, raters=True),
     ("GET", "/v1/references"): Route("viewer", elsewhere=200),
     ("GET", "/v1/references/{name}"): Route("viewer", "/v1/references/real"),
     ("DELETE", "/v1/references/{name}"): Route("admin", "/v1/references/real", allowed=204),
@@ -167,7 +169,7 @@ def callers(directory: Path, asking: Service) -> Iterator[dict[str, httpx.Client
         f"{namespace} {role}": new_key(directory, role, namespace) for role in ROLES for namespace in ("red", "default")
     }
     keys |= {"blue admin": new_key(directory, "admin", "blue")}
-    keys |= {f"bound {role}": new_key(directory, role, "red", "shared") for role in ROLES}
+    keys |= {f"bound {role}": new_key(directory, role, "red", "shared") for role in (*ROLES, "rater")}
     keys |= {"bound elsewhere": new_key(directory, "admin", "red", "another")}
     last = keys["red admin"][-1]
     keys |= {"guesser": keys["red admin"][:-1] + ("B" if last == "A" else "A")}
@@ -208,7 +210,7 @@ def expected(route: Route, path: str | Callable[[httpx.Client], str], caller: st
     namespace, role = caller.split(" ")
     if caller == "bound elsewhere":
         role = "admin"
-    if ROLES.index(role) < ROLES.index(route.role):
+    if not route.raters if role == "rater" else ROLES.index(role) < ROLES.index(route.role):
         return 403
     if route.operators:
         return route.allowed if namespace == "default" else 403
@@ -321,6 +323,7 @@ def test_no_spelling_of_a_path_opens_what_is_refused(asking: Service, directory:
         }
     keys = {role: new_key(directory, role, "red") for role in ("viewer", "worker")}
     keys |= {"nobody": "", "share": guest, "bound elsewhere": new_key(directory, "admin", "red", "another")}
+    keys |= {"rater": new_key(directory, "rater", "red", "shared")}
     keys |= {"other namespace": new_key(directory, "admin", "blue")}
     assert asyncio.run(openings(running_url(directory), keys, paths, share)) == []
 
@@ -422,6 +425,15 @@ def test_a_revoked_key_is_worthless_within_five_seconds_and_a_new_one_good_at_on
         until(lambda: client.get("/v1/experiments").status_code == 401, 10.0)
     assert optimist_keys("revoke", key, "--data-dir", str(directory)).exit_code == 1
     assert secret not in asking.log()
+
+
+def test_a_rater_has_a_key_for_named_experiments_alone(directory: Path):
+    """The page for raters offers the experiments that the key names, and no list."""
+    create = ("create", "--role", "rater", "--data-dir", str(directory))
+    refused = optimist_keys(*create)
+    assert refused.exit_code == 1
+    assert "expected --experiment NAME" in " ".join(refused.stderr.split())
+    assert optimist_keys(*create, "--experiment", "shared").exit_code == 0
 
 
 def test_the_sdk_takes_the_key_from_the_environment(asking: Service, directory: Path, monkeypatch: pytest.MonkeyPatch):

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from optimist_client.wire import Answer, Identifier, Wire
 
-Role = Literal["viewer", "worker", "admin"]
-"""The permissions of an access key: to read; also to sample; everything in its namespace."""
+Role = Literal["rater", "viewer", "worker", "admin"]
+"""The permissions of an access key: to score audits alone; to read; also to score and sample; everything there is."""
 
 
 class Session(Answer):

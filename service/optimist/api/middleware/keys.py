@@ -24,7 +24,7 @@ from optimist_client.wire import Identifier
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 ROLES: tuple[Role, ...] = get_args(Role)
-"""In ascending order: each role includes the permissions of those before it."""
+"""In ascending order: each role includes the permissions of those before it, except that viewers change nothing."""
 _KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})(?::([A-Za-z0-9._-]{1,64}):([A-Za-z0-9._-]{1,64}))?")
 
 
@@ -118,13 +118,17 @@ def make_key(
     lasts: float | None = None,
     known: str | None = None,
 ) -> tuple[str, str, KeyRecord]:
-    """The id of a new key, the key itself, and its record. Raises FixError for an invalid name or known key.
+    """The id of a new key, the key itself, and its record.
+
+    Raises FixError for an invalid name or known key, and for a rater's key that names no experiment.
 
     lasts: seconds until it expires. known: a key that another service made, instead of a new one.
     """
     key = KeyText(*_random()) if known is None else split_key(known)
     if key is None or key.experiment is not None:
         raise FixError("expected a key as `optimist keys create` prints it")  # the text may be most of a secret
+    if role == "rater" and not experiments:
+        raise FixError("a rater's key opens the audits of the experiments that it names: expected --experiment NAME")
     now = time.time()
     record = KeyRecord(
         digest=_digest(key.secret),

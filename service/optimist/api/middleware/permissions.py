@@ -26,6 +26,8 @@ class Permission:
 
     role: Role | None
     """The lowest role; None: anybody, also without a key."""
+    takes_raters: bool = False
+    """Whether the key of a rater is sufficient, too."""
     shows_samples: bool = False
     """Whether a key must give access to samples."""
     takes_restricted: bool = False
@@ -38,7 +40,8 @@ class Permission:
 
         experiment: the one that the route is below, if any.
         """
-        if self.role is not None and not caller.may(self.role):
+        is_rater = self.takes_raters and caller.role == "rater"
+        if self.role is not None and not (is_rater or caller.may(self.role)):
             raise _forbidden(f"expected a key with role {self.role} or higher, this key has role {caller.role}")
         if self.is_of_service and (caller.namespace != DEFAULT_NAMESPACE or caller.experiments):
             raise _forbidden(f"expected a key of namespace {DEFAULT_NAMESPACE!r} that is not restricted to experiments")
@@ -54,12 +57,16 @@ class Permission:
 
 PUBLIC = Permission(None)
 """Health, the dashboard's files and the API description hold no user data."""
+IDENTIFY = Permission("viewer", takes_raters=True, takes_restricted=True)
+"""Every key may ask who it is."""
 READ_OWN = Permission("viewer", takes_restricted=True)
-"""Every key may ask who it is, and which experiments it shows."""
+"""A key that shows some experiments may list them."""
 READ = Permission("viewer")
 READ_SAMPLES = Permission("viewer", shows_samples=True)
 MONITOR = Permission("viewer", is_of_service=True)
 WORK = Permission("worker")
+RATE = Permission("worker", takes_raters=True)
+"""What a rater needs of an audit, and answers. Viewers, and so shares, change nothing."""
 ADMINISTER = Permission("admin")
 UNLISTED = ADMINISTER
 """Of a path, or a method, that no route has: who may do everything is told that it does not exist."""

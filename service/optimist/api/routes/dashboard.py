@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 from optimist.api.bundle import bundled
 from optimist.api.context import SettingsDep
 from optimist.api.middleware.access import COOKIE, CallerDep
-from optimist.api.middleware.permissions import PUBLIC, READ_OWN, GuardedRoute, permits
+from optimist.api.middleware.permissions import IDENTIFY, PUBLIC, GuardedRoute, permits
 from optimist_client.models import Session
 
 session = APIRouter(prefix="/v1/session", tags=["access"], route_class=GuardedRoute)
@@ -49,7 +49,7 @@ router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 
 
 @session.get("")
-@permits(READ_OWN)
+@permits(IDENTIFY)
 async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
     """The caller: namespace and role of the access key, and the experiments it is restricted to."""
     return Session(
@@ -63,7 +63,7 @@ async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
 
 
 @session.post("")
-@permits(READ_OWN)
+@permits(IDENTIFY)
 async def sign_in(request: Request, response: Response, caller: CallerDep, settings: SettingsDep) -> Session:
     """Store the key of this request's `Authorization` header as a cookie that scripts and other sites cannot use.
 
@@ -77,7 +77,7 @@ async def sign_in(request: Request, response: Response, caller: CallerDep, setti
 
 
 @session.delete("", status_code=204)
-@permits(READ_OWN)
+@permits(IDENTIFY)
 async def sign_out(response: Response) -> None:
     """Delete the cookie."""
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
