@@ -11,8 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from pydantic_core import SchemaValidator, core_schema
 
+from optimist.records import CannotStart
 from optimist.server.api import ending_in_order
-from optimist.server.supervised import SupervisedProcess
+from optimist.server.supervised import ServiceProcess
 from tests.support.processes import is_alive, until
 
 SLOW = """import time
@@ -21,16 +22,36 @@ while True:
 """
 
 
-@pytest.fixture
-def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SupervisedProcess:
-    """One that never becomes ready, and may take a day to end in order."""
-    (tmp_path / "slow_child.py").write_text(SLOW)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def child_of(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceProcess:
+    (folder / "started_child.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
     restarts = Counter("restarts", "Restarts.", registry=CollectorRegistry())
-    return SupervisedProcess("slow child", "slow", "slow_child", {}, grace=86_400.0, restarts=restarts)
+    return ServiceProcess("child", "child", "started_child", {}, grace=86_400.0, restarts=restarts)
 
 
-def test_a_child_that_is_not_ready_is_not_waited_for(child: SupervisedProcess):
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceProcess:
+    """One that never becomes ready, and may take a day to end in order."""
+    return child_of(SLOW, tmp_path, monkeypatch)
+
+
+def test_a_child_that_is_killed_each_time_before_it_is_ready_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with child_of("import os\nos.kill(os.getpid(), 9)", tmp_path, monkeypatch) as child:
+        child.start()
+        with pytest.raises(CannotStart, match=r"the child died 5 times as it started: .* was killed by SIGKILL"):
+            child.ready.result(60)
+
+
+def test_a_child_says_why_it_cannot_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with child_of("""print('{"error": "no such device"}')""", tmp_path, monkeypatch) as child:
+        child.start()
+        with pytest.raises(CannotStart, match="the child cannot begin: no such device"):
+            child.ready.result(60)
+
+
+def test_a_child_that_is_not_ready_is_not_waited_for(child: ServiceProcess):
     child.start()
     until(lambda: child.pid)
     stopping = Thread(target=child.stop, daemon=True)
@@ -40,7 +61,7 @@ def test_a_child_that_is_not_ready_is_not_waited_for(child: SupervisedProcess):
     assert not child.ready.done()
 
 
-def test_a_child_that_was_not_started_is_stopped(child: SupervisedProcess):
+def test_a_child_that_was_not_started_is_stopped(child: ServiceProcess):
     child.stop()
     child.start()
     child.stop()

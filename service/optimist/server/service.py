@@ -41,8 +41,8 @@ def serve(settings: Settings) -> None:
     """Run the API, and a scorer beside it unless told otherwise, until SIGINT or SIGTERM.
 
     With several workers the API runs in child processes, which end first. The process shares its metrics with those
-    that it starts (`insight.shared.sharing`). Raises CannotStart for an address that is in use, FixError where the
-    scorer's device is not here, or where messages may not go to the webhook's address.
+    that it starts (`insight.shared.sharing`). Raises CannotStart for an address that is in use, and
+    where the scorer's device is not here; FixError where messages may not go to the webhook's address.
     """
     prepare(settings)
     if settings.webhook is not None:

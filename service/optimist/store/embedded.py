@@ -1,8 +1,7 @@
 """The default Redis: a redis-server child on a private socket and a locked directory, started again when it dies.
 
-One thread, the keeper, owns the child's life: it starts it, waits for it, and starts it again, on the same socket, so
-that clients find it again. Once a redis-server has served, the keeper tries for ever: what stops it may pass, as a
-full disk does. On Linux the child also stops when its parent dies.
+It is started again (`optimist.supervised`) on the same socket, so that clients find it again. On Linux the child also
+stops when its parent dies.
 
 Two servers on one directory would destroy acknowledged batches. So the directory is locked by open files that
 redis-server inherits: the lock lasts until both processes are gone. The directory itself is locked, because somebody
@@ -18,16 +17,12 @@ import json
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from redis import Redis
 from redis import exceptions as redis_errors
@@ -38,6 +33,7 @@ from optimist.places import cache_directory
 from optimist.records import CannotStart, DirectoryInUse
 from optimist.store import dies_with_parent
 from optimist.store.redis_program import MAINTAINED, Program, ServerLog, find_program, options, refuse_downgrade
+from optimist.supervised import Supervised
 
 _LOCK_POLL_SECONDS = 0.02
 _HOLDER_BYTES = 1024
@@ -45,13 +41,7 @@ _log = logging.getLogger(__name__)
 _SOCKET = "redis.sock"
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 60.0
-SHORTEST, LONGEST = 0.1, 30.0
-"""Pauses before a redis-server is started again: none after the first death, then doubling each time."""
-STEADY = 60.0
-"""Seconds that a redis-server must have lived for its death to count as the first."""
 _DAY = 86_400.0
-DEATHS = 5
-"""Number of times that a redis-server may die before it has served, until starting it is given up."""
 
 
 def holder_of(directory: Path) -> dict[str, Any]:
@@ -157,114 +147,38 @@ def _read(fd: int) -> dict[str, Any]:
         return {"dirty": True}
 
 
-class EmbeddedRedis:
+class EmbeddedRedis(Supervised):
     """A redis-server child, whose directory is locked until `stop`. A context manager; made by `start_embedded`.
 
-    `program`: what it runs. `pid`: process id of the present redis-server, which changes with each new start.
+    `program`: what it runs.
     """
 
     def __init__(self, program: Program, directory: Path, lock: DirectoryLock) -> None:
-        self.pid = 0
-        self.started: Future[None] = Future()
+        super().__init__("redis-server", _STOP_SECONDS)
         self.program = program
         self._directory = directory
         self._lock = lock
         self._runtime = _make_runtime()
-        self._socket = self._runtime / _SOCKET
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stopping = threading.Event()
-        self._spawning = threading.Lock()
-        # For the kernel the parent is the *thread* that started the child; so this thread lives as long as the child.
-        self._keeper = threading.Thread(target=self._keep, name="redis-server-keeper", daemon=True)
-        self._keeper.start()
+        self._socket, self._starting_socket = self._runtime / _SOCKET, self._runtime / "starting.sock"
 
     @property
     def url(self) -> str:
         """Where it listens, for `connect`; the same for every redis-server of this object."""
         return f"unix://{self._socket}"
 
-    @property
-    def running(self) -> bool:
-        """False while there is no redis-server: stopped, or not yet started again."""
-        return self._process is not None and self._process.poll() is None
-
     def stop(self) -> None:
         """Stop redis-server in order, and release the directory; idempotent."""
-        with self._spawning:
-            self._stopping.set()
-        if self._process is not None:
-            _end(self._process)
-        self._keeper.join()
+        super().stop()
         shutil.rmtree(self._runtime, ignore_errors=True)
         self._lock.release()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.stop()
-
-    def _keep(self) -> None:
-        pause, deaths = 0.0, 0
-        while True:
-            begun = time.monotonic()
-            try:
-                level, how = logging.WARNING, self._live()
-            except Exception as error:
-                if self._process is not None:
-                    _end(self._process)
-                if not self.started.done():
-                    self.started.set_exception(error)
-                    return
-                level, how = logging.ERROR, str(error)
-            if self._stopping.is_set():
-                return
-            deaths += 1
-            if deaths == DEATHS and not self.started.done():
-                self.started.set_exception(CannotStart(f"redis-server died {DEATHS} times as it started: {how}"))
-                return
-            if time.monotonic() - begun > STEADY:
-                pause = 0.0
-            _log.log(level, "%s; starting it again%s", how, f" in {pause:g} s" if pause else "")
-            self._stopping.wait(pause)
-            pause = min(max(2.0 * pause, SHORTEST), LONGEST)
-
-    def _live(self) -> str:
-        """Run one redis-server until it ends, and return how it ended. Raises CannotStart if it does not start."""
-        while True:
-            log = ServerLog(self._directory / "redis.log")
-            process = self._spawn(log.path)
-            if process is None:
-                return "redis-server was stopped"
-            answers = _wait_for_answer(process, self._starting_socket)
-            if not (answers and (cut := log.find("Truncating the AOF"))):
-                break
-            # Redis cuts off the unfinished command, but leaves the transaction it belonged to open (6.2.14): what is
-            # written next would belong to it, and be lost. Starting again closes it.
-            _log.warning("redis-server was killed while writing; the unfinished write is gone: %s", cut)
-            _end(process)
-        if answers:
-            self._open(process)
-        code = process.wait()
-        if answers:
-            self._lock.clean = code == 0
-        elif code > 0 and not self._stopping.is_set():
-            raise CannotStart(log.explain("redis-server did not start."))
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return f"redis-server (process {process.pid}) {how}"
-
-    @property
-    def _starting_socket(self) -> Path:
-        return self._runtime / "starting.sock"
-
-    def _spawn(self, log: Path) -> subprocess.Popen[bytes] | None:
-        """Start a redis-server that clients cannot reach yet; None after `stop` was called."""
-        command = [self.program.path, *options(self._directory, self._starting_socket, log, self._lock.clean)]
-        with self._spawning, log.open("ab") as output:
-            if self._stopping.is_set():
-                return None
-            process = self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *command],
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """A redis-server that clients cannot reach yet."""
+        self._said = ServerLog(self._directory / "redis.log")
+        own = options(self._directory, self._starting_socket, self._said.path, self._lock.clean)
+        with self._said.path.open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), self.program.path, *own],
                 pass_fds=self._lock.fds,
                 # Ctrl-C must not reach the child: the service stops first, then stops the child.
                 start_new_session=True,
@@ -272,22 +186,30 @@ class EmbeddedRedis:
                 stdout=output,
                 stderr=output,
             )
-        self.pid = process.pid
         # Until it serves, the directory is as clean as it was.
         self._lock.note(process.pid, self._runtime)
         return process
 
-    def _open(self, process: subprocess.Popen[bytes]) -> None:
-        """Make a redis-server that is ready reachable for the clients."""
+    def follow(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether the redis-server, which has ended now, has served. Raises CannotStart if it does not start."""
+        if not _wait_for_answer(process, self._starting_socket):
+            if process.wait() > 0:
+                raise CannotStart(self._said.explain("redis-server did not start."))
+            return False
+        if cut := self._said.find("Truncating the AOF"):
+            # Redis cuts off the unfinished command, but leaves the transaction it belonged to open (6.2.14): what is
+            # written next would belong to it, and be lost. Starting again closes it.
+            _log.warning("redis-server was killed while writing; the unfinished write is gone: %s", cut)
+            self.end(process)
+            return False
         self._lock.clean = False
         self._lock.note(process.pid, self._runtime)
         # Missing if redis-server is being stopped at this moment: it removes its socket itself.
         with contextlib.suppress(FileNotFoundError):
             self._starting_socket.rename(self._socket)
-        if self.started.done():
-            _log.info("redis-server (process %d) has started again", process.pid)
-        else:
-            self.started.set_result(None)
+        self.has_begun()
+        self._lock.clean = process.wait() == 0
+        return True
 
 
 def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis:
@@ -295,7 +217,7 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
 
     It is the newest redis-server or valkey-server that `find_program` finds, which the log names.
     Every acknowledged write is on disk (`appendfsync always`). When redis-server dies it is started again, for ever,
-    after pauses of up to `LONGEST` seconds while it keeps dying.
+    after pauses of up to half a minute while it keeps dying.
     wait_seconds: how long to wait for another service to give the directory free, as one killed a moment ago does;
     loading the data may take longer and is waited for.
     Raises DirectoryInUse after that, CannotStart if there is no redis-server or it does not come up.
@@ -314,7 +236,8 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
         lock.release()
         raise
     try:
-        embedded.started.result()
+        embedded.start()
+        embedded.ready.result()
     except BaseException:
         embedded.stop()
         raise
@@ -366,12 +289,3 @@ def _wait_for_answer(process: subprocess.Popen[bytes], socket: Path) -> bool:
             else:
                 return True
     return False
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
