@@ -8,7 +8,7 @@ const LONGEST = 24; // letters of a name in the chart
 
 export class Ranks extends Drawing {
   constructor(palette) {
-    super(chart("ranks", "Ranks", "From the best to the worst rank that each generator may have. All of them hold together."));
+    super(chart("ranks", "Ranks", "From the best to the worst rank that each generator may have. All hold at once, which takes more evidence than the best alone."));
     this.palette = palette;
     [this.chart] = this.charts;
     this.body = h("tbody", {});

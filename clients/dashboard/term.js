@@ -7,7 +7,7 @@ export const MEANINGS = {
   interval: "With the chance 1 − δ it contains the true score. 0.30 (0.25 to 0.35) is a score of 0.30 with its interval.",
   evidence: "The difference from a rival in standard errors. A decision needs it for every rival; what is needed grows slowly with the number of looks.",
   "worse, as good": "Decided about a rival: it is worse, or within the tolerance. Otherwise it is too close to call, or after the decision may be as good.",
-  "below noise": "The estimate is smaller than the smallest possible score, because chance makes it so where the true score is small. Read it as the smallest score.",
+  "below noise": "By chance the estimate is below the smallest possible score, which is shown instead.",
   bracket: "Two values between which the score lies on average, whatever the samples' law.",
   "warming up": "Every generator gets its first batches, before a policy chooses.",
   provisional: "The rule would stop, and answers on their way are waited for.",

@@ -16,8 +16,18 @@ import pytest
 
 from optimist_client import FixError, NotFoundError, Optimist, progress
 from optimist_client.metrics import FID, RKE
-from optimist_client.models import Basis, Contrast, DecisionInfo, HardestRival, Report, WatchedReport
+from optimist_client.models import (
+    Basis,
+    Contrast,
+    DecisionInfo,
+    HardestRival,
+    Rank,
+    Ranking,
+    Report,
+    WatchedReport,
+)
 from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
+from optimist_client.models.reports import ALL_AT_ONCE
 from optimist_client.progress import Line, RichBar, counted, expected_total, shown
 from tests.support.reports import report, standing, standings, unwrapped, watched
 
@@ -78,6 +88,14 @@ def test_a_score_below_noise_is_called_so_and_explained():
     assert str(made).splitlines()[2].startswith("b <i>      0 (below noise)  0.0000 to 0.0040")
     assert r"0 (below noise) & 0.0000 to 0.0040" in made.table("latex")
     assert BELOW_NOISE_NOTE not in report().sentences
+
+
+@pytest.mark.parametrize(("last", "begins"), [(1, "Ranks: "), (2, f"Ranks{ALL_AT_ONCE}: ")])
+def test_ranks_do_not_contradict_the_decision(last: int, begins: str):
+    """All ranks hold at once, and may leave open which one is the best, although that is decided."""
+    places = [("b <i>", 1, last), ("near", last, 2), ("far", 3, 3)]
+    ranks = Ranking(delta=0.05, ranks=[Rank(generator=n, first=a, last=b) for n, a, b in places], decided=[1])
+    assert f"{begins}{ranks.text}" in paired(ranks=ranks).sentences
 
 
 def test_time_left_is_that_of_the_samples_that_are_expected():
@@ -173,11 +191,11 @@ def test_text_of_a_report_without_an_answer():
 
 
 def test_brackets_have_a_column_where_there_are_some():
-    assert "between" not in str(report())
+    assert "bracket" not in str(report())
     assert "bracket" not in report().to_dict()["standings"][0]
     shown = report(standings=[standing("a", 3.0, bracket=(2.0, 4.5)), standing("none", None)])
     lines = str(shown).splitlines()
-    assert lines[1].endswith("between")
+    assert lines[1].endswith("bracket")
     assert lines[2].endswith("2.000 … 4.500")
     assert "<td>2.000 … 4.500</td>" in shown._repr_html_()
     assert Report.model_validate(json.loads(json.dumps(shown.to_dict()))) == shown

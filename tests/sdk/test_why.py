@@ -74,10 +74,10 @@ def decision(hardest: HardestRival | None = HARDEST, decided: bool = False, **fi
 
 
 def test_why():
-    start = "Open question: b (0.5 worse). Evidence 2.0 of 3.0."
+    start = "Open question: b (0.5 worse). Evidence 2.0 of 3.0 needed."
     far = HARDEST.model_copy(update={"difference": math.log(22.3), "standard_error": math.log(1.2)})
     said = decision(far, decided=True, confidence=0.97).why("log")
-    assert said.startswith("Closest rival: b (a factor of 22.3 worse, 4.5% of the best). Evidence 17.0 (3.0 needed). ")
+    assert said.startswith("Closest rival: b (a factor of 22.3 worse, 4.5% of the best). Evidence 17.0 of 3.0 needed. ")
     holds = "This allows for all rivals and for looking often, up to about 4,000 samples of each generator."
     assert said.endswith(holds)
     rare = HARDEST.model_copy(update={"rarer": 33})
@@ -85,14 +85,14 @@ def test_why():
     assert said.endswith(f"{holds} Values rarer than one in 33 may not have come.")
     next_step = "Next: stop here, or take about 1,200 to 46,000 more samples of this run, which would decide it."
     assert decision().why("linear") == f"{start} {next_step}"
-    assert decision(decided=True).why("linear") == "Closest rival: b (0.5 worse). Evidence 2.0 (3.0 needed)."
+    assert decision(decided=True).why("linear") == "Closest rival: b (0.5 worse). Evidence 2.0 of 3.0 needed."
     unknown = HARDEST.model_copy(update={"more_samples": None})
     said = f"{start} Too early to say how many more samples would decide it."
     assert decision(unknown).why("linear") == said
     assert decision(None).why("linear") == "No errors."
     for separation, shown in {2.96: "2.96 of 3.00", 104.17: "104.2 of 3.0", 4.6e7: "over 1,000 of 3.0"}.items():
         wide = HARDEST.model_copy(update={"difference": 1.0, "standard_error": 1.0 / separation})
-        assert f"Evidence {shown}." in decision(wide).why("linear")
+        assert f"Evidence {shown} needed." in decision(wide).why("linear")
     same = HARDEST.model_copy(update={"difference": 0.0, "standard_error": 0.0})
     assert decision(same).why("linear").endswith("They are identical: no number of samples decides.")
     few = HARDEST.model_copy(update={"needed": 1.0, "more_samples": (0, 5)})
@@ -103,7 +103,7 @@ def test_why():
 
 def test_differences_of_logarithms_are_shown_as_shares():
     close = HARDEST.model_copy(update={"difference": 0.01, "standard_error": 0.005, "tolerance": 0.02})
-    said = "Open question: b (1.01% worse; 2.02% would not matter). Evidence 6.0 of 3.0."
+    said = "Open question: b (1.01% worse; 2.02% would not matter). Evidence 6.0 of 3.0 needed."
     assert said in decision(close).why("log")
 
 

@@ -181,14 +181,14 @@ def standings(report: Report, most: int | None = None) -> Table:
     columns["samples"] = [f"{row.samples:,}" for row in rows]
     columns["share"] = [report.share_text(row) for row in rows]
     if any(row.bracket is not None for row in rows):
-        columns["between"] = ["" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in rows]
+        columns["bracket"] = ["" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in rows]
     if report.cost is not None:
         columns["cost"] = ["" if row.cost is None else f"{row.cost:,g}" for row in rows]
     return Table(
         [*columns],
         [*zip(*columns.values(), strict=True)],
         title=_title(report),
-        first_to_go=("share", "between", "interval", "samples", "cost"),
+        first_to_go=("share", "bracket", "interval", "samples", "cost"),
         strong=[place for place, row in enumerate(rows) if row.generator == report.decision.best],
     )
 

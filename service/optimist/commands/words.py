@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from optimist_client.models.decisions import BELOW_NOISE_MEANING
+
 WORDS = {
     "generator": "A model, a checkpoint or a setting of one, of which samples can be made.",
     "experiment": "One question: which of these generators is the best by this metric?",
@@ -42,12 +44,16 @@ WORDS = {
         "Generators with the same seeds or prompts. Luck that they share cancels, so their difference is "
         "known better than each score."
     ),
+    "unpaired": "Generators with seeds or prompts of their own.",
     "difference (contrast), worse by": "A generator's score compared with another one's, with an interval of its own.",
+    "against": "The generator that a difference is counted from.",
     "lockstep": "All generators in question get equally many samples, because their scores move together.",
-    "below noise": (
-        "The estimate is smaller than the smallest possible score, because chance makes it so where the true "
-        "score is small. Read it as the smallest score."
+    "correlation": (
+        "How much two generators vary together over the same seeds or prompts: 0 not at all, 1 entirely. The higher it "
+        "is, the more luck cancels."
     ),
+    "in common": "The samples of two generators that have the same seeds or prompts.",
+    "below noise": BELOW_NOISE_MEANING,
     "rests on, basis": "The rows that an answer is made of, and what was left out.",
     "plug-in": "The published formula of a score, which depends on the number of samples.",
     "influence": "The default bound: a score without that bias, with its own standard error.",
@@ -57,6 +63,19 @@ WORDS = {
     "warming up": "Every generator gets its first batches, before a policy chooses.",
     "provisional": "The rule would stop, and answers on their way are waited for.",
     "leader": "The generator with the best estimate now.",
+    "leads": "Said of the leader until it is decided, when it is called best.",
+    "confidence": "How sure the answer is, however often somebody looks; shown from 50 % on. 1 − δ decides.",
+    "ranks, rank": (
+        "The places that a generator may have, such as 2nd to 3rd. All ranks hold at once, which takes more evidence "
+        "than the best alone."
+    ),
+    "share": "The part of all samples that a generator got; in a table of routes, the part of all prompts.",
+    "weight": "The share of a generator in the best mixture.",
+    "limit": "What a generator must meet to be good enough, such as within 2% of best.",
+    "gain": "How much better routing scores than the best generator for all prompts.",
+    "pilot": "The questions in the logs from which a plan is computed.",
+    "epochs": "Several answers of a model to the same question.",
+    "dimensions": "How many numbers the row of a sample has.",
     "stale": "Made before the newest samples came.",
     "regret": "What was lost by sampling worse generators: the sum over all batches of the gap to the best one.",
     "mode": "A group of samples that are alike.",

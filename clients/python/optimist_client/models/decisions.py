@@ -26,9 +26,8 @@ EVERY_LOOK = "This allows for all rivals and for looking often, up to about {:,}
 UNSEEN = "Values rarer than one in {:,} may not have come."
 """What is said of means whose values' range is not known, and of rows of kinds that have not come."""
 BELOW_NOISE = "below noise"
-BELOW_NOISE_NOTE = (
-    f"{BELOW_NOISE.capitalize()}: by chance the estimate is below every possible score; take it as shown."
-)
+BELOW_NOISE_MEANING = "By chance the estimate is below the smallest possible score, which is shown instead."
+BELOW_NOISE_NOTE = f"{BELOW_NOISE.capitalize()}: {BELOW_NOISE_MEANING[0].lower()}{BELOW_NOISE_MEANING[1:]}"
 _UNITS: dict[Scale, str] = {"linear": "", "log": "%"}
 """What follows a difference on each scale."""
 _DOUBLE = math.log(2.0)
@@ -155,15 +154,15 @@ class LimitVerdict(Answer):
         return said if self.verdict == "met" else f"{said}, {shown(self.allowed, self.scale)} allowed"
 
 
-def _evidence(hardest: HardestRival, decided: bool) -> str:
-    """The standard errors of a difference and those that are needed: "1.7 of 2.9", or once decided "3.1 (2.9 needed)".
+def _evidence(hardest: HardestRival) -> str:
+    """The standard errors of a difference and those that are needed: "1.7 of 2.9 needed".
 
     They have two decimals where one says too little.
     """
     digits = 1 if abs(hardest.separation - hardest.needed) >= 0.1 else 2
     needed = f"{hardest.needed:.{digits}f}"
     reached = "over 1,000" if hardest.separation > 1000.0 else f"{hardest.separation:.{digits}f}"
-    return f"{reached} ({needed} needed)" if decided else f"{reached} of {needed}"
+    return f"{reached} of {needed} needed"
 
 
 def may_be(lower: float | None, upper: float | None, scale: Scale) -> str:
@@ -308,7 +307,7 @@ class DecisionInfo(Answer):
         apart += f", {100.0 * math.exp(-hardest.difference):.2g}% of the best" if is_factor else ""
         apart += f"; {shown(hardest.tolerance, scale)} would not matter" if hardest.tolerance else ""
         rival = "Closest rival" if decided else "Open question"
-        said = [f"{rival}: {hardest.generator} ({apart}). Evidence {_evidence(hardest, decided)}."]
+        said = [f"{rival}: {hardest.generator} ({apart}). Evidence {_evidence(hardest)}."]
         if not (decided or hardest.difference or hardest.standard_error or hardest.tolerance):
             return f"{said[0]} They are identical: no number of samples decides."
         if self.awaited:

@@ -26,6 +26,8 @@ from optimist_client.models.waits import WaitReason
 from optimist_client.models.watched import WatchedReport, disagreement
 from optimist_client.wire import Answer, Identifier, optional
 
+ALL_AT_ONCE = " of all at once, which take more evidence than the best alone"
+
 
 class Regret(Answer):
     """Regret(T) = Σ_t gap of the generator picked at t, by the current estimates (equations.md §5)."""
@@ -379,7 +381,7 @@ class Report(Answer):
         best = self.decision.best
         costs = {row.generator: cost_ratio(self, row.generator, best) for row in self.standings}
         said += [*self.decision.verdict_sentences(self.scale, apart, costs), self.why]
-        said += [f"Ranks: {self.ranks.text}"] if self.ranks is not None and self.ranks.says_more else []
+        said += [self._ranks_text] if self._ranks_text else []
         said += [text for text in (self.overlap_text, self.disagreement) if text]
         if self.mixture is not None and not self.mixture.is_one_alone:
             said += [text for text in self.mixture.sentences if text != self.mixture.gap_text]
@@ -391,6 +393,18 @@ class Report(Answer):
             spent = f"about {float(f'{self.uniform_cost:.3g}'):,g} ({self.uniform_cost / self.cost:.1f} times)"
             said.append(f"Uniform sampling would have cost {spent}.")
         return said
+
+    @property
+    def _ranks_text(self) -> str:
+        """The ranks as a sentence; "" where they say no more than the decision.
+
+        They hold for all pairs at once, and so may leave open what is decided about the best alone.
+        """
+        if self.ranks is None or not self.ranks.says_more:
+            return ""
+        first = next((one for one in self.ranks.ranks if one.generator == self.decision.best), None)
+        is_open = self.decision.decided and first is not None and first.last > 1
+        return f"Ranks{ALL_AT_ONCE if is_open else ''}: {self.ranks.text}"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as values that JSON can represent."""
