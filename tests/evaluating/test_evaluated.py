@@ -81,6 +81,22 @@ def test_a_second_run_and_a_further_model_pay_only_their_own_calls(tmp_path: Pat
     assert stat.S_IMODE((tmp_path / "eval.answers").stat().st_mode) == 0o700
 
 
+def test_runs_that_go_on_say_what_one_run_says(tmp_path: Path):
+    with CannedServer({**MODELS, "bad": canned(adding(0.7))}) as server:
+
+        def said(folder: str, stops: list[int]) -> Any:
+            (tmp_path / folder).mkdir()
+            for calls in (*stops, 400):
+                more = f"at_once: 1\ntolerance: 0.01\nbudget: {{calls: {calls}}}"
+                found = played(write(tmp_path / folder, server.url, prompts=200, more=more))
+            return found.report.decision, found.report.standings, found.report.answer
+
+        whole = said("whole", [])
+        assert whole[0].decided
+        for stops in ([30], [7, 41, 60], [400]):
+            assert said(f"stops{stops}", stops) == whole
+
+
 @pytest.mark.parametrize(
     ("score", "say", "right"),
     [

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,28 +25,40 @@ MODELS = {
 }
 
 
+def write(folder: Path, url: str, models: Mapping[str, Canned], more: str, each: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    lines = "".join(
+        f"  {name}: {{base_url: {url}, model: {name}, price: {{input: 1, output: 4}}{each}}}\n" for name in models
+    )
+    file = folder / "eval.yaml"
+    file.write_text(f"models:\n{lines}prompts: questions.jsonl\nscore: contains\n{more}")
+    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in sums(PROMPTS)))
+    return file
+
+
+def command(file: Path) -> list[str]:
+    return [sys.executable, "-m", "optimist.cli", "evaluate", f"{file}", "--json"]
+
+
+def kill_after(calls: int, file: Path, server: CannedServer) -> None:
+    before = len(server.served)
+    with subprocess.Popen(command(file), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while len(server.served) < before + calls:
+            assert running.poll() is None
+            time.sleep(0.01)
+        os.kill(running.pid, signal.SIGKILL)
+
+
 @pytest.mark.long
 @pytest.mark.faults
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_and_nothing_counts_twice(tmp_path: Path):
     with CannedServer(MODELS) as server:
-        lines = "".join(
-            f"  {name}: {{base_url: {server.url}, model: {name}, price: {{input: 1, output: 4}}, at_once: 200}}\n"
-            for name in MODELS
-        )
-        file = tmp_path / "eval.yaml"
-        more = "prompts: questions.jsonl\nscore: contains\nat_once: 200\ntimeout: 3\ntries: 8\n"
-        file.write_text(f"models:\n{lines}{more}")
-        (tmp_path / "questions.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in sums(PROMPTS)))
-        command = [sys.executable, "-m", "optimist.cli", "evaluate", f"{file}", "--json"]
+        more = "at_once: 200\ntimeout: 3\ntries: 8\n"
+        file = write(tmp_path, server.url, MODELS, more, each=", at_once: 200")
         for _ in range(2):
-            before = len(server.served)
-            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-                while len(server.served) < before + 220:
-                    assert running.poll() is None
-                    time.sleep(0.01)
-                os.kill(running.pid, signal.SIGKILL)
-        done = subprocess.run(command, capture_output=True, text=True)
+            kill_after(220, file, server)
+        done = subprocess.run(command(file), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
         served = dict(server.served)
@@ -68,3 +81,23 @@ def test_nothing_is_lost_and_nothing_counts_twice(tmp_path: Path):
     assert said["report"]["decision"]["best"] == "good"
     assert f"{len(cut)} requests were on the way when the command was killed" in " ".join(said["warnings"])
     assert any(warning.startswith("good: ") for warning in said["warnings"])
+
+
+@pytest.mark.long
+@pytest.mark.faults
+def test_kills_leave_the_answer_as_it_would_have_been(tmp_path: Path):
+    models = {
+        "good": Canned(adding(0.9), delay=0.02, input=1.0, output=4.0),
+        "near": Canned(adding(0.7), delay=0.02, input=1.0, output=4.0),
+    }
+    said: dict[str, str] = {}
+    with CannedServer(models) as server:
+        for folder, kills in {"whole": [], "killed": [9, 25, 30]}.items():
+            file = write(tmp_path / folder, server.url, models, "at_once: 1\ntolerance: 0.01\n")
+            for calls in kills:
+                kill_after(calls, file, server)
+            done = subprocess.run(command(file), capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            said[folder] = json.loads(done.stdout)["answer"]
+    assert said["killed"] == said["whole"]
+    assert "Evidence" in said["whole"]

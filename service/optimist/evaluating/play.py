@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from optimist.local.evaluation import Evaluation
     from optimist_client import Optimist
 
-_TOGETHER = 50
-"""Answers of an earlier run that are told at a time, as each batch is scored."""
 SCORE, SECONDS, DOLLARS = "score", "seconds", "dollars"
 """The labels of the metrics."""
 
@@ -169,20 +166,17 @@ class Job:
                 return self._evaluated(report, asked, ledger, stopped)
 
     def _tell_remembered(self, evaluation: Evaluation, asked: Asked) -> None:
-        """Tell an evaluation what was answered and judged before, each at its own index."""
+        """Tell an evaluation what was answered and judged before, each at its own index.
+
+        One at a time, as a run does: the evidence that a decision needs grows with the batches told.
+        """
         from optimist.experiments.slices import prompt_order
 
-        ids, seed = [*self.questions], self.plan.seed
-        order = prompt_order(len(ids), seed, 0, len(ids), passes=True)
-        for first in range(0, len(order), _TOGETHER):
+        ids = [*self.questions]
+        for start, place in enumerate(prompt_order(len(ids), self.plan.seed, 0, len(ids), passes=True)):
             for model in self.plan.models:
-                rows = [asked.remembered(model, ids[place]) for place in order[first : first + _TOGETHER]]
-                # A batch has indices that follow each other, so that a gap ends it.
-                for is_there, run in groupby(enumerate(rows, first), key=lambda one: one[1] is not None):
-                    if is_there:
-                        starts, told = zip(*run, strict=True)
-                        places = [order[start] for start in starts]
-                        evaluation.tell(model, asked.batch(told), prompt_indices=places, start=starts[0])
+                if (row := asked.remembered(model, ids[place])) is not None:
+                    evaluation.tell(model, asked.batch([row]), prompt_indices=[place], start=start)
 
     def _workers(self) -> int:
         return min(self.plan.at_once, len(self.questions) * len(self.plan.models))
