@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from optimist.policies import blend_counts
 from optimist.records import Artefact, ChainedExtent, LogExtent, NotFound, StoredArtefact, Superseded, is_outgrown
-from optimist.store import MIXTURE, MODEL_UNIT, SCORED, WANTED, Announcement, Known, Place, Store, kernels_digest
+from optimist.store import MIXTURE, MODEL_UNIT, SCORED, WANTED, Announcement, CachedState, Place, Store, kernels_digest
 from tests.support.exchanges import MODEL, ROUTE_TABLE, append_to, claimed
 
 MIXED, BY_RKE = Artefact("mixture", label=""), Artefact("mixture", label="rke")
@@ -144,8 +144,8 @@ async def test_picks_are_made_from_what_is_the_goal(store: Store, unread: Artefa
     assert (after.mixture is not None) == (is_goal and read == MIXED)
     for known in (None, before, after):
         assert await store.state("x", known) == after
-        before = None if known is None else Known(known, known.instant)
-        assert (await store.exchange("x", wants_state=True, known=before)).state == after
+        before = None if known is None else CachedState(known, known.instant)
+        assert (await store.exchange("x", wants_state=True, cached=before)).state == after
 
 
 async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, redis: Redis):
@@ -156,7 +156,7 @@ async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, re
     # Nothing but the name is read: a text that nobody has put is not seen.
     assert await redis.hset("optimist:{x}:artefacts", "mixture::payload", "other") == 0, "it is there already"
     assert (await store.state("x", known)).mixture == known.mixture
-    exchanged = (await store.exchange("x", wants_state=True, known=Known(known, known.instant))).state
+    exchanged = (await store.exchange("x", wants_state=True, cached=CachedState(known, known.instant))).state
     assert exchanged is not None
     assert exchanged.mixture == known.mixture
     await append_to(store, 0)

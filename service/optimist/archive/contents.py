@@ -24,7 +24,7 @@ from optimist.records import (
     UnitState,
 )
 from optimist.records.codec import Count, Position
-from optimist.store.retractions import MOST
+from optimist.store.retractions import MAX_RETRACTED
 from optimist.store.scores import QUARANTINE_LIMIT
 from optimist_client.config import MOST_WATCHED
 from optimist_client.errors import FixError
@@ -33,16 +33,16 @@ from optimist_client.models import GeneratorState as State
 from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
 
 TOLD = 16_384
-"""How many intervals of told indices of a generator an archive holds; an experiment with more cannot be imported."""
+"""Maximum number of intervals of told indices of a generator; an experiment with more cannot be imported."""
 GENERATORS = 1000
 WORKERS = 65_536
-"""How many generators an experiment can have."""
+"""Maximum numbers of generators and of named workers."""
 DUPLICATES = 32
-"""Of how many other generators an archive says that their batches agree with one generator's: those with the most."""
+"""Most duplicates kept per generator, largest counts first."""
 LEVELS = 8192
-"""How many levels of a generator's batches an archive holds: those of 32 arrays; further ones are left out."""
+"""Maximum number of kept levels of a generator's batches, enough for 32 arrays; further levels are left out."""
 RESTARTS = 1024
-"""How many retractions of all batches of a generator an archive holds; an experiment with more cannot be imported."""
+"""Maximum number of retractions of all batches of a generator; an experiment with more cannot be imported."""
 PAGE_ENTRIES = 256
 _PAGES = 2**16
 _TEXT = 2**20
@@ -76,7 +76,7 @@ class ArchivedGenerator(Wire):
     )
     """The indices that were told, as in `GeneratorState`."""
     is_seedless: Annotated[bool, NOT_EMPTY] = False
-    """Whether it ignores seeds."""
+    """True if the generator ignores seeds."""
     answered: Annotated[Count, NOT_EMPTY] = 0
     unanswered: Annotated[Count, NOT_EMPTY] = 0
     """Position of the newest batch of a pick, and picks without one, as in `GeneratorState`."""
@@ -93,14 +93,13 @@ class ArchivedGenerator(Wire):
     acceptances: Annotated[list[Acceptance], Field(max_length=1025), FailFast(), NOT_EMPTY] = Field(
         default_factory=list
     )
-    retractions: Annotated[list[Retraction], Field(max_length=MOST + RESTARTS), FailFast(), NOT_EMPTY] = Field(
+    retractions: Annotated[list[Retraction], Field(max_length=MAX_RETRACTED + RESTARTS), FailFast(), NOT_EMPTY] = Field(
         default_factory=list
     )
     units: Annotated[dict[Identifier, ArchivedUnit], Field(min_length=1, max_length=1 + MOST_WATCHED)]
-    """By the labels of all metrics."""
+    """Units by the labels of all metrics."""
     pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=_PAGES), FailFast()]
-    """The names of the log pages in order, from the first batch or at the latest from the one after the oldest
-    snapshot."""
+    """Names of the log pages in order, at the latest from the first batch after the oldest snapshot."""
 
     @property
     def oldest_snapshot(self) -> int:
@@ -110,16 +109,18 @@ class ArchivedGenerator(Wire):
     @cached_property
     def retracted(self) -> dict[int, Retraction]:
         """The retractions by their own positions."""
-        return {one.seq: one for one in self.retractions}
+        return {retraction.seq: retraction for retraction in self.retractions}
 
     @property
     def restart(self) -> int:
         """The position up to which all batches are retracted; 0: none."""
-        return max((one.until for one in self.retracted.values()), default=0)
+        return max((retraction.until for retraction in self.retracted.values()), default=0)
 
     def counts(self, position: int) -> bool:
-        """Whether the batch at this position counts."""
-        return position > self.restart and all(one.position != position for one in self.retracted.values())
+        """True if the batch at this position counts."""
+        return position > self.restart and all(
+            retraction.position != position for retraction in self.retracted.values()
+        )
 
 
 class Contents(Wire):
@@ -134,7 +135,7 @@ class Contents(Wire):
     of_workers: Annotated[dict[WorkerName, Position], Field(max_length=WORKERS), NOT_EMPTY] = Field(
         default_factory=dict
     )
-    """How many batches each worker has handed in, where these are limited."""
+    """Number of batches of each worker, where these are limited."""
     decision: Text | None
     generators: Annotated[list[ArchivedGenerator], Field(max_length=GENERATORS), FailFast()] = Field(
         default_factory=list
@@ -163,35 +164,37 @@ class PageEntry(Wire):
 PAGE = TypeAdapter(Annotated[list[PageEntry], Field(max_length=PAGE_ENTRIES), FailFast()])
 
 
-def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int64], growth: float) -> GeneratorState:
+def generator_state(
+    ordinal: int, archived: ArchivedGenerator, rows: NDArray[np.int64], growth: float
+) -> GeneratorState:
     """The state of a generator as the store will return it, with counts from `rows`, by position in its log.
 
     rows: the size of each batch, 0 for a retraction. `growth` is the experiment's `rescore_growth`. Raises FixError
     where the retractions do not fit the batches.
     """
-    if any(one.generator != ordinal for one in (*known.retractions, *known.acceptances)):
-        raise FixError(f"the retractions and acceptances of {known.name!r} are of another generator")
+    if any(record.generator != ordinal for record in (*archived.retractions, *archived.acceptances)):
+        raise FixError(f"the retractions and acceptances of {archived.name!r} are of another generator")
     samples = batches = due_samples = due_seq = retracted = 0
     counting: dict[int, int] = {}
     for seq, count in enumerate(rows.tolist(), start=1):
-        if (retraction := known.retracted.get(seq)) is not None:
+        if (retraction := archived.retracted.get(seq)) is not None:
             several = [at for at in counting if at <= retraction.until]
             left_out = [counting.pop(at) for at in ([retraction.position] if retraction.position else several)]
             fits = (sum(left_out), len(left_out)) == (retraction.samples, retraction.batches)
             if not fits or retraction.until > (0 if retraction.position else seq):
-                raise FixError(f"the retraction at {seq} of {known.name!r} does not fit its batches")
+                raise FixError(f"the retraction at {seq} of {archived.name!r} does not fit its batches")
             samples, batches = samples - retraction.samples, batches - retraction.batches
             retracted += retraction.samples
             due_samples, due_seq = (samples, seq) if samples >= 2 else (0, 0)
             continue
-        if known.retracted:
+        if archived.retracted:
             counting[seq] = count
         samples, batches = samples + count, batches + 1
         if is_due(samples, due_samples, growth):
             due_samples, due_seq = samples, seq
     return GeneratorState(
         ordinal=ordinal,
-        name=known.name,
+        name=archived.name,
         samples=samples,
         batches=batches,
         seq=len(rows),
@@ -199,22 +202,22 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         due_seq=due_seq,
         units={
             label: UnitState(unit.estimate_position, unit.estimate, snapshot_seq=unit.snapshot_position)
-            for label, unit in known.units.items()
+            for label, unit in archived.units.items()
         },
-        handed=known.handed,
-        returned=known.returned,
-        state=known.state,
-        quarantined=known.quarantined,
-        quarantined_count=known.quarantined_count,
-        named_copies=known.named_copies,
-        copies=known.copies,
-        duplicates=known.duplicates,
+        handed=archived.handed,
+        returned=archived.returned,
+        state=archived.state,
+        quarantined=archived.quarantined,
+        quarantined_count=archived.quarantined_count,
+        named_copies=archived.named_copies,
+        copies=archived.copies,
+        duplicates=archived.duplicates,
         retracted=retracted,
-        restart=known.restart,
-        retractions=known.retractions,
-        is_seedless=known.is_seedless,
-        told=known.told,
-        acceptances=known.acceptances,
-        answered=known.answered,
-        unanswered=known.unanswered,
+        restart=archived.restart,
+        retractions=archived.retractions,
+        is_seedless=archived.is_seedless,
+        told=archived.told,
+        acceptances=archived.acceptances,
+        answered=archived.answered,
+        unanswered=archived.unanswered,
     )

@@ -137,10 +137,10 @@ class Exporter:
             pages=pages,
         )
 
-    async def _snapshot(self, state: GeneratorState, label: str, known: UnitState, is_whole: bool) -> int:
+    async def _snapshot(self, state: GeneratorState, label: str, unit: UnitState, is_whole: bool) -> int:
         """Write the snapshot by one metric, and return its position; 0 if none is needed, as the whole log is written.
 
-        known: the given state by this metric.
+        unit: the given state by this metric.
         """
         try:
             snapshot = await self._store.snapshot(self._name, state.ordinal, label)
@@ -151,8 +151,8 @@ class Exporter:
         if snapshot is not None and snapshot.seq <= state.seq:
             # The scorer publishes an estimate before it stores a snapshot at its position or later, from which it could
             # not be made. A newer snapshot may need an estimate that the given state does not have yet.
-            is_newer = snapshot.seq > known.snapshot_seq
-            if not (is_newer and known.estimate_seq < state.due_seq <= snapshot.seq):
+            is_newer = snapshot.seq > unit.snapshot_seq
+            if not (is_newer and unit.estimate_seq < state.due_seq <= snapshot.seq):
                 await asyncio.to_thread(self._writer.add_snapshot, state.ordinal, snapshot.body, label)
                 return snapshot.seq
         if is_whole:
@@ -196,13 +196,13 @@ def _pages(entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
 
 
 def references_of(config: ExperimentConfig) -> list[str]:
-    """The names of the references of all metrics, that of the metric that decides first."""
+    """Names of the references of all metrics, the deciding metric's first."""
     named = (metric.setting("reference") for metric in config.metrics.values())
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
 def _handed_in(stored: ExperimentState) -> dict[str, int]:
-    """How many batches each worker has handed in, where these are limited: the archive has no open picks."""
+    """Number of batches of each worker, where these are limited; the archive has no open picks."""
     workers = Counter(stored.of_workers)
     if workers:
         workers.subtract(Pick.model_validate_json(leased.record).worker or "" for leased in stored.open_picks)

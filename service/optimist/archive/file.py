@@ -56,7 +56,7 @@ _VALUES = 2**17
 """Most values, and most fields, of one member of JSON: pydantic takes some 0.7 kB, and 4 µs in which no other thread
 runs, for each value that is not what it expects."""
 _DIRECTORY = 4 * 2**20
-"""Largest directory of the zip, in bytes: that of some 50,000 members."""
+"""Largest directory of the zip, in bytes: about 50,000 members."""
 _DIRECTORY_WEIGHT = 20
 """Bytes of memory per byte of it."""
 _END, _END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q4sLQL")
@@ -79,7 +79,7 @@ class ArchiveWriter:
         """Write a page of log entries, and return its name for `ArchivedGenerator.pages`."""
         self._pages += 1
         name = f"logs/{self._pages}"
-        rows = [PageEntry(entry=one, bytes=len(one.body), context_bytes=len(one.context)) for one in entries]
+        rows = [PageEntry(entry=entry, bytes=len(entry.body), context_bytes=len(entry.context)) for entry in entries]
         self._add(f"{name}.json", PAGE.dump_json(rows))
         self._add(f"{name}.batches", b"".join(entry.body for entry in entries))
         if contexts := b"".join(entry.context for entry in entries):
@@ -172,13 +172,13 @@ class Archive:
     @cached_property
     def contents(self) -> Contents:
         """The table of contents, with its generators."""
-        found = self._parsed("experiment.json", TypeAdapter(Contents))
-        if found.generators:
+        contents = self._parsed("experiment.json", TypeAdapter(Contents))
+        if contents.generators:
             raise FixError("experiment.json: expected each generator in a member of its own")
         count = sum(f"generators/{ordinal}.json" in self._sizes for ordinal in range(GENERATORS))
-        one = TypeAdapter(ArchivedGenerator)
-        return found.model_copy(
-            update={"generators": [self._parsed(f"generators/{ordinal}.json", one) for ordinal in range(count)]}
+        adapter = TypeAdapter(ArchivedGenerator)
+        return contents.model_copy(
+            update={"generators": [self._parsed(f"generators/{ordinal}.json", adapter) for ordinal in range(count)]}
         )
 
     @cached_property
@@ -203,27 +203,27 @@ class Archive:
 
     def log(self, generator: int) -> Iterator[list[LogEntry]]:
         """A generator's log entries in order, one page at a time."""
-        known, keeps_log = self.contents.generators[generator], self.contents.experiment.config.keep_log
+        archived, keeps_log = self.contents.generators[generator], self.contents.experiment.config.keep_log
         rows, position = self._rows[generator], None
-        retracted = RetractedLog(known.retractions)
-        for page in known.pages:
+        retracted = RetractedLog(archived.retractions)
+        for page in archived.pages:
             entries = self._page(page)
             for entry in entries:
                 expected = entry.seq if position is None else position + 1
                 if entry.seq != expected or entry.seq > len(rows) or entry.rows != rows[entry.seq - 1]:
-                    raise FixError(f"batch {entry.seq} of {known.name!r} does not match the history")
+                    raise FixError(f"batch {entry.seq} of {archived.name!r} does not match the history")
                 if not retracted.is_as_read(entry):
-                    raise FixError(f"entry {entry.seq} of {known.name!r} does not match the retractions")
+                    raise FixError(f"entry {entry.seq} of {archived.name!r} does not match the retractions")
                 if entry.pick > self.contents.rounds:
-                    raise FixError(f"batch {entry.seq} of {known.name!r} belongs to a pick that does not exist")
+                    raise FixError(f"batch {entry.seq} of {archived.name!r} belongs to a pick that does not exist")
                 if not keeps_log and entry.record is not None:
-                    raise FixError(f"batch {entry.seq} of {known.name!r} has a record, and its log is not kept")
+                    raise FixError(f"batch {entry.seq} of {archived.name!r} has a record, and its log is not kept")
                 if position is None and entry.seq > self._latest_beginning(generator):
-                    raise FixError(f"the log of {known.name!r} lacks its first batches")
+                    raise FixError(f"the log of {archived.name!r} lacks its first batches")
                 position = entry.seq
             yield entries
-        if (known.oldest_snapshot if position is None else position) != len(rows):
-            raise FixError(f"the log of {known.name!r} lacks the last batches of its history")
+        if (archived.oldest_snapshot if position is None else position) != len(rows):
+            raise FixError(f"the log of {archived.name!r} lacks the last batches of its history")
 
     def state(self, instance: str) -> ExperimentState:
         """The state of the experiment as `Store.state` will return it, with counts from the history."""
@@ -232,8 +232,8 @@ class Archive:
             rounds=self.contents.rounds,
             told=len(self.history) // HISTORY.itemsize,
             generators=[
-                generator_state(ordinal, known, rows, config.rescore_growth)
-                for ordinal, (known, rows) in enumerate(zip(self.contents.generators, self._rows, strict=True))
+                generator_state(ordinal, archived, rows, config.rescore_growth)
+                for ordinal, (archived, rows) in enumerate(zip(self.contents.generators, self._rows, strict=True))
             ],
             decision=self.contents.decision,
             controls=self.contents.controls,
@@ -248,14 +248,14 @@ class Archive:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of all metrics, that of the one that decides first."""
+        """Labels of all metrics, the deciding metric's first."""
         return tuple(self.contents.experiment.config.metrics)
 
     def _latest_beginning(self, generator: int) -> int:
         if self.contents.experiment.config.keep_log:
             return 1
-        known = self.contents.generators[generator]
-        return max(known.oldest_snapshot + 1, known.restart, 1)
+        archived = self.contents.generators[generator]
+        return max(archived.oldest_snapshot + 1, archived.restart, 1)
 
     @cached_property
     def _rows(self) -> list[NDArray[np.int64]]:
@@ -266,8 +266,8 @@ class Archive:
         if len(history) and int(history["generator"].max()) >= len(self.contents.generators):
             raise FixError("the history names a generator that does not exist")
         return [
-            _by_position(history["rows"][history["generator"] == g], known)
-            for g, known in enumerate(self.contents.generators)
+            _by_position(history["rows"][history["generator"] == g], archived)
+            for g, archived in enumerate(self.contents.generators)
         ]
 
     def _page(self, name: str) -> list[LogEntry]:
@@ -276,7 +276,7 @@ class Archive:
         sizes = [entry.context_bytes for entry in entries]
         contexts = self._pieces(f"{name}.contexts", sizes) if any(sizes) else [b""] * len(sizes)
         pieces = zip(entries, bodies, contexts, strict=True)
-        return [replace(one.entry, body=body, context=context) for one, body, context in pieces]
+        return [replace(row.entry, body=body, context=context) for row, body, context in pieces]
 
     def _pieces(self, name: str, sizes: Sequence[int]) -> list[bytes]:
         """The pieces of a member, which has as many as there are sizes."""
@@ -331,12 +331,12 @@ def _directory_bytes(file: BinaryIO, end: int) -> int:
     return size
 
 
-def _by_position(batches: NDArray[np.integer], known: ArchivedGenerator) -> NDArray[np.int64]:
-    """The rows of each entry of a generator's log, from those of its batches: a retraction has none."""
-    retractions = np.array(sorted(known.retracted), dtype=np.int64)
+def _by_position(batches: NDArray[np.integer], archived: ArchivedGenerator) -> NDArray[np.int64]:
+    """Rows of each entry of a generator's log, from its batches' rows; a retraction has none."""
+    retractions = np.array(sorted(archived.retracted), dtype=np.int64)
     length = len(batches) + len(retractions)
-    if len(retractions) < len(known.retractions) or max(known.retracted, default=0) > length:
-        raise FixError(f"the retractions of {known.name!r} do not match the history")
+    if len(retractions) < len(archived.retractions) or max(archived.retracted, default=0) > length:
+        raise FixError(f"the retractions of {archived.name!r} do not match the history")
     rows, is_batch = np.zeros(length, np.int64), np.ones(length, dtype=bool)
     is_batch[retractions - 1] = False
     rows[is_batch] = batches

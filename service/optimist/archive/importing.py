@@ -34,7 +34,7 @@ from optimist.settings import Settings
 from optimist.store import Store
 from optimist.store.experiments import CONTROLS, traits_of
 from optimist.store.references import CHUNK_BYTES, giving_way
-from optimist.store.retractions import MOST
+from optimist.store.retractions import MAX_RETRACTED
 from optimist.store.scores import QUARANTINE_LIMIT
 from optimist_client import tensors
 from optimist_client.errors import FixError, reason
@@ -56,21 +56,21 @@ async def checked_references(
     names = references_of(experiment.config)
     if set(experiment.references) != set(names):
         raise FixError(f"expected the digests of the references {names}, found {list(experiment.references)[:20]}")
-    found, lacking = list[ReferenceInfo](), list[ReferenceInfo]()
+    references, lacking = list[ReferenceInfo](), list[ReferenceInfo]()
     for name in names:
         meta = await store.references.meta(name)
         if meta is None:
             lacking.append(await asyncio.to_thread(_checked, experiment, archive, name))
-        found.append(lacking[-1] if meta is None else ReferenceInfo.model_validate_json(meta))
-        if found[-1].digest != experiment.references[name]:
-            raise Conflict(f"the stored reference {name!r} has other contents than that of the experiment")
-    return found, lacking
+        references.append(lacking[-1] if meta is None else ReferenceInfo.model_validate_json(meta))
+        if references[-1].digest != experiment.references[name]:
+            raise Conflict(f"the stored reference {name!r} differs from the reference of the experiment")
+    return references, lacking
 
 
 async def check_staying(store: Store, experiment: Experiment) -> None:
-    """Raise Conflict unless the references of the experiment are there as it knows them, and nobody is deleting them.
+    """Raise Conflict unless the store has the references of the experiment, unchanged, and nobody is deleting them.
 
-    Its name must be reserved: from then on they stay, for as long as it is.
+    The experiment's name must be reserved: its references then stay as long as the reservation.
     """
     metas = await store.references.staying(list(experiment.references))
     for (name, digest), meta in zip(experiment.references.items(), metas, strict=True):
@@ -79,11 +79,11 @@ async def check_staying(store: Store, experiment: Experiment) -> None:
 
 
 def check_columns(experiment: Experiment, references: Sequence[ReferenceInfo]) -> None:
-    """Raise FixError unless the columns of its arrays are those of its metrics and these references."""
-    known = {info.name: info.dimension for info in references}
+    """Raise FixError unless the experiment's columns are the columns of its metrics and these references."""
+    dimensions = {info.name: info.dimension for info in references}
     named = {label: metric.setting("reference") for label, metric in experiment.config.metrics.items()}
     try:
-        expected = columns_of(experiment.config, {label: known[name] for label, name in named.items() if name})
+        expected = columns_of(experiment.config, {label: dimensions[name] for label, name in named.items() if name})
     except ValueError as error:
         raise FixError(f"the archive is inconsistent: {error}") from None
     if experiment.columns != expected:
@@ -108,11 +108,11 @@ def _checked(experiment: Experiment, archive: Archive, name: str) -> ReferenceIn
 
 
 def _are_moments(rows: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> bool:
-    """Whether these are the moments of the rows, which alone the digest covers."""
-    found = moments_of_features("features", rows)
+    """True if the rows, which the digest covers, have these moments."""
+    moments = moments_of_features("features", rows)
     size = float(np.abs(rows).max())
-    return np.allclose(found[0], mean, rtol=0, atol=1e-9 * size) and np.allclose(
-        found[1], covariance, rtol=0, atol=1e-9 * size**2
+    return np.allclose(moments[0], mean, rtol=0, atol=1e-9 * size) and np.allclose(
+        moments[1], covariance, rtol=0, atol=1e-9 * size**2
     )
 
 
@@ -147,12 +147,12 @@ async def import_archive(
     check_columns(experiment, references)
     standing = await store.config(config.name)
     if standing is not None:
-        found = Experiment.model_validate_json(standing)
-        if found.instance == instance:
+        existing = Experiment.model_validate_json(standing)
+        if existing.instance == instance:
             return config.name
         raise Conflict(f"an experiment named {config.name!r} already exists: choose another name")
     await asyncio.to_thread(_check_maps, experiment, archive, settings.max_map)
-    most = settings.max_experiments
+    max_count = settings.max_experiments
     async with store.restoring(config.name) as restoration:
         for ordinal in range(len(stored.generators)):
             for label in archive.labels:
@@ -167,17 +167,19 @@ async def import_archive(
                         await restoration.add_entries(
                             ordinal, part, keep_log=stored.keep_log, restart=stored.generators[ordinal].restart
                         )
-        await store.reserve(config.name, most)  # only now, as a place that is not taken stays reserved for a minute
+        await store.reserve(
+            config.name, max_count
+        )  # only now, as a place that is not taken stays reserved for a minute
         for info in lacking:
             _, body = await asyncio.to_thread(archive.reference, info.name)
-            await store.references.reserve(info.name, most)
+            await store.references.reserve(info.name, max_count)
             async with room_for(len(body)):
                 await store.references.put(info.name, info.model_dump_json(), body)
-        await store.reserve(config.name, most)  # anew, as large references may have taken longer than the minute
+        await store.reserve(config.name, max_count)  # anew, as large references may have taken longer than the minute
         await check_staying(store, experiment)
         text = experiment.model_dump_json()
         async with room_for(len(text) + len(archive.history)):
-            await restoration.add_checks(contents.sizes, [one.levels for one in contents.generators])
+            await restoration.add_checks(contents.sizes, [generator.levels for generator in contents.generators])
             await restoration.commit(
                 *(text, config.rescore_growth, stored, archive.history, _fitted(archive)),
                 **traits_of(experiment),
@@ -201,8 +203,8 @@ def _parted(page: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
 
 def _fitted(archive: Archive) -> dict[str, bytes]:
     """The fitted parts of the kernels of all metrics that have some, by label."""
-    found = {label: archive.fitted(label) for label in archive.labels}
-    return {label: fitted for label, fitted in found.items() if fitted is not None}
+    parts = {label: archive.fitted(label) for label in archive.labels}
+    return {label: fitted for label, fitted in parts.items() if fitted is not None}
 
 
 def _check(experiment: Experiment, stored: ExperimentState) -> None:
@@ -218,9 +220,9 @@ def _check(experiment: Experiment, stored: ExperimentState) -> None:
                 raise FixError(f"the told indices of {generator.name!r} are not disjoint intervals in order")
             if tuple(generator.units) != stored.labels:
                 raise FixError("the metrics do not match the config")
-            for known in generator.units.values():
-                sound = known.estimate is None or _is_sound(known.estimate, generator)
-                if not sound or not known.estimate_seq <= generator.due_seq:
+            for unit in generator.units.values():
+                sound = unit.estimate is None or _is_sound(unit.estimate, generator)
+                if not sound or not unit.estimate_seq <= generator.due_seq:
                     raise FixError(f"an estimate of {generator.name!r} is not valid")
         _check_counts(experiment, stored)
         state = PolicyState(experiment, stored)
@@ -231,43 +233,45 @@ def _check(experiment: Experiment, stored: ExperimentState) -> None:
 
 
 def _is_sound(text: str, generator: GeneratorState) -> bool:
-    """Whether an estimate is one that a scorer could have made of a generator's samples."""
-    found = codec.decode(Estimate, text)
-    pairing = found.pairing
+    """True if a scorer could have made the estimate of a generator's samples."""
+    estimate = codec.decode(Estimate, text)
+    pairing = estimate.pairing
     return (
-        found.is_sound()
-        and type(found.samples) is int
-        and 2 <= found.samples <= generator.samples + generator.retracted
-        and len(found.warnings) <= _WARNINGS
-        and (pairing is None or pairing.could_be_of(found.samples))
+        estimate.is_sound()
+        and type(estimate.samples) is int
+        and 2 <= estimate.samples <= generator.samples + generator.retracted
+        and len(estimate.warnings) <= _WARNINGS
+        and (pairing is None or pairing.could_be_of(estimate.samples))
     )
 
 
 def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
-    """Raise FixError where the archive has more of something than the service keeps, or names something that is not
-    there."""
-    generators, known = stored.generators, len(stored.generators)
+    """Raise FixError where the archive exceeds a limit of the service, or names something that does not exist."""
+    generators, count = stored.generators, len(stored.generators)
     kept = {
         "batches that cannot be read": (sum(len(generator.quarantined) for generator in generators), QUARANTINE_LIMIT),
         "copied batches": (sum(len(generator.named_copies) for generator in generators), NAMED_COPIES),
-        "retractions of single batches": (sum(one.position > 0 for g in generators for one in g.retractions), MOST),
+        "retractions of single batches": (
+            sum(retraction.position > 0 for g in generators for retraction in g.retractions),
+            MAX_RETRACTED,
+        ),
         "retractions of whole generators": (
-            sum(not one.position for g in generators for one in g.retractions),
+            sum(not retraction.position for g in generators for retraction in g.retractions),
             RESTARTS,
         ),
     }
-    for what, (found, most) in kept.items():
-        if found > most:
-            raise FixError(f"{what}: expected at most {most}, found {found}")
+    for what, (size, limit) in kept.items():
+        if size > limit:
+            raise FixError(f"{what}: expected at most {limit}, found {size}")
     for generator in generators:
         if generator.returned != joined(generator.returned):
             raise FixError(
                 f"indices of {generator.name!r} that were returned: expected runs that do not touch, ascending"
             )
-        if len(generator.returned) > (most := returned_limit(known)):
-            raise FixError(f"indices of {generator.name!r} that were returned: expected at most {most} runs")
+        if len(generator.returned) > (limit := returned_limit(count)):
+            raise FixError(f"indices of {generator.name!r} that were returned: expected at most {limit} runs")
         for duplicate, agree in generator.duplicates.items():
-            if not generator.ordinal < duplicate < known or agree > stored.told:
+            if not generator.ordinal < duplicate < count or agree > stored.told:
                 raise FixError(f"duplicates of {generator.name!r}: expected later generators, and at most all batches")
     for g in generators:
         unreadable, copies = ([entry.seq for entry in entries] for entries in (g.quarantined, g.named_copies))
@@ -281,7 +285,7 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
 
 
 def _check_controls(state: PolicyState, names: Sequence[str]) -> None:
-    """Raise FixError unless the controls are those that somebody could have set."""
+    """Raise FixError unless every control could have been set."""
     controls = state.stored.controls
     allowed = CONTROLS | {f"{COST}{name}" for name in names}
     if unknown := sorted(set(controls) - allowed):

@@ -39,7 +39,7 @@ from optimist.records import (
     StoreError,
     Unavailable,
 )
-from optimist.store import Known, Store
+from optimist.store import CachedState, Store
 from optimist.turns import aside, charged
 from optimist_client.models import AskReply, AskRequest, Experiment, WaitReason
 
@@ -76,7 +76,7 @@ class Dispatcher:
         self._models = None if experiment.config.context is None else RouteModels(store)
         self._state: PolicyState | None = None
         self._instant: Instant | None = None
-        """When `_state` was equal to the one in the store, but for what is `_touched` (`Known.touched`)."""
+        """When `_state` was equal to the one in the store, but for what is `_touched` (`CachedState.touched`)."""
         self._touched: set[int | str] = set()
         self._known_in: int | None = None
         """The incarnation of the store in which `_state` equals its state, as far as is known; None: it differs."""
@@ -276,7 +276,7 @@ class Dispatcher:
             wants_state=wants_state,
             # If the picks are not opened, another replica was faster: the opening lock makes the next attempt succeed.
             who=self._who if plan is not None or self._locked_out_since is not None else "",
-            known=None if self._state is None else Known(self._state.stored, self._instant, self._touched),
+            cached=None if self._state is None else CachedState(self._state.stored, self._instant, self._touched),
             instance=self.info.instance,
         )
         version = self._answer_tells(tells, done, is_planned)

@@ -1,4 +1,4 @@
-"""Defines all Prometheus metrics of a process. docs/deploy.md says how to combine those of several.
+"""All Prometheus metrics of a process. docs/deploy.md says how to combine the metrics of several processes.
 
 No label names an experiment, a generator, a namespace or a key: tenants cannot observe each other, and the number of
 series does not grow with their number.

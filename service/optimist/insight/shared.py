@@ -1,7 +1,7 @@
-"""Metrics of a service of several processes: each keeps its own in files that all can read, so any of them shows all.
+"""Metrics of a service of several processes. Each process writes files that all can read, so that any can show all.
 
-This is the multiprocess mode of prometheus_client. The files are named for what a process does, not for its id: one
-that is started again goes on with the counters of the one before, and there are no more files than processes.
+This is the multiprocess mode of prometheus_client. A file is named for the process's job, not for its id: a restarted
+process continues the counters, and there are no more files than processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PREFIX = "optimist-metrics-"
 NEW = 60.0
 """Seconds in which the directory of a service that starts may not be locked yet."""
 SERVICE, API, SCORER = "service", "api-", "scorer"
-"""The names: of a process that only starts others, the beginning of those that answer requests, and of the scorer."""
+"""Process names: a process that only starts others, the prefix of processes that answer requests, and the scorer."""
 
 
 @contextmanager
@@ -37,31 +37,31 @@ def sharing(name: str) -> Generator[None]:
     """Let this process and those that it starts share their metrics; before `insight.metrics` is imported."""
     # In memory where there is such a place: a full disk must not end a process that counts something.
     memory = "/dev/shm"
-    place = memory if os.access(memory, os.W_OK) else gettempdir()
-    remove_left(Path(place))
-    with TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as directory:
-        held = os.open(directory, os.O_RDONLY)
-        fcntl.flock(held, fcntl.LOCK_SH)
+    parent = memory if os.access(memory, os.W_OK) else gettempdir()
+    remove_left(Path(parent))
+    with TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True) as directory:
+        descriptor = os.open(directory, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.environ |= {DIRECTORY: directory, NAME: name}
         try:
             yield
         finally:
             del os.environ[DIRECTORY], os.environ[NAME]
-            os.close(held)
+            os.close(descriptor)
 
 
-def remove_left(place: Path) -> None:
+def remove_left(parent: Path) -> None:
     """Remove the directories of services that were killed: nobody holds their locks."""
-    for left in place.glob(f"{PREFIX}*"):
+    for abandoned in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # another user's, held by a service that runs, or gone
-            if time.time() - left.stat().st_mtime < NEW:
+            if time.time() - abandoned.stat().st_mtime < NEW:
                 continue
-            held = os.open(left, os.O_RDONLY)
+            descriptor = os.open(abandoned, os.O_RDONLY)
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(abandoned)
             finally:
-                os.close(held)
+                os.close(descriptor)
 
 
 def join() -> None:
@@ -72,7 +72,7 @@ def join() -> None:
 
 
 def directory() -> Path:
-    """Where the processes of this service share what they count."""
+    """Directory in which the processes of this service share their counts."""
     return Path(os.environ[DIRECTORY])
 
 
@@ -97,12 +97,12 @@ class Usage(Collector):
         self._prefix = prefix
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics of prometheus_client's ProcessCollector, which knows one process."""
-        found: dict[str, Metric] = {}
+        """Metrics of prometheus_client's ProcessCollector, which covers one process, for each process."""
+        metrics: dict[str, Metric] = {}
         for file in sorted(directory().glob(f"{self._names}*.pid")):
             process, pid = file.stem, file.read_text()
             for metric in ProcessCollector(self._prefix, lambda pid=pid: pid, registry=None).collect():
-                merged = found.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+                merged = metrics.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
                 for sample in metric.samples:
                     merged.add_sample(sample.name, {"process": process}, sample.value)
-        return found.values()
+        return metrics.values()

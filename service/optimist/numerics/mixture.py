@@ -109,7 +109,7 @@ def _quantile(freedom: int, z: float) -> float:
 
 
 LEAST_SAMPLES = 4
-"""Samples that each generator of a mixture needs: two in each half. As in `records.LEAST_MIXED`."""
+"""Samples that each generator of a mixture needs: two in each half. As in `records.MIN_MIXED`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What is stored of an experiment, as plain typed records: state, log, what was made of it, and errors. No Redis."""
+"""Stored data of an experiment as plain typed records: state, log, derived results, and errors. Loads no Redis."""
 
 from optimist.records.errors import (
     CannotStart,
@@ -44,8 +44,8 @@ from optimist.records.picks import (
 )
 from optimist.records.state import (
     COST,
-    LEAST_MIXED,
-    LEAST_MODELLED,
+    MIN_MIXED,
+    MIN_MODELLED,
     NAMED_COPIES,
     NEVER_SCORED,
     SLICES,

@@ -1,4 +1,4 @@
-"""The one way in which records become bytes, and are read again: their types say how, as pydantic reads dataclasses.
+"""The one conversion between records and bytes. The types of the fields define it, as pydantic reads dataclasses.
 
 As JSON a record has all of its fields, in the order of its class, so that equal records are equal bytes; every number
 comes back as it was. In Redis a record whose fields scripts know is an entry of a stream, with a text for each field.
@@ -26,7 +26,7 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def record(kind: Kind) -> Kind:
-    """Decorates a dataclass whose numbers may be infinite, which they are in its JSON, as in that of Python."""
+    """Decorator of a dataclass whose numbers may be infinite; its JSON writes them as Python's does."""
     return with_config(ConfigDict(ser_json_inf_nan="constants"))(kind)
 
 
@@ -44,14 +44,14 @@ def encode(record: Any) -> str:
 
 
 def decode(kind: type[Record], text: str | bytes) -> Record:
-    """The inverse of `encode`; fields that the class does not know are ignored. Raises ValueError for another text."""
+    """Inverse of `encode`; unknown fields are ignored. Raises ValueError for invalid text."""
     return _adapter(kind).validate_json(text, strict=True)
 
 
 def plain(record: Any) -> Any:
     """The fields of the record as values that JSON can represent; an infinite number is None."""
-    found = _adapter(type(record)).dump_python(record, mode="json")
-    return {name: None if value in _INFINITE else value for name, value in found.items()}
+    fields = _adapter(type(record)).dump_python(record, mode="json")
+    return {name: None if value in _INFINITE else value for name, value in fields.items()}
 
 
 def from_entry(kind: type[Record], entry: Sequence[bytes]) -> Record:

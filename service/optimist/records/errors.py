@@ -1,4 +1,4 @@
-"""What can go wrong in the store, named by what the caller should do.
+"""Errors of the store, named by what the caller should do.
 
 StoreError
 ├── NotFound            fix the name: there is no such experiment, generator, pick or reference
@@ -52,7 +52,7 @@ class Gone(StoreError):
 
 
 class Superseded(StoreError):
-    """The token is not that of the generator's claim: another scorer has it, or the experiment was created again."""
+    """The token is not the current claim's: another scorer has the generator, or the experiment was created again."""
 
 
 class LogGap(StoreError):

@@ -66,7 +66,7 @@ class LogEntry:
     pick: Count
     """0 where no pick asked for it."""
     rows: Count
-    """How many rows count."""
+    """Number of rows that count."""
     digest: Annotated[str, Field(pattern=r"^[^\t]{1,128}$")]
     body: Annotated[bytes, Field(exclude=True)] = b""
     record: str | None = None
@@ -74,17 +74,17 @@ class LogEntry:
     chain: Annotated[str, Field(exclude=True)] = field(default="", compare=False)
     """`chained` of all entries up to this one."""
     is_retraction: bool = False
-    """Whether it is a retraction, which has no rows and no body."""
+    """True for a retraction, which has no rows and no body."""
     prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$", max_length=2**16)] = ""
     """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
     indices: Runs = ()
-    """The indices in the generator's sequence of the first rows that count; the others have none."""
+    """Indices in the generator's sequence of the first rows that count; further rows have none."""
     counted: Runs = ()
     """Which rows of the body count; empty: all."""
     context: Annotated[bytes, Field(exclude=True)] = b""
     """`NewPick.context` of its pick."""
     seconds: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = None
-    """From when its pick was opened until it was told, by Redis's clock; None where no pick asked for it."""
+    """Seconds from the opening of its pick to its tell, by Redis's clock; None for a batch without a pick."""
 
     @property
     def size(self) -> int:
@@ -108,13 +108,13 @@ class RetractedLog:
     retractions: Sequence[Retraction] = ()
 
     def __contains__(self, entry: LogEntry) -> bool:
-        """Whether this batch counts no longer."""
+        """True if this batch counts no longer."""
         return entry.seq <= self.restart or entry.seq in self._positions
 
     @cached_property
     def restart(self) -> int:
         """The position up to which all batches are retracted; 0: none."""
-        return max((one.until for one in self.retractions), default=0)
+        return max((retraction.until for retraction in self.retractions), default=0)
 
     @property
     def newest(self) -> int:
@@ -122,7 +122,7 @@ class RetractedLog:
         return max(self._digests, default=0)
 
     def is_as_read(self, entry: LogEntry) -> bool:
-        """Whether an entry of the log is no retraction, or one that was read; and not a batch in its place.
+        """True if the entry is no retraction, or a retraction among those read, and no batch took its position.
 
         Otherwise it was retracted since, or Redis has lost a retraction.
         """
@@ -130,10 +130,10 @@ class RetractedLog:
 
     @cached_property
     def _digests(self) -> dict[int, str]:
-        """By the positions of the retractions."""
-        return {one.seq: one.digest for one in self.retractions}
+        """Digests by the positions of the retractions."""
+        return {retraction.seq: retraction.digest for retraction in self.retractions}
 
     @cached_property
     def _positions(self) -> set[int]:
-        """Of the batches that were retracted one by one, and of the retractions of several."""
-        return {one.position or one.seq for one in self.retractions}
+        """Positions of batches retracted singly, and of retractions of several batches."""
+        return {retraction.position or retraction.seq for retraction in self.retractions}

@@ -1,4 +1,4 @@
-"""What scorers make of logs: artefacts by their parts, snapshots, and the points of charts."""
+"""Results that scorers derive from logs: artefacts with their parts, snapshots, and the points of charts."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any, Literal, NamedTuple, cast
 
 
 class LogExtent(NamedTuple):
-    """How much of a generator's log something was made of: up to `seq`, with so many samples that count."""
+    """Part of a generator's log: entries up to `seq`, with `samples` samples that count."""
 
     seq: int
     samples: int
 
 
 class Artefact(NamedTuple):
-    """What a scorer makes of logs: the mixture of all generators; the model that the picks of a goal are made from, and
-    the table that a report shows of it; the modes of one generator, or the estimate of all its batches, where none is
-    due."""
+    """Result that a scorer derives from logs: the mixture of all generators, the model that a goal's picks are made
+    from, the table that a report shows of this model, the modes of one generator, or the estimate of all its batches
+    where none is due."""
 
     kind: Literal["mixture", "model", "table", "modes", "estimate"]
     label: str
-    """Of the metric that it is made by."""
+    """Metric label."""
     generator: int | None = None
-    """The one that modes, or the estimate, are of."""
+    """Ordinal of the generator of modes or of an estimate."""
 
     @property
     def name(self) -> str:
-        """As in Redis: "mixture:kid", "modes:0:kid"."""
+        """Name in Redis: "mixture:kid", "modes:0:kid"."""
         kind = self.kind if self.generator is None else f"{self.kind}:{self.generator}"
         return f"{kind}:{self.label}"
 
     @classmethod
     def from_name(cls, name: str) -> Artefact:
-        """The one of this `name`."""
+        """The artefact with this `name`."""
         kind, _, rest = name.partition(":")
         generator, _, label = rest.partition(":") if kind in ("modes", "estimate") else ("", "", rest)
         return cls(cast(Any, kind), label, int(generator) if generator else None)
@@ -47,7 +47,7 @@ class StoredArtefact:
     made: str = field(compare=False)
     """A name that no other one has."""
     parts: Mapping[int, LogExtent]
-    """By the ordinals of the generators in it."""
+    """Extents by the ordinals of the generators."""
     payload: bytes = b""
     """Empty where it was not read: the state of an experiment has no model."""
 
@@ -60,32 +60,32 @@ class StoredArtefact:
 def is_outgrown(
     parts: Mapping[int, LogExtent], able: Mapping[int, LogExtent], growth: float, own_growth: float = math.inf
 ) -> bool:
-    """Whether what was made of `parts` is of other generators than now, or samples have grown by `growth` since, or
-    those of one generator by `own_growth`.
+    """True if the generators have changed since `parts`, their samples have grown by `growth`, or one generator's
+    samples by `own_growth`.
 
-    able: what it would be made of now.
+    able: the extents that a new artefact would cover.
     """
     if parts.keys() != able.keys():
         return True
     # Samples of batches that cannot be read are not in it: it may have fewer than were told, and still all.
     if all(part.seq <= parts[generator].seq for generator, part in able.items()):
         return False
-    for generator, (seq, own) in able.items():
-        known = parts[generator]
-        if seq > known.seq and own > known.samples and own >= (1.0 + own_growth) * known.samples:
+    for generator, (seq, count) in able.items():
+        before = parts[generator]
+        if seq > before.seq and count > before.samples and count >= (1.0 + own_growth) * before.samples:
             return True
-    samples, before = (sum(part.samples for part in those.values()) for those in (able, parts))
-    return samples > before and samples >= (1.0 + growth) * before
+    samples, samples_before = (sum(part.samples for part in extents.values()) for extents in (able, parts))
+    return samples > samples_before and samples >= (1.0 + growth) * samples_before
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A scorer's claim on a generator. After `deadline` (Unix seconds of Redis) others can take it over."""
+    """A scorer's claim on a generator. After `deadline` (Unix seconds of Redis) another scorer can take it over."""
 
     token: str
     deadline: float
     taken_over: bool = False
-    """Whether the expired claim of another owner was taken over."""
+    """True if the expired claim of another owner was taken over."""
 
     @property
     def instance(self) -> str:
@@ -115,7 +115,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class ChainedExtent:
-    """How much of a generator's log an artefact to be stored was made of: up to `seq`.
+    """Part of a generator's log, up to `seq`, that an artefact to be stored covers.
 
     samples: those that count up to there. chain: `LogEntry.chain` there, "" where it is not known.
     """

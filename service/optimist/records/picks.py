@@ -1,4 +1,4 @@
-"""Picks that are opened, batches that settle them, with their measures, and the answers.
+"""Picks to open, batches that settle them with their measures, and the store's answers.
 
 lua/checking.lua checks the measures of a batch when it is accepted, and keeps its level.
 """
@@ -18,7 +18,7 @@ from optimist.records.state import Copy, ExperimentState, Origin
 _CONTENT = 16
 _PROMPTS = 8
 _SPAN = 10_000
-"""What separates the levels of two arrays in a sorted set; also in lua/levels.lua."""
+"""Distance between the levels of two arrays in a sorted set; also in lua/levels.lua."""
 
 
 class Size(NamedTuple):
@@ -35,7 +35,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The properties of a batch by which it is checked beside those that were accepted before it.
+    """Properties of a batch that are checked against earlier batches.
 
     content, prompts: digests in hex of its samples and of its prompts' embeddings, "" where it has none, and a content
     of "" also where equal samples are no sign of copies. limit: times the usual size above which a value is refused.
@@ -88,9 +88,9 @@ class Slice:
     start: int
     size: int
     again: bool = False
-    """Whether they are the first ones of those that were returned; else the sequence goes on."""
+    """True if the indices were returned by an earlier pick; False if they continue the sequence."""
     left: int = 0
-    """How many of the next indices, of the same run, are left for later picks."""
+    """Number of the next indices, of the same run, left for later picks."""
     prompts: list[str] | None = None
     prompt_indices: list[int] | None = None
     """The places of the prompts in the experiment's list."""
@@ -103,7 +103,7 @@ class NewPick:
     generator: int
     """Its ordinal."""
     record: str
-    """What a state gives back."""
+    """The pick as JSON, opaque to scripts."""
     nonce: str
     """A random name, never used before, that the tell must send back."""
     part: Slice | None = None
@@ -114,7 +114,7 @@ class NewPick:
     key: str = ""
     """Id of the access key that asked."""
     context: bytes = b""
-    """What the log keeps beside the batch that is told for it; empty for nothing."""
+    """Bytes that the log keeps beside the pick's batch; may be empty."""
     worker: str = ""
     """The worker that asked, if it is named."""
 
@@ -155,7 +155,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a batch holds, as the log stores it.
+    """Contents of a batch, as the log stores them.
 
     digest: of the decoded arrays; a repeated tell is recognised by it. Raises ValueError for what the scripts could not
     store.
@@ -167,7 +167,7 @@ class Contents:
     measures: Measures | None = None
     """The measures for the checks; None: not checked."""
     repeated: int = 0
-    """How many rows of features repeat others of the batch, where these are many. It is not stored."""
+    """Number of rows of features that repeat earlier rows, where there are many. Not stored."""
 
     def __post_init__(self) -> None:
         if not self.digest or "\t" in self.digest or self.rows < 1:
@@ -191,7 +191,7 @@ class Settled:
     """0 where no pick asked for it."""
     generator: int
     rows: int
-    """How many of its rows count."""
+    """Number of rows that count."""
     samples: int
     """Samples of the generator, this batch included."""
     batches: int
@@ -200,15 +200,15 @@ class Settled:
     late: bool
     """The lease had run out."""
     duplicate: bool
-    """Whether nothing was stored now: it was told before, or all of its indices were."""
+    """True if nothing was stored: the batch, or all of its indices, were told before."""
     uncounted: int = 0
-    """How many of its rows do not count, because another batch was told with their indices."""
+    """Number of rows that do not count, because another batch was told with their indices."""
     version: int = 0
     """`ExperimentState.version` after it; 0 for a repeat."""
     copy: Copy | None = None
     """Which batch it repeats, if any; None for a repeat of the tell."""
     doubtful: bool = False
-    """Whether its scale might be anomalous, so that it is worth finding out (`Store.levels`)."""
+    """True if the scale might be anomalous and should be examined (`Store.levels`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +226,9 @@ class Exchanged:
     state: ExperimentState | None = None
     """None if it was not requested, if picks were opened, or if somebody else has the opening lock."""
     is_foreseen: bool = True
-    """Whether the batches changed no more than that each counts whole, and its pick ends; False, too, where one counts
-    in part, or not at all, because its indices were told before."""
+    """True if every batch counts in full and only ends its pick. False where indices of a batch were told before."""
 
     @property
     def has_opened(self) -> bool:
-        """Whether picks were opened now."""
+        """True if picks were opened."""
         return isinstance(self.opened, Opened) and not self.opened.repeated

@@ -17,7 +17,7 @@ Unit = tuple[int, str]
 """A generator as one metric scores it: its ordinal, and the label of the metric."""
 State = Literal["active", "paused", "retired"]
 NAMED_COPIES = 256
-"""How many copied batches an experiment names; further ones are only counted. As in checking.lua."""
+"""Maximum number of copied batches that an experiment names; further ones are only counted. As in checking.lua."""
 SLICES = 512
 """Runs of indices to be handed out again that an experiment keeps, as in told.lua: they are read with every state. Each
 generator has an equal share; what is beyond that is never handed out."""
@@ -25,10 +25,10 @@ FEWEST_SLICES = 8
 """The share of a generator where there are many: a few picks may end while none is asked for."""
 COST = "cost:"
 """Before a generator's name: the control that holds its cost."""
-LEAST_MODELLED = 3
-"""Samples that a generator must have to be part of a model: its scores then have a variance."""
-LEAST_MIXED = 4
-"""Samples that a generator must have to be part of a mixture: two in each half."""
+MIN_MODELLED = 3
+"""Minimum number of samples of a generator in a model: its scores then have a variance."""
+MIN_MIXED = 4
+"""Minimum number of samples of a generator in a mixture: two in each half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class OpenPick:
     key: str = ""
     """Id of the access key that asked; "" where none was needed."""
     opened: float = field(default=0.0, compare=False)
-    """When it was opened, by the same clock."""
+    """Time of opening, by the same clock."""
 
 
 class Returned(NamedTuple):
@@ -58,17 +58,17 @@ class Returned(NamedTuple):
 
 def joined(runs: Iterable[Returned]) -> list[Returned]:
     """The same indices as runs that do not touch, ascending."""
-    found: list[Returned] = []
+    merged: list[Returned] = []
     for start, size in sorted(runs):
-        if found and sum(found[-1]) >= start:
-            last = found.pop()
+        if merged and sum(merged[-1]) >= start:
+            last = merged.pop()
             start, size = last.start, max(last.size, start + size - last.start)
-        found.append(Returned(start, size))
-    return found
+        merged.append(Returned(start, size))
+    return merged
 
 
 def returned_limit(generators: int) -> int:
-    """How many returned runs are kept of each of so many generators."""
+    """Maximum number of returned runs kept of each of so many generators."""
     return max(FEWEST_SLICES, SLICES // generators)
 
 
@@ -80,13 +80,13 @@ class Quarantined(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a batch came from."""
+    """Origin of a batch."""
 
     pick: Count
     """0 where no pick asked for it."""
     rows: Count
     told: Moment
-    """When it was accepted."""
+    """Time of acceptance."""
     worker: Annotated[str, Field(pattern=r"^[^\x00-\x1f]{0,200}$")] = ""
     """The worker that its pick was opened for; "" where none was named."""
 
@@ -128,7 +128,7 @@ class Retraction:
     told: Count
     """Batches told to the experiment until then."""
     reopened: bool
-    """Whether a decision rested on it, which was dropped."""
+    """True if a decision that rested on the batch was dropped."""
     digest: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
     """SHA-1 of the fields before, which its entry in the log has, too."""
 
@@ -195,7 +195,7 @@ class GeneratorState:
     ordinal: int
     name: str
     samples: int
-    """Samples that count; so do `batches`."""
+    """Number of samples that count; `batches` likewise."""
     batches: int
     seq: int
     """Position of the last entry in the log; 0 before the first."""
@@ -204,39 +204,39 @@ class GeneratorState:
     due_seq: int
     """The newest log position at which an estimate is due; 0 while none is."""
     units: dict[str, UnitState] = field(default_factory=dict)
-    """By the labels of the metrics that were read, that of the one that decides first."""
+    """Units by the labels of the metrics that were read, the deciding metric's first."""
     handed: int = 0
-    """The first index of its sequence that no pick has had; below it only those `returned` will be handed out."""
+    """First index of the sequence that no pick has had; of the indices below it only the `returned` are handed out."""
     returned: list[Returned] = field(default_factory=list)
-    """What is to be handed out again, as `joined`, at most `returned_limit`."""
+    """Runs of indices to be handed out again, as `joined`, at most `returned_limit`."""
     state: State = "active"
     quarantined: list[Quarantined] = field(default_factory=list)
-    """Batches that cannot be read, by position; of an experiment's first `QUARANTINE_LIMIT`."""
+    """Unreadable batches by position, among the experiment's first `QUARANTINE_LIMIT`."""
     quarantined_count: int = 0
-    """How many batches cannot be read."""
+    """Number of unreadable batches."""
     named_copies: list[Copy] = field(default_factory=list)
-    """Batches that repeat earlier ones, by position; of an experiment's first `NAMED_COPIES`."""
+    """Batches that repeat earlier ones, by position, among the experiment's first `NAMED_COPIES`."""
     copies: int = 0
-    """How many repeat earlier ones."""
+    """Number of batches that repeat earlier ones."""
     duplicates: dict[int, int] = field(default_factory=dict)
-    """How many batches agree with one of a generator of a higher ordinal."""
+    """Number of batches that agree with a batch of a generator of a higher ordinal, by this ordinal."""
     retracted: int = 0
-    """Samples that were told and retracted, which `samples` does not include."""
+    """Samples that were told and retracted; not in `samples`."""
     restart: int = 0
     """The position up to which all its batches are retracted; 0: none."""
     retractions: list[Retraction] = field(default_factory=list)
-    """By time."""
+    """Retractions by time."""
     is_seedless: bool = False
-    """Whether it ignores seeds: its samples have no indices."""
+    """True if the generator ignores seeds: its samples have no indices."""
     told: list[tuple[int, int]] = field(default_factory=list)
     """The indices of its sequence that were told, as disjoint intervals, start and stop, ascending; empty where a state
     was read without them."""
     acceptances: list[Acceptance] = field(default_factory=list)
-    """By time."""
+    """Acceptances by time."""
     answered: int = 0
     """Position of the newest batch that was told for a pick; 0: none was."""
     unanswered: int = 0
-    """Picks that were given up, or whose lease ran out, and for which no batch came later."""
+    """Picks that were given up or expired and got no batch later."""
 
     @property
     def primary(self) -> UnitState:
@@ -246,25 +246,24 @@ class GeneratorState:
         return NEVER_SCORED
 
     def scored_until(self, also: Collection[str] = ()) -> int:
-        """The log position up to which it is scored by the metric that decides, and by those with these labels."""
+        """Log position up to which the generator is scored by the deciding metric and the metrics with these labels."""
         until = self.primary.estimate_seq
         return min([until, *(self.units.get(label, NEVER_SCORED).estimate_seq for label in also)]) if also else until
 
     @property
     def accepted_until(self) -> int:
-        """The position up to which all batches of the generator were accepted, and with them its scale; 0: they were
-        not."""
-        until = max((one.until for one in self.acceptances if not one.position), default=0)
+        """Position up to which all batches, and thereby the generator's scale, were accepted; 0 if never."""
+        until = max((acceptance.until for acceptance in self.acceptances if not acceptance.position), default=0)
         return until if until > self.restart else 0
 
     @property
     def accepted(self) -> frozenset[int]:
-        """The positions of batches that were accepted one by one."""
-        return frozenset(one.position for one in self.acceptances if one.position)
+        """Positions of batches that were accepted singly."""
+        return frozenset(acceptance.position for acceptance in self.acceptances if acceptance.position)
 
 
 class Instant(NamedTuple):
-    """What tells a state of an experiment from all others."""
+    """Identity of one state of an experiment."""
 
     version: int
     state_token: str
@@ -278,15 +277,15 @@ class ExperimentState:
     rounds: int
     """Picks ever opened, which is also the highest pick number."""
     told: int
-    """Batches ever accepted, those retracted since included."""
+    """Number of batches ever accepted, retracted batches included."""
     generators: list[GeneratorState]
     open_picks: list[OpenPick] = field(default_factory=list)
-    """Leased picks by number; those whose lease ran out no longer pend."""
+    """Leased picks by number. An expired pick is no longer pending."""
     decision: str | None = None
     controls: dict[str, str] = field(default_factory=dict)
-    """What `control` set."""
+    """Values set by `control`."""
     instance: str = ""
-    """Distinguishes an experiment from earlier and later ones of the same name."""
+    """Identifier of the experiment among earlier and later ones of the same name."""
     keep_log: bool = False
     version: int = 0
     """Counts all changes of the state that picks are chosen from."""
@@ -295,17 +294,17 @@ class ExperimentState:
     last: str = ""
     """Nonce of the pick that was opened last."""
     labels: tuple[str, ...] = ()
-    """Labels of all metrics, that of the one that decides first."""
+    """Labels of all metrics, the deciding metric's first."""
     limited: tuple[str, ...] = ()
-    """Labels of the others that decide, too, because there are limits on them."""
+    """Labels of further metrics that decide because they have limits."""
     of_workers: dict[str, int] = field(default_factory=dict)
-    """Where batches are limited by worker: how many each has handed in, and has open picks for."""
+    """Number of batches and open picks of each worker, where batches are limited by worker."""
     mixture_growth: float | None = None
-    """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
+    """Growth of all generators' samples after which the mixture is due again; None with another goal."""
     mixture: StoredArtefact | None = None
     """The mixture that picks are made from, where it is the goal."""
     model_growth: float | None = None
-    """By which part the samples of all generators grow until the model is due again; None: the goal has none."""
+    """Growth of all generators' samples after which the model is due again; None where the goal has none."""
     model: StoredArtefact | None = None
     """The model that picks are made from, where the goal has one."""
     model_error: str | None = None
@@ -313,11 +312,11 @@ class ExperimentState:
     mixture_error: str | None = None
     """Why it cannot be made by the metric that decides, whatever the goal; the next one removes this note."""
     read_at: float | None = field(default=None, compare=False)
-    """When it was read, in Unix seconds of Redis's clock; None: it is kept in memory, and is as of now."""
+    """Time of reading, in Unix seconds of Redis's clock; None for a state in memory, which is current."""
 
     @property
     def instant(self) -> Instant:
-        """When it was so."""
+        """Identity of this state."""
         return Instant(self.version, self.state_token, self.rounds)
 
     @property
@@ -327,12 +326,12 @@ class ExperimentState:
 
     @property
     def has_all_metrics(self) -> bool:
-        """Whether the units of all metrics were read."""
+        """True if the units of all metrics were read."""
         return all(len(generator.units) == len(self.labels) for generator in self.generators)
 
     @property
     def has_estimates(self) -> bool:
-        """Whether all estimates were read that there are."""
+        """True if all existing estimates were read."""
         return all(
             unit.estimate is not None or not unit.made
             for generator in self.generators
@@ -359,7 +358,7 @@ class ExperimentState:
 
     @property
     def counted(self) -> int:
-        """The number of batches that count: those told without those retracted."""
+        """Number of batches that count: told and not retracted."""
         return sum(generator.batches for generator in self.generators)
 
     @property
@@ -369,47 +368,47 @@ class ExperimentState:
 
     @property
     def mixable(self) -> list[GeneratorState]:
-        """The generators that a mixture is made of: not retired, with `LEAST_MIXED` samples."""
-        return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_MIXED]
+        """The generators that a mixture is made of: not retired, with `MIN_MIXED` samples."""
+        return [g for g in self.generators if g.state != "retired" and g.samples >= MIN_MIXED]
 
     @property
     def modelled(self) -> list[GeneratorState]:
-        """The generators that a model is made of: not retired, with `LEAST_MODELLED` samples, and scored.
+        """Generators of a model: not retired, scored, with `MIN_MODELLED` samples.
 
-        One that cannot be scored must not keep the model of the others due for ever.
+        A generator that cannot be scored must not keep the model due for ever.
         """
         able = (g for g in self.generators if g.state != "retired" and g.primary.scoring_error is None)
-        return [g for g in able if g.samples >= LEAST_MODELLED]
+        return [g for g in able if g.samples >= MIN_MODELLED]
 
     @property
     def is_mixture_due(self) -> bool:
-        """Whether the mixture that picks are made from is due, once kernels are fixed: it is the goal, every active
-        generator can be part of it, and there is none, or it has been outgrown."""
-        if self.mixture_growth is None or any(generator.samples < LEAST_MIXED for generator in self.active):
+        """True if the mixture that picks are made from is due once kernels are fixed: the mixture is the goal, every
+        active generator can be part of it, and it does not exist or has been outgrown."""
+        if self.mixture_growth is None or any(generator.samples < MIN_MIXED for generator in self.active):
             return False
         return self.mixture is None or is_outgrown(self.mixture.parts, extents(self.mixable), self.mixture_growth)
 
     @property
     def is_mixture_ready(self) -> bool:
-        """Whether the mixture is due, and kernels are fixed: the first estimate of any generator needs these, too."""
+        """True if the mixture is due and kernels are fixed: the first estimate of any generator needs these, too."""
         return self.is_mixture_due and any(generator.primary.estimate_seq for generator in self.generators)
 
     @property
     def is_model_due(self) -> bool:
-        """Whether the model that picks are made from is due, once what samples fix is fixed: the goal has one, and
-        there is none while every active generator can be part of it, or it has been outgrown."""
+        """True if the model that picks are made from is due once what samples fix is fixed: the goal has a model, which
+        has been outgrown, or does not exist while every active generator can be part of it."""
         if self.model_growth is None or not self.modelled:
             return False
         if self.model is None:
-            return all(generator.samples >= LEAST_MODELLED for generator in self.active)
+            return all(generator.samples >= MIN_MODELLED for generator in self.active)
         return is_outgrown(self.model.parts, extents(self.modelled), self.model_growth, OWN_GROWTH)
 
     @property
     def is_model_ready(self) -> bool:
-        """Whether the model is due, and what samples fix is fixed, which shows as for `is_mixture_ready`."""
+        """True if the model is due and what samples fix is fixed, shown as for `is_mixture_ready`."""
         return self.is_model_due and any(generator.primary.estimate_seq for generator in self.generators)
 
 
 def extents(generators: Iterable[GeneratorState]) -> dict[int, LogExtent]:
-    """All of the logs of these generators, by ordinal."""
-    return {one.ordinal: LogExtent(one.seq, one.samples) for one in generators}
+    """Extents of the whole logs of these generators, by ordinal."""
+    return {generator.ordinal: LogExtent(generator.seq, generator.samples) for generator in generators}

@@ -18,6 +18,6 @@ from optimist.store.keys import (
     name_of,
     namespace_of,
 )
-from optimist.store.parsing import Known
+from optimist.store.parsing import CachedState
 from optimist.store.scores import kernels_digest
 from optimist.store.store import Health, Store, Usage

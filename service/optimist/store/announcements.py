@@ -31,7 +31,7 @@ class Announcement:
     generator: int
     seq: int
     wanted: Artefact | None = None
-    """What somebody waits for; on the channel `keys.WANTED`."""
+    """Artefact that a request waits for; on the channel `keys.WANTED`."""
 
 
 Announcements = AsyncGenerator[Announcement | None]

@@ -1,4 +1,5 @@
-"""What scorers made of logs: mixtures, models, tables, modes; and how samples of a mixture are shared out."""
+"""Artefacts that scorers derive from logs (mixtures, models, tables, modes), and the sharing of a
+mixture's samples."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from optimist.store.parsing import parse_artefact, parse_parts
 from optimist.store.scripts import Commands
 
 REMEMBERED = 256
-"""How many newest answers of `blend` are remembered for repeats."""
+"""Number of newest answers of `blend` that are remembered for repeats."""
 
 
 class Artefacts:
@@ -34,15 +35,15 @@ class Artefacts:
         kernels: str = "",
         point: str = "",
     ) -> bool:
-        """Publish an artefact; False if one exists that knows more of a generator's log.
+        """Publish an artefact; False if the stored one covers more of a generator's log.
 
-        token: of a claim of `keys.claimed_for` it. payload: of the caller; point: what `artefact_curve` keeps of it, ""
-        for nothing. kernels: `kernels_digest` of what was fixed from the first samples, "" where nothing was. It
-        removes the note of `put_scoring_error`, unless that is about a generator. What picks are made from, by the
-        metric that decides a model, and the mixture where that is the goal, changes the version and the
-        state token, and is announced on `keys.SCORED`.
-        Raises Superseded where another owner has the claim, where a batch in it was retracted, and where Redis has
-        another log, or other kernels, than it was made of.
+        token: of a claim of `keys.claimed_for` the artefact. payload: of the caller; point: its text for
+        `artefact_curve`, or "". kernels: `kernels_digest` of the kernels fixed from the first samples, or "". The note
+        of `put_scoring_error` is removed, unless the note is about a generator. Artefacts that picks are made from (the
+        deciding metric's model, and the mixture where it is the goal) change the version and the state
+        token, and are announced on `keys.SCORED`.
+        Raises Superseded where another owner has the claim, where a batch of the artefact was retracted, and where
+        Redis has another log or other kernels than the artefact was derived from.
         """
         if not parts or not payload:
             raise ValueError("an artefact has a payload, and one generator or more")
@@ -66,11 +67,11 @@ class Artefacts:
         return bool(stands[0])
 
     async def artefact(self, experiment: str, artefact: Artefact) -> StoredArtefact | None:
-        """The newest one, None before the first."""
+        """The newest version of an artefact, None before the first."""
         name = artefact.name
         fields = [f"{name}:{part}" for part in ("made", "parts", "payload")]
-        found = await self._commands.call("HMGET", self._commands.key(experiment, "artefacts"), *fields)
-        return parse_artefact(*found)
+        stored = await self._commands.call("HMGET", self._commands.key(experiment, "artefacts"), *fields)
+        return parse_artefact(*stored)
 
     async def artefact_error(self, experiment: str, artefact: Artefact) -> str | None:
         """Why it cannot be made; None while nothing is known against it."""
@@ -86,11 +87,10 @@ class Artefacts:
     async def blend(
         self, experiment: str, weights: Mapping[int, float], size: int, request: str, *, instance: str | None = None
     ) -> dict[int, int]:
-        """Share out `size` samples, so that all that were ever shared out make the mixture, as `policies.blend_counts`
-        does.
+        """Share out `size` samples, so that all shared out so far make the mixture, as in `policies.blend_counts`.
 
         weights: by ordinal, at least 0. The credits of generators that are not named stay as they are. request: a
-        repeat gets its answer again, as long as `REMEMBERED` newer ones have not come. Raises NotFound for an unknown
+        repeat gets the first answer, until `REMEMBERED` newer requests have come. Raises NotFound for an unknown
         generator, ValueError for weights without a positive sum.
         """
         if size < 1 or not request or any(letter.isspace() or letter == "#" for letter in request):

@@ -32,7 +32,7 @@ from optimist.records import Unavailable
 SLOTS = 2**14
 """Slots of a Redis Cluster."""
 PROBE_SECONDS = 2.0
-"""Within which each master must accept a write: less than the five that Kubernetes waits for `/readyz`."""
+"""Seconds in which each master must accept a write: less than the five that Kubernetes waits for `/readyz`."""
 PROBE_LASTS = 60
 """Seconds until what a probe wrote expires, so that a service that is gone leaves nothing behind."""
 LARGE = 2**16
@@ -139,9 +139,9 @@ class Coalescer(Redis):
     async def coalesced(self, *command: Any) -> Any:
         """Run a command that is safe to repeat, with the retries and errors of `execute_command`, beside others.
 
-        Those that come in one pass of the event loop, or while others await their answers, share a write and a sync of
-        Redis's log. They need not wait longer than on connections of their own, because Redis serves one after the
-        other; only those with `LARGE` arguments, which take long to arrive, do not go with others.
+        Commands of one pass of the event loop, or sent while others await their answers, share a write and a sync of
+        Redis's log. No command waits longer than on its own connection, because Redis serves one after the other.
+        Commands with `LARGE` arguments, which take long to arrive, are sent alone.
         """
         for argument in command:
             if type(argument) is bytes and len(argument) > LARGE:
@@ -165,18 +165,18 @@ class Coalescer(Redis):
 
     async def _exchange(self, coalesced: list[tuple[bytes, asyncio.Future[Any]]]) -> None:
         """Send the commands that have no answer yet, and read their answers."""
-        # After a lost connection those that were answered are not sent again; the scripts would recognise the others.
-        left = [one for one in coalesced if not one[1].done()]
-        await self._own.send_packed_command([packed for packed, _ in left])
-        for _, answer in left:
+        # After a lost connection answered commands are not sent again; the scripts would recognise the others.
+        pending = [item for item in coalesced if not item[1].done()]
+        await self._own.send_packed_command([packed for packed, _ in pending])
+        for _, answer in pending:
             try:
-                found, error = await self._own.read_response(), None
+                reply, error = await self._own.read_response(), None
             except ResponseError as refused:  # of this command alone
-                found, error = None, refused
+                reply, error = None, refused
             if answer.done():  # whoever asked has gone away; the answer had to be read all the same
                 continue
             if error is None:
-                answer.set_result(found)
+                answer.set_result(reply)
             else:
                 answer.set_exception(error)
 
@@ -251,7 +251,7 @@ class Cluster(RedisCluster):
         return [slot for slot in range(SLOTS) if left.get(slot) not in served]
 
     async def _accepts(self, key: str) -> bool:
-        """Whether a write of this key is accepted in time."""
+        """True if a write of this key is accepted in time."""
         try:
             with reaching_redis():
                 async with asyncio.timeout(PROBE_SECONDS):
@@ -289,10 +289,10 @@ class Cluster(RedisCluster):
         return node
 
     def pubsub(self) -> PubSub:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A subscription at one node, another one each time: what is published anywhere reaches every node.
+        """A subscription at one node, another node each time: a message published anywhere reaches every node.
 
-        On a connection of its own, as a change of the cluster cuts those of commands. Raises ConnectionError while no
-        node is known.
+        The subscription has its own connection, as a change of the cluster cuts the connections of commands. Raises
+        ConnectionError while no node is known.
         """
         nodes = self.get_nodes()
         if not nodes:

@@ -1,6 +1,4 @@
-"""How this project reaches a Redis server, or a cluster of them; and what is checked before a process of the service
-starts: whether an external Redis keeps what it acknowledges.
-"""
+"""Connections to a Redis server or cluster, and the check that an external Redis keeps acknowledged data."""
 
 from __future__ import annotations
 
@@ -57,15 +55,15 @@ async def wait_for_server(url: str) -> None:
         redis = connect(url)
     except ValueError as error:
         raise CannotStart(str(error)) from None
-    said = -_REMIND_SECONDS
+    warned = -_REMIND_SECONDS
     try:
         while True:
             try:
                 await check_server(redis)
                 return await check_format(redis)
             except Unavailable as error:
-                if time.monotonic() - said >= _REMIND_SECONDS:
-                    said = time.monotonic()
+                if time.monotonic() - warned >= _REMIND_SECONDS:
+                    warned = time.monotonic()
                     _log.warning("waiting for Redis: %s", error.__cause__)
                 await asyncio.sleep(_POLL_SECONDS)
     finally:

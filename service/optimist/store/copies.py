@@ -1,7 +1,7 @@
-"""Copies of experiments, on which something is tried. They are in a namespace of their own, which nobody can name.
+"""Copies of experiments, to try something on. Their namespace has a name that no user can have.
 
-The counts of a copy expire unless it is kept, and with them it ends: every script says then that it does not exist. So
-no scorer scores what a process has left behind that died, and its other keys are deleted with those of other copies.
+The counts of a copy expire unless it is kept; every script then says that the copy does not exist. So no scorer scores
+a dead process's copy, and its other keys are deleted with the keys of other copies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Copies:
         await self._commands.call("EXPIRE", self._commands.key(copy, "counts"), COPY_SECONDS)
 
     async def ended_copies(self, names: Iterable[str], instance: str | None = None) -> list[str]:
-        """Those of these experiments that are copies and were not kept, or are copies of the one of this instance."""
+        """Copies among these experiments that were not kept, or that copy the experiment of this instance."""
         copies = [name for name in names if namespace_of(self._commands.full(name)).endswith(COPIES)]
         # The config first: what is restored in between has both.
         parts = [
@@ -36,9 +36,9 @@ class Copies:
                 ("HGET", self._commands.key(copy, "counts"), "instance"),
             )
         ]
-        found = await self._commands.call_many(parts) if copies else []
+        answers = await self._commands.call_many(parts) if copies else []
         return [
             copy
-            for copy, exists, known in zip(copies, found[::2], found[1::2], strict=True)
-            if (exists and known is None) or (known and known.decode().partition(COPIES)[0] == instance)
+            for copy, exists, origin in zip(copies, answers[::2], answers[1::2], strict=True)
+            if (exists and origin is None) or (origin and origin.decode().partition(COPIES)[0] == instance)
         ]

@@ -251,7 +251,7 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
 
 
 def _is_news(what: str) -> bool:
-    """Whether it was not said to this user within a day; always where that cannot be noted."""
+    """True if it was not said to this user within a day; always where that cannot be noted."""
     try:
         file = cache_directory() / "said" / what
         if file.exists() and 0.0 <= time.time() - file.stat().st_mtime < _DAY:

@@ -10,37 +10,37 @@ from typing import Required, TypedDict, Unpack
 from optimist.records import COST, ExperimentState, State
 from optimist.store import keys
 from optimist.store.index import Index, Indexed
-from optimist.store.parsing import Known, parse_changes, parse_state, reading
+from optimist.store.parsing import CachedState, parse_changes, parse_state, reading
 from optimist.store.scripts import Argument, Commands
 from optimist_client.models import Experiment
 
 LABELS = ("tags", "note")
 """The controls that picks do not depend on."""
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped", *LABELS})
-"""What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
+"""Controls of a running experiment. With `stopped`, no picks are opened."""
 
 
 class Traits(TypedDict, total=False):
-    """What is settled of an experiment when it is created, besides its config, for the scripts."""
+    """Facts of an experiment that its creation settles, besides its config, for the scripts."""
 
     instance: str | None
-    """Tells it from others of its name, and was never used before; random where it is not given."""
+    """Identifier among experiments of its name, never used before; random by default."""
     keep_log: bool
     """True if snapshots do not trim the log, which then holds the record of each pick, too."""
     batch_size: int | None
     """Picks begin at multiples of it in the sequence of their generator; None: samples have no indices."""
     labels: Required[Sequence[str]]
-    """The labels of all metrics, that of the one that decides first."""
+    """Labels of all metrics, the deciding metric's first."""
     limited: Sequence[str]
-    """The labels of others that decide, too, because there are limits on them."""
+    """Labels of further metrics that decide because they have limits."""
     mixture_growth: float | None
-    """By which part the samples of all generators grow until the mixture is made anew; None with other goals."""
+    """Growth of all generators' samples after which the mixture is made anew; None with other goals."""
     model_growth: float | None
     """The same for the model of a goal that has one."""
     seedless: Set[str]
     """The generators that ignore seeds; their samples have no indices."""
     max_batches_per_worker: int | None
-    """How many batches one worker may hand in; None: as many as it likes."""
+    """Maximum number of batches of one worker; None for no limit."""
 
 
 def traits_of(experiment: Experiment) -> Traits:
@@ -60,7 +60,7 @@ def traits_of(experiment: Experiment) -> Traits:
 
 
 def facts_of(traits: Traits) -> dict[str, Argument]:
-    """What scripts read of these traits in `counts`, beside what every experiment has there."""
+    """Facts that scripts read of these traits in `counts`, beside the facts of every experiment."""
     facts: dict[str, Argument | None] = {
         "batch_size": traits.get("batch_size"),
         "limited": " ".join(traits.get("limited", ())) or None,
@@ -68,7 +68,9 @@ def facts_of(traits: Traits) -> dict[str, Argument]:
         "model_growth": traits.get("model_growth"),
         "max_batches_per_worker": traits.get("max_batches_per_worker"),
     }
-    return {name: repr(one) if isinstance(one, float) else one for name, one in facts.items() if one is not None}
+    return {
+        name: repr(value) if isinstance(value, float) else value for name, value in facts.items() if value is not None
+    }
 
 
 class Experiments:
@@ -126,8 +128,7 @@ class Experiments:
         return await self._index.names()
 
     async def newest(self, after: Indexed | None = None) -> list[Indexed]:
-        """Names of all experiments, newest first, each with its place in this order; or those that come after a
-        place."""
+        """Names of all experiments, newest first, each with its time, or the names after a given entry."""
         return await self._index.newest(after)
 
     async def in_creation(self) -> list[str]:
@@ -162,7 +163,7 @@ class Experiments:
     async def state(
         self,
         experiment: str,
-        known: ExperimentState | None = None,
+        cached: ExperimentState | None = None,
         *,
         told: bool = False,
         all_metrics: bool = False,
@@ -170,16 +171,15 @@ class Experiments:
     ) -> ExperimentState:
         """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
 
-        known: a state read before, of which only what has changed since is read again, where that is of single
-        generators; else its open picks, estimates, mixture and model are taken from it. told: read
-        `GeneratorState.told`, too. all_metrics: read the units of all metrics, else of the one that decides. estimates:
-        False reads none, only their positions.
+        cached: a state read before. Only its changes are read where they concern single generators; else its open
+        picks, estimates, mixture and model are reused. told: read `GeneratorState.told`, too. all_metrics: read the
+        units of all metrics, else of the deciding metric. estimates: False reads only their positions.
         """
         before = None
-        if known is not None:
+        if cached is not None:
             # A state without a token is of no instant.
-            is_like_it = known.state_token and estimates and not told and all_metrics == known.has_all_metrics
-            before = Known(known, known.instant if is_like_it and known.has_estimates else None)
+            is_like_it = cached.state_token and estimates and not told and all_metrics == cached.has_all_metrics
+            before = CachedState(cached, cached.instant if is_like_it and cached.has_estimates else None)
         sought = reading(before)
         answer, intervals = await self._commands.experiment_script(
             "state",
@@ -194,30 +194,30 @@ class Experiments:
             renewed=sought.renewed,
             held=sought.held,
         )
-        if known is None or before is None or before.instant is None:
-            return await parse_state(answer, known, intervals if told else None)
+        if cached is None or before is None or before.instant is None:
+            return await parse_state(answer, cached, intervals if told else None)
         changed = parse_changes(answer, before)
-        forgotten = replace(known, state_token="")  # nosec B106: no password
+        forgotten = replace(cached, state_token="")  # nosec B106: no password
         return changed or await self.state(experiment, forgotten, all_metrics=all_metrics)
 
     async def metric_labels(self, experiment: str) -> list[str]:
-        """The labels of all metrics, that of the one that decides first; empty where there is no such experiment."""
-        found = await self._commands.call("LRANGE", self._commands.key(experiment, "labels"), 0, -1)
-        return [label.decode() for label in found]
+        """Labels of all metrics, the deciding metric's first; empty for an unknown experiment."""
+        labels = await self._commands.call("LRANGE", self._commands.key(experiment, "labels"), 0, -1)
+        return [label.decode() for label in labels]
 
     async def usual_sizes(self, experiment: str, generators: int) -> dict[str, str]:
         """The usual sizes, and the sizes of the first `generators` generators, as opaque texts of checking.lua."""
         names = ["usual", *map(str, range(generators))]
-        found = await self._commands.call("HMGET", self._commands.key(experiment, "checks"), *names)
-        return {name: text.decode() for name, text in zip(names, found, strict=True) if text is not None}
+        sizes = await self._commands.call("HMGET", self._commands.key(experiment, "checks"), *names)
+        return {name: text.decode() for name, text in zip(names, sizes, strict=True) if text is not None}
 
     async def add_generator(
         self, experiment: str, name: str, *, most: int = 1000, cost: float | None = None, is_seedless: bool = False
     ) -> int:
         """Add a generator, with what one of its samples costs and whether it ignores seeds, and return its ordinal.
 
-        An existing generator keeps its ordinal and cost. Raises Conflict for the name of a retired one, Full if there
-        are `most` already.
+        An existing generator keeps its ordinal and cost. Raises Conflict for the name of a retired generator, Full if
+        there are `most` already.
         """
         control, value = ("", "") if cost is None else (f"{COST}{name}", repr(cost))
         ordinal = await self._commands.experiment_script(
@@ -226,9 +226,9 @@ class Experiments:
         return ordinal[0]
 
     async def set_state(self, experiment: str, generator: int, state: State) -> None:
-        """Pause, resume or retire a generator. Picks are opened for active ones only; open picks go on and count.
+        """Pause, resume or retire a generator. Picks are opened for active generators; open picks remain and count.
 
-        Raises Conflict if no active one would remain, or to bring back a retired one; NotFound for an unknown one.
+        Raises Conflict if no active generator would remain, or the generator is retired; NotFound for an unknown one.
         """
         await self._commands.experiment_script("set_state", experiment, generator=generator, state=state)
 
@@ -241,36 +241,37 @@ class Experiments:
         )
 
     async def labels(self, experiments: Sequence[str]) -> list[dict[str, str]]:
-        """The controls in `LABELS` that were set of each of these experiments; none for one that is not there."""
+        """The controls in `LABELS` of each experiment; empty for an unknown experiment."""
         commands = [("HMGET", self._commands.key(name, "controls"), *LABELS) for name in experiments]
-        found = await self._commands.call_many(commands)
+        stored = await self._commands.call_many(commands)
         return [
             {name: value.decode() for name, value in zip(LABELS, values, strict=True) if value is not None}
-            for values in found
+            for values in stored
         ]
 
     async def instances(self, experiments: Sequence[str]) -> list[str | None]:
-        """The instance of each experiment, which tells it from others of its name; None for one that is not there."""
-        found = await self._commands.call_many(
+        """The instance of each experiment, its identity among experiments of its name; None for an unknown
+        experiment."""
+        stored = await self._commands.call_many(
             [("HGET", self._commands.key(name, "counts"), "instance") for name in experiments]
         )
-        return [None if one is None else one.decode() for one in found]
+        return [None if instance is None else instance.decode() for instance in stored]
 
     async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
-        """For each experiment a text that differs after every change of it; b"" for one that is not there.
+        """For each experiment a text that differs after every change; b"" for an unknown experiment.
 
-        A lease that ends changes nothing of it.
+        The end of a lease does not change the text.
         """
-        facts = ("instance", "state_token", "newest_artefact", "noted")
+        fields = ("instance", "state_token", "newest_artefact", "noted")
         keys_of = [[self._commands.key(name, part) for part in ("counts", "quarantined")] for name in experiments]
-        found = await self._commands.call_many(
+        answers = await self._commands.call_many(
             [
                 command
                 for counts, quarantined in keys_of
-                for command in (("HMGET", counts, *facts), ("HLEN", quarantined))
+                for command in (("HMGET", counts, *fields), ("HLEN", quarantined))
             ]
         )
-        return [repr(one).encode() if one[0][0] else b"" for one in zip(found[::2], found[1::2], strict=True)]
+        return [repr(facts).encode() if facts[0][0] else b"" for facts in zip(answers[::2], answers[1::2], strict=True)]
 
     async def latch_decision(
         self, experiment: str, payload: str, basis: str = "", *, token: str = "", instance: str | None = None

@@ -1,8 +1,8 @@
-"""The indices of experiments and of references: which names exist, and how many a namespace may have.
+"""Indices of experiments and of references: existing names, and limits per namespace.
 
-In a cluster an index is in one slot, and the things that it names are in others. So a name is added to the index before
-the thing is created, and removed after the thing is deleted. A crash in between leaves a name without a thing. Readers
-skip it, and it is removed, when another name needs its place, once it is too old to be in creation.
+In a cluster an index is in one slot, and the objects that it names are in others. So a name is added to the index
+before the object is created, and removed after the object is deleted. A crash in between leaves a name without an
+object. Readers skip such a name. It is removed when another name needs its place, once it is too old to be in creation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Index:
     async def reserve(self, full: str, most: int) -> None:
         """Add a name that is about to be created, with the present time; idempotent.
 
-        Raises Full where its namespace has `most` others. The limit is exact, also for simultaneous calls.
+        Raises Full where its namespace has `most` other names. The limit is exact, also for simultaneous calls.
         """
         if not await self._reserved(full, most):
             # Only now: names of things that are gone are looked for when their places are needed.
@@ -53,20 +53,20 @@ class Index:
         await self._commands.call("ZADD", self._key, "NX", time.time(), full)
 
     async def names(self) -> list[str]:
-        """The names as users know them, oldest first; for some there may be no thing."""
+        """The names as users know them, oldest first, including names without an object."""
         return self._commands.names(await self._commands.call("ZRANGE", self._key, 0, -1))
 
     async def newest(self, after: Indexed | None = None) -> list[Indexed]:
-        """The names with their times, newest first, or those that come after one of them, which need not be there."""
+        """The names with their times, newest first, or the entries after `after`, which need not exist."""
         names = await self.names()
         if not names:
             return []
         times = await self._commands.call("ZMSCORE", self._key, *map(self._commands.full, names))
-        places = (Indexed(float(time), name) for name, time in zip(names, times, strict=True) if time is not None)
-        return sorted((place for place in places if after is None or place < after), reverse=True)
+        entries = (Indexed(float(time), name) for name, time in zip(names, times, strict=True) if time is not None)
+        return sorted((entry for entry in entries if after is None or entry < after), reverse=True)
 
     async def since(self, full: str) -> Argument | None:
-        """When a name was added, for `remove`."""
+        """Time at which a name was added, for `remove`."""
         return await self._commands.call("ZSCORE", self._key, full)
 
     async def remove(self, full: str, since: Argument | None) -> None:
@@ -81,11 +81,11 @@ class Index:
         return bool(has_place)
 
     async def sweep(self) -> None:
-        """Remove names without a thing, except those whose thing may be in creation."""
+        """Remove names without an object, except names whose object may be in creation."""
         names = [self._commands.full(name) for name in await self.names()]
         alive = await self._commands.call_many([("EXISTS", self._key_of(name)) for name in names])
         dead = [name for name, exists in zip(names, alive, strict=True) if not exists]
         times = await self._commands.call_many([("ZSCORE", self._key, name) for name in dead])
-        known = [{"name": name, "since": since} for name, since in zip(dead, times, strict=True) if since is not None]
-        if known:
-            await self._commands.script("remove_names", [self._key], seconds=self._patience, names=known)
+        dated = [{"name": name, "since": since} for name, since in zip(dead, times, strict=True) if since is not None]
+        if dated:
+            await self._commands.script("remove_names", [self._key], seconds=self._patience, names=dated)

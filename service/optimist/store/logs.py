@@ -108,15 +108,15 @@ class Snapshots:
     async def _pointer(self, experiment: str, unit: str) -> _Pointer | None:
         facts = ("snapshot", "snapshot_chunks", "snapshot_seq", "snapshot_digest", "snapshot_chain")
         names = [f"{unit}:{fact}" for fact in facts]
-        found = await self._commands.call("HMGET", self._commands.key(experiment, "units"), *names)
-        if found[0] is None:
+        stored = await self._commands.call("HMGET", self._commands.key(experiment, "units"), *names)
+        if stored[0] is None:
             return None
-        unique, chunks, seq, digest, chain = ((one or b"").decode() for one in found)
+        unique, chunks, seq, digest, chain = ((value or b"").decode() for value in stored)
         return _Pointer(unique, int(chunks), int(seq), digest, chain)
 
 
 class _Pointer(NamedTuple):
-    """Where a snapshot is. chain: that of the log at its position, "" where it was imported."""
+    """Location of a snapshot. chain: of the log at its position, "" for an imported snapshot."""
 
     unique: str
     chunks: int
@@ -152,12 +152,11 @@ class Logs:
         """Entries of a generator's log from position after_seq + 1 on, in order; empty when there are none yet.
 
         Reads in growing pages, the first of four batches. A further page is read only if all entries would stay below
-        max_bytes, assuming that each is as large as the largest one so far.
+        max_bytes, with each as large as the largest so far.
         chain: `LogEntry.chain` at after_seq, "" where the caller does not know it. label: of the metric whose snapshot
         may stand at after_seq.
-        Raises LogGap if positions are missing, as those trimmed are, if the log ends before after_seq, or if it is
-        another one up to there than the caller has read: Redis has lost the end that it had. NotFound for an unknown
-        generator.
+        Raises LogGap if positions are missing, for example trimmed, if the log ends before after_seq, or if it differs
+        up to there from the log that the caller has read: Redis has lost its end. NotFound for an unknown generator.
         """
         counts = self._commands.key(experiment, "counts")
         # The end is read first: a position up to it that is missing below was lost or trimmed, and is not yet to come.
@@ -171,7 +170,7 @@ class Logs:
         entries: list[LogEntry] = []
         page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
         while (position := after_seq + len(entries)) < int(last) and page > 0:
-            found = await self._commands.call(
+            page_read = await self._commands.call(
                 "XRANGE",
                 self._commands.key(experiment, f"log:{generator}"),
                 f"{position + 1}-0",
@@ -179,7 +178,7 @@ class Logs:
                 "COUNT",
                 page,
             )
-            for offset, (entry_id, fields) in enumerate(found or [(b"nothing", {})], start=1):
+            for offset, (entry_id, fields) in enumerate(page_read or [(b"nothing", {})], start=1):
                 if entry_id != b"%d-0" % (position + offset):
                     raise LogGap(
                         f"log of generator {generator} in {experiment!r} has {entry_id.decode()} "

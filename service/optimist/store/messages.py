@@ -1,4 +1,4 @@
-"""Messages about experiments: where they go, which of them were sent, and who sends the others."""
+"""Messages about experiments: destinations, outcomes, and claims by processes that send."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Change(NamedTuple):
     token: str
     """`ExperimentState.state_token`."""
     noted: float
-    """When something was changed that picks do not depend on, in Unix seconds; 0: never."""
+    """Time of the newest change that picks do not depend on, in Unix seconds; 0 without one."""
 
     @property
     def at(self) -> float:
-        """When it was, in Unix seconds; 0 where nothing has changed since the creation."""
+        """Time of the change, in Unix seconds; 0 where nothing has changed since the creation."""
         return max(float(self.token.split()[0]) if self.token else 0.0, self.noted)
 
 
 class MessageClaim(NamedTuple):
-    """What became of the attempt to claim a message."""
+    """Outcome of the attempt to claim a message."""
 
     outcome: Literal["claimed", "waits", "sent", "failed"]
     attempts: int = 0
-    """Of a claimed one: the number of this attempt."""
+    """Number of this attempt, where the message was claimed."""
     until: float = 0.0
-    """Of one that waits: when to try again, in Unix seconds."""
+    """Time of the next attempt, in Unix seconds, where the message waits."""
 
 
 class KeptMessage(NamedTuple):
@@ -44,10 +44,10 @@ class KeptMessage(NamedTuple):
     outcome: Outcome
     attempts: int
     note: str
-    """How the last attempt ended, in words."""
+    """Result of the last attempt, in words."""
 
     def ends(self, id_: str) -> bool:
-        """Whether nothing more is to be done for the message of this id."""
+        """True if the message of this id needs no further attempt."""
         return self.id == id_ and self.outcome != "waits"
 
 
@@ -58,7 +58,7 @@ class Messages:
     _webhooks: Index
 
     async def lead(self, who: str, seconds: int) -> bool:
-        """Whether this process is the one that looks for what messages have to tell, for so many seconds more."""
+        """True if this process looks for messages to send, for so many seconds more."""
         claim = ("SET", keys.MESSENGER, who, "NX", "EX", seconds)
         _, leader = await self._commands.call_many([claim, ("GET", keys.MESSENGER)])
         if leader is None or leader.decode() != who:
@@ -67,21 +67,21 @@ class Messages:
         return True
 
     async def changes(self, experiments: Sequence[str]) -> list[Change | None]:
-        """The newest change of each experiment; None for one that is not there."""
+        """The newest change of each experiment; None for an unknown experiment."""
         facts = ("instance", "state_token", "noted")
-        found = await self._commands.call_many(
+        stored = await self._commands.call_many(
             [("HMGET", self._commands.key(name, "counts"), *facts) for name in experiments]
         )
         return [
             None if instance is None else Change(instance.decode(), (token or b"").decode(), float(noted or 0))
-            for instance, token, noted in found
+            for instance, token, noted in stored
         ]
 
     async def put_webhook(self, experiment: str, instance: str, record: str, places: Sequence[str], most: int) -> None:
-        """Set where messages of an experiment go. places: of those that another webhook knows nothing of.
+        """Set the destination of an experiment's messages. places: of the messages that another webhook has not sent.
 
-        Raises Full where `most` others of the namespace have one; NotFound without the experiment, or where it is
-        another `instance` now.
+        Raises Full where `most` other experiments of the namespace have one; NotFound without the experiment, or where
+        the name has another `instance`.
         """
         await self._webhooks.reserve(self._commands.full(experiment), most)
         await self._commands.experiment_script(
@@ -94,7 +94,7 @@ class Messages:
         return None if record is None else record.decode()
 
     async def remove_webhook(self, experiment: str, places: Sequence[str]) -> bool:
-        """Forget the webhook of an experiment, and what was sent there; False if it has none."""
+        """Forget the webhook of an experiment and the messages sent there; False without one."""
         full = self._commands.full(experiment)
         since = await self._webhooks.since(full)
         existed = await self._commands.experiment_script("put_webhook", experiment, record="", places=places)
@@ -106,10 +106,10 @@ class Messages:
         return await self._webhooks.names()
 
     async def messages(self, experiment: str) -> Mapping[str, KeptMessage]:
-        """What is noted of the messages of an experiment, by their places."""
-        found = await self._commands.call("HGETALL", self._commands.key(experiment, "messages"))
+        """Kept messages of an experiment, by their places."""
+        stored = await self._commands.call("HGETALL", self._commands.key(experiment, "messages"))
         kept: dict[str, KeptMessage] = {}
-        for place, text in found.items():
+        for place, text in stored.items():
             id_, outcome, attempts, _, _, note = text.decode().split("\t", 5)
             kept[place.decode()] = KeptMessage(id_, outcome, int(attempts), note)
         return kept
@@ -117,7 +117,7 @@ class Messages:
     async def claim_message(
         self, experiment: str, instance: str, place: str, id_: str, token: str, *, seconds: float, most: int
     ) -> MessageClaim:
-        """Claim the next attempt to send a message for `seconds`, after which another one may claim it.
+        """Claim the next attempt to send a message for `seconds`, after which another process may claim it.
 
         token: a word that no other claim has. most: the attempts that may be begun. Raises NotFound as `put_webhook`.
         """
@@ -142,7 +142,7 @@ class Messages:
     async def end_message(
         self, experiment: str, instance: str, place: str, token: str, outcome: Outcome, note: str, seconds: float
     ) -> bool:
-        """Note how an attempt ended; False where another one has claimed the message since.
+        """Record the result of an attempt; False where another process has claimed the message since.
 
         seconds: until the next attempt, where it waits. note: in words, without tabs. Raises NotFound as `put_webhook`.
         """

@@ -33,18 +33,18 @@ class _OfGenerator(Protocol):
 
 One = TypeVar("One", bound=_OfGenerator)
 SAME = "same:"
-"""Prefix of a count, before the ordinal of another generator: how many batches agree with that one's."""
+"""Prefix of a count, before the ordinal of another generator: the number of batches that agree with its batches."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CachedState:
     """A state that was read before."""
 
     stored: ExperimentState
     instant: Instant | None
-    """When it was equal to the one in the store; None: everything is to be read again."""
+    """Instant at which it equalled the stored state; None: everything is to be read again."""
     touched: Collection[int | str] = ()
-    """What the caller has changed in it since: the ordinals of generators, and "worker:<name>"."""
+    """Parts that the caller has changed since: the ordinals of generators, and "worker:<name>"."""
 
 
 class Reading(NamedTuple):
@@ -57,38 +57,37 @@ class Reading(NamedTuple):
     held: Sequence[str]
 
 
-def reading(known: Known | None) -> Reading:
-    """What a script takes to read what a caller lacks."""
-    instant = None if known is None else known.instant
+def reading(cached: CachedState | None) -> Reading:
+    """Arguments of a script for reading the parts that a caller lacks."""
+    instant = None if cached is None else cached.instant
     version, token, rounds = ("", "", 0) if instant is None else instant
-    renewed = [] if known is None or instant is None else [*known.touched]
-    return Reading(version, token, rounds, renewed, [] if known is None or instant else names_held(known.stored))
+    renewed = [] if cached is None or instant is None else [*cached.touched]
+    return Reading(version, token, rounds, renewed, [] if cached is None or instant else names_held(cached.stored))
 
 
 async def parse_state(
-    answer: Sequence[Any], known: ExperimentState | None = None, told: Sequence[Sequence[bytes]] | None = None
+    answer: Sequence[Any], cached: ExperimentState | None = None, told: Sequence[Sequence[bytes]] | None = None
 ) -> ExperimentState:
     """The state in the answer of `read_state` in reading.lua; a large one is parsed in a thread.
 
     told: the told intervals of each generator, as state.lua answers them; None: they were not read.
 
-    known: a state read before; its open picks, and what it `names_held`, are taken from it.
+    cached: a state read before; its open picks and the artefacts of `names_held` are taken from it.
     """
     leased, names = answer[1], answer[3]
-    return await aside(len(leased) + len(names) // 2, _parsed, answer, known, told)
+    return await aside(len(leased) + len(names) // 2, _parsed, answer, cached, told)
 
 
-def parse_changes(answer: Sequence[Any], known: Known) -> ExperimentState | None:
-    """The state with what has changed since by the answer of `read_changes` in reading.lua; None where it must be read
-    whole.
+def parse_changes(answer: Sequence[Any], cached: CachedState) -> ExperimentState | None:
+    """The state with the changes in the answer of `read_changes` in reading.lua; None where all of it must be read.
 
     Generators without a change are the same objects as before.
     """
-    if known.instant is None or answer[0] != b"changes":
+    if cached.instant is None or answer[0] != b"changes":
         return None
     _, (rounds, told, version, token, last), leased, changed, workers, now = answer
-    stored = known.stored
-    before = {pick.number: pick for pick in stored.open_picks if pick.number <= known.instant.rounds}
+    stored = cached.stored
+    before = {pick.number: pick for pick in stored.open_picks if pick.number <= cached.instant.rounds}
     if any(entry is None and int(number) not in before for number, _, entry, _ in leased):
         return None  # one that the caller has taken for ended
     open_picks = [_open_pick(before, *entry) for entry in leased]
@@ -114,13 +113,13 @@ def parse_changes(answer: Sequence[Any], known: Known) -> ExperimentState | None
 
 
 def _renewed(
-    known: GeneratorState, counts: Sequence[bytes | None], returned: bytes | None, units: Sequence[Sequence[Any]]
+    cached: GeneratorState, counts: Sequence[bytes | None], returned: bytes | None, units: Sequence[Sequence[Any]]
 ) -> GeneratorState:
-    numbers = (int(each or 0) for each in counts)
+    numbers = (int(count or 0) for count in counts)
     samples, batches, seq, due_samples, due_seq, handed, answered, unanswered, size = numbers
-    ordinal = known.ordinal
+    ordinal = cached.ordinal
     return replace(
-        known,
+        cached,
         samples=samples,
         batches=batches,
         seq=seq,
@@ -130,12 +129,12 @@ def _renewed(
         answered=answered,
         unanswered=unanswered,
         returned=[] if returned is None else _slices({f"{ordinal}": returned.decode()})[ordinal],
-        units={one[1].decode(): _unit(one[2:], size, known.units.get(one[1].decode())) for one in units},
+        units={unit[1].decode(): _unit(unit[2:], size, cached.units.get(unit[1].decode())) for unit in units},
     )
 
 
 def _parsed(
-    answer: Sequence[Any], known: ExperimentState | None, told: Sequence[Sequence[bytes]] | None
+    answer: Sequence[Any], cached: ExperimentState | None, told: Sequence[Sequence[bytes]] | None
 ) -> ExperimentState:
     decision, leased, *flat, labels, units, mixture, model, mixture_error, model_error, retracted, accepted, now = (
         answer
@@ -145,8 +144,8 @@ def _parsed(
     quarantined, copied = _quarantined(quarantined), _named_copies(named_copies)
     by_generator = _by_generator(counts)
     retractions, acceptances = _records(Retraction, retracted), _records(Acceptance, accepted)
-    known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
-    units_of = _units(units, by_generator, known)
+    cached_picks = {} if cached is None else {pick.number: pick for pick in cached.open_picks}
+    units_of = _units(units, by_generator, cached)
     generators: list[GeneratorState] = []
     for ordinal in sorted(map(int, names)):
         g = str(ordinal)
@@ -183,7 +182,7 @@ def _parsed(
         rounds=int(counts["rounds"]),
         told=int(counts["told"]),
         generators=generators,
-        open_picks=sorted((_open_pick(known_picks, *entry) for entry in leased), key=attrgetter("number")),
+        open_picks=sorted((_open_pick(cached_picks, *entry) for entry in leased), key=attrgetter("number")),
         decision=_text(decision),
         controls=controls,
         instance=counts["instance"],
@@ -195,17 +194,17 @@ def _parsed(
         limited=tuple(counts.get("limited", "").split()),
         of_workers=by_generator.get("worker", {}),
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
-        mixture=_artefact(mixture, known and known.mixture),
+        mixture=_artefact(mixture, cached and cached.mixture),
         mixture_error=_text(mixture_error),
         model_growth=float(counts["model_growth"]) if "model_growth" in counts else None,
-        model=_artefact(model, known and known.model),
+        model=_artefact(model, cached and cached.model),
         model_error=_text(model_error),
         read_at=float(now),
     )
 
 
-def _text(found: bytes | None) -> str | None:
-    return None if found is None else found.decode()
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
@@ -213,27 +212,27 @@ def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
 
 
 def _by_generator(counts: dict[str, str]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_generator: dict[str, dict[str, int]] = {}
     for name, value in counts.items():
         generator, colon, count = name.partition(":")
         if colon:
-            found.setdefault(generator, {})[count] = int(value)
-    return found
+            by_generator.setdefault(generator, {})[count] = int(value)
+    return by_generator
 
 
 def _records(kind: type[One], stream: Sequence[Any]) -> dict[int, list[One]]:
     """The records of a stream, by generator."""
-    found: dict[int, list[One]] = {}
+    by_generator: dict[int, list[One]] = {}
     for _, entry in stream:
-        one = codec.from_entry(kind, entry)
-        found.setdefault(one.generator, []).append(one)
-    return found
+        record = codec.from_entry(kind, entry)
+        by_generator.setdefault(record.generator, []).append(record)
+    return by_generator
 
 
 def _open_pick(
-    known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes | None, terms: bytes | None
+    cached: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes | None, terms: bytes | None
 ) -> OpenPick:
-    pick = known.get(int(number))
+    pick = cached.get(int(number))
     if entry is None or terms is None:
         assert pick is not None
         return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
@@ -244,22 +243,22 @@ def _open_pick(
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key, float(opened))
 
 
-def names_held(known: ExperimentState) -> list[str]:
+def names_held(cached: ExperimentState) -> list[str]:
     """The names of the estimates, mixture and model of a state read before: scripts leave their contents out."""
-    artefacts = [one.made for one in (known.mixture, known.model) if one is not None]
-    return artefacts + [one.made for g in known.generators for one in g.units.values() if one.estimate is not None]
+    artefacts = [artefact.made for artefact in (cached.mixture, cached.model) if artefact is not None]
+    return artefacts + [u.made for g in cached.generators for u in g.units.values() if u.estimate is not None]
 
 
 def _units(
-    found: Sequence[Sequence[Any]], counts: Mapping[str, Mapping[str, int]], known: ExperimentState | None
+    answer: Sequence[Sequence[Any]], counts: Mapping[str, Mapping[str, int]], cached: ExperimentState | None
 ) -> dict[int, dict[str, UnitState]]:
     """The state of each generator by each metric in the answer of `read_units` in reading.lua."""
     units: dict[int, dict[str, UnitState]] = {}
-    before = {} if known is None else {unit.made: unit for g in known.generators for unit in g.units.values()}
-    for ordinal, label, *facts in found:
+    before = {} if cached is None else {unit.made: unit for g in cached.generators for unit in g.units.values()}
+    for ordinal, label, *facts in answer:
         made, size = facts[1], counts[str(ordinal)]["bytes"]
-        held = None if made is None else before.get(made.decode())
-        units.setdefault(ordinal, {})[label.decode()] = _unit(facts, size, held)
+        cached_unit = None if made is None else before.get(made.decode())
+        units.setdefault(ordinal, {})[label.decode()] = _unit(facts, size, cached_unit)
     return units
 
 
@@ -278,14 +277,14 @@ def _unit(facts: Sequence[Any], size: int, held: UnitState | None) -> UnitState:
     )
 
 
-def _artefact(found: Sequence[Any], known: StoredArtefact | None) -> StoredArtefact | None:
-    """An artefact in the answer of `read_artefact` in reading.lua; only its name is there if it is the known one."""
-    made, listed, payload = (*found, None, None, None)[:3]
-    return known if made and not listed else parse_artefact(made, listed, payload or b"")
+def _artefact(answer: Sequence[Any], cached: StoredArtefact | None) -> StoredArtefact | None:
+    """An artefact in the answer of `read_artefact` in reading.lua; it has only the name of the cached artefact."""
+    made, listed, payload = (*answer, None, None, None)[:3]
+    return cached if made and not listed else parse_artefact(made, listed, payload or b"")
 
 
 def parse_artefact(made: bytes | None, listed: bytes | None, payload: bytes | None) -> StoredArtefact | None:
-    """What put_artefact.lua stores of an artefact; None without one."""
+    """An artefact as put_artefact.lua stores it; None without one."""
     if made is None or listed is None or payload is None:
         return None
     return StoredArtefact(made.decode(), parse_parts(listed.decode()), payload)
@@ -293,32 +292,32 @@ def parse_artefact(made: bytes | None, listed: bytes | None, payload: bytes | No
 
 def parse_parts(listed: str) -> dict[int, LogExtent]:
     """The parts of an artefact as parts.lua writes them, by ordinal."""
-    each = (map(int, one.split(":")) for one in listed.split(","))
-    return {generator: LogExtent(seq, samples) for generator, seq, samples in each}
+    parts = (map(int, part.split(":")) for part in listed.split(","))
+    return {generator: LogExtent(seq, samples) for generator, seq, samples in parts}
 
 
 def _slices(returned: dict[str, str]) -> dict[int, list[Returned]]:
-    found: dict[int, list[Returned]] = {}
+    slices: dict[int, list[Returned]] = {}
     for generator, text in returned.items():
         runs = list(map(int, text.split(" ")))
-        found[int(generator)] = [Returned(*run) for run in zip(runs[::2], runs[1::2], strict=True)]
-    return found
+        slices[int(generator)] = [Returned(*run) for run in zip(runs[::2], runs[1::2], strict=True)]
+    return slices
 
 
 def _intervals(told: Sequence[bytes]) -> list[tuple[int, int]]:
-    each = (map(int, interval.split()) for interval in told)
-    return [(start, stop) for start, stop in each]
+    bounds = (map(int, interval.split()) for interval in told)
+    return [(start, stop) for start, stop in bounds]
 
 
 def _quarantined(quarantined: dict[str, str]) -> dict[int, list[Quarantined]]:
-    found: dict[int, list[Quarantined]] = {}
+    by_generator: dict[int, list[Quarantined]] = {}
     for generator, seq, reason in sorted((*map(int, name.split(":")), reason) for name, reason in quarantined.items()):
-        found.setdefault(generator, []).append(Quarantined(seq, reason))
-    return found
+        by_generator.setdefault(generator, []).append(Quarantined(seq, reason))
+    return by_generator
 
 
 def _named_copies(named_copies: dict[str, str]) -> dict[int, list[Copy]]:
-    found: dict[int, list[Copy]] = {}
+    by_generator: dict[int, list[Copy]] = {}
     for generator, seq, stored in sorted((*map(int, name.split(":")), stored) for name, stored in named_copies.items()):
-        found.setdefault(generator, []).append(Copy.from_stored(seq, stored))
-    return found
+        by_generator.setdefault(generator, []).append(Copy.from_stored(seq, stored))
+    return by_generator

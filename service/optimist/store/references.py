@@ -17,32 +17,33 @@ from optimist.store.index import Index, Indexed
 from optimist.store.scripts import Commands
 
 KEPT_SECONDS = 24 * 3600
-"""How long an upload is kept after its newest piece."""
+"""Seconds that an upload is kept after its newest piece."""
 _CREATION_SECONDS = 60
-"""How long a place among the unfinished uploads is kept for one that is not begun."""
+"""Seconds that a place among the unfinished uploads is reserved before the upload begins."""
 _CHUNK = "chunk:"
 CHUNK_BYTES = 2**20
-"""Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file; between two of them
-it has as long for others."""
+"""Size of a chunk in bytes. Redis serves no other client while it receives a chunk and syncs its file; between two
+chunks other clients get equal time."""
 _UPLOAD_SECONDS = 3600
 _LEAVING_SECONDS = 60
-"""How long finding out whether a reference is used may take; until then no experiment is created with it."""
+"""Maximum seconds for finding out whether a reference is used; meanwhile no experiment is created with it."""
 
 
 class Uploads:
-    """The bodies of references on their way, chunk by chunk in any order; errors as in `Store`.
+    """Bodies of references in transit, chunk by chunk in any order; errors as in `Store`.
 
-    An upload is named by its reference and by the digest of what it will hold, so that a client that was killed finds
-    it again. Chunks are numbered from 0, and their order is that of the body.
+    An upload is named by its reference and the digest of the body, so that a restarted client finds it again. Chunks
+    are numbered from 0, in the order of the body.
     """
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
 
     async def begin(self, name: str, digest: str, plan: str, owner: str, most: int) -> str:
-        """Begin an upload, or go on with one that is there. Returns the plan that it was begun with.
+        """Begin an upload, or continue an existing one. Returns the plan that it was begun with.
 
-        owner: the id of the access key that it counts for. Raises Full where that has `most` others unfinished.
+        owner: the id of the access key that it counts for. Raises Full where this key has `most` other unfinished
+        uploads.
         """
         standing = await self.plan(name, digest)
         if standing is None:
@@ -184,7 +185,7 @@ class References:
         return None if digest is None else digest.decode()
 
     async def is_there(self, name: str) -> bool:
-        """Whether there is a reference of this name."""
+        """True if a reference has this name."""
         return await self.meta(name) is not None
 
     async def meta(self, name: str) -> str | None:
@@ -193,9 +194,9 @@ class References:
         return None if meta is None else meta.decode()
 
     async def newest(self, after: Indexed | None = None) -> list[Indexed]:
-        """Names of all references, newest first, each with its place in this order; or those that come after a place.
+        """Names of all references, newest first, each with its time, or the names after a given entry.
 
-        Some may be on their way.
+        Some may still be in transit.
         """
         return await self._index.newest(after)
 
@@ -205,7 +206,7 @@ class References:
         return [None if meta is None else meta.decode() for meta in metas]
 
     async def staying(self, names: Sequence[str]) -> list[str | None]:
-        """The `metas`, of references that nobody is deleting: Conflict for others.
+        """The `metas` of references; Conflict for a reference that somebody is deleting.
 
         For an experiment whose name is reserved already: `delete` then sees that it is in creation.
         """
@@ -218,11 +219,11 @@ class References:
         return await self.metas(names)
 
     async def delete(self, name: str, user: Callable[[], Awaitable[str | None]]) -> bool:
-        """Remove a reference; False if there was none. Raises Conflict with what `user` says, unless that is None.
+        """Remove a reference; False if there was none. Raises Conflict with the text of `user`, unless it is None.
 
         user: why the reference must stay. It is called when no further experiment can begin to use the reference, and
-        must name those in creation, too: their names were reserved before they looked whether it is `staying`. So of
-        the two that go on at the same time one sees the other.
+        must name experiments in creation, too: their names are reserved before they check that it is `staying`. So
+        deletion and creation at the same time see each other.
         """
         full, token = self._commands.full(name), uuid.uuid4().hex
         leaving, since = keys.leaving_key(full), await self._index.since(full)

@@ -36,7 +36,7 @@ from optimist.store.scripts import Argument, Commands
 _TOLD = 1024
 """Intervals of told indices that are written together."""
 STAGED_SECONDS = 600
-"""How long the temporary keys last after one was written, unless the import is committed."""
+"""Seconds that the temporary keys last after the newest write, unless the import is committed."""
 
 
 class Restorations:
@@ -155,10 +155,10 @@ class Restoration:
         fitted: Mapping[str, bytes],
         **traits: Unpack[Traits],
     ) -> bool:
-        """Make it the experiment of its name, as `stored` says; False if the one of this `stored.instance` is there.
+        """Make it the experiment of its name, as `stored` says; False if this `stored.instance` exists already.
 
-        fitted: what `Store.fitted` showed, by label. traits: as `Store.create_experiment` takes them. Raises
-        Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
+        fitted: from `Store.fitted`, by label. traits: as `Store.create_experiment` takes them. Raises Conflict where
+        another experiment has the name, NotFound where parts have expired.
         """
         counts: dict[str, Argument] = {
             "growth": repr(float(growth)),
@@ -172,15 +172,15 @@ class Restoration:
             f"worker:{name}": batches for name, batches in stored.of_workers.items()
         }
         # As retract.lua and accept_batch.lua leave them.
-        retractions = [one for state in stored.generators for one in state.retractions]
-        acceptances = [one for state in stored.generators for one in state.acceptances]
+        retractions = [record for state in stored.generators for record in state.retractions]
+        acceptances = [record for state in stored.generators for record in state.acceptances]
         for part, field, records in ("retractions", "retracted", retractions), ("acceptances", "accepted", acceptances):
             if records:
-                counts[part] = sum(one.position > 0 for one in records)
-            for place, one in enumerate(sorted(records, key=attrgetter("when")), start=1):
-                at = one.position if isinstance(one, Acceptance) else one.position or one.seq
-                counts[f"{field}_{one.generator}_{at}"] = f"{place}-0"
-                await self._stage(part, "XADD", f"{place}-0", *codec.to_entry(one))
+                counts[part] = sum(record.position > 0 for record in records)
+            for number, record in enumerate(sorted(records, key=attrgetter("when")), start=1):
+                at = record.position if isinstance(record, Acceptance) else record.position or record.seq
+                counts[f"{field}_{record.generator}_{at}"] = f"{number}-0"
+                await self._stage(part, "XADD", f"{number}-0", *codec.to_entry(record))
         for state in stored.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
             counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written.get(state.ordinal, _Written()).chain}"
@@ -189,8 +189,8 @@ class Restoration:
             await self._stage_hash(part, fields)
         for state in stored.generators:
             for start in range(0, len(state.told), _TOLD):
-                found = state.told[start : start + _TOLD]
-                scored = [part for first, stop in found for part in (stop, f"{first} {stop}")]
+                intervals = state.told[start : start + _TOLD]
+                scored = [part for first, stop in intervals for part in (stop, f"{first} {stop}")]
                 await self._stage(f"told:{state.ordinal}", "ZADD", *scored)
         await self._stage("labels", "RPUSH", *stored.labels)
         for start in range(0, len(history), CHUNK_BYTES):
@@ -215,21 +215,21 @@ class Restoration:
             await self._commands.call("UNLINK", *map(self._staged, self._parts[start : start + 256]))
 
     def _facts(self, stored: ExperimentState, fitted: Mapping[str, bytes]) -> dict[str, Argument]:
-        """What is known of units, as put_fitted.lua, put_estimate.lua and flip_snapshot.lua leave it."""
+        """Facts of units, as put_fitted.lua, put_estimate.lua and flip_snapshot.lua store them."""
         facts = {f"{label}:fitted": kernels_digest(payload) for label, payload in fitted.items()} | self._snapshots
         for state in stored.generators:
             restarted = self._written.get(state.ordinal, _Written()).restarted
-            for label, one in state.units.items():
-                unit = keys.unit(state.ordinal, label)
+            for label, unit in state.units.items():
+                name = keys.unit(state.ordinal, label)
                 # Staged bodies that need not be read again.
-                facts[f"{unit}:snapshot_bytes"] = max(self._covered.get((state.ordinal, label), 0), restarted)
-                if one.estimate:
-                    facts[f"{unit}:seq"] = one.estimate_seq
-                    facts[f"{unit}:made"] = f"{unit} {one.estimate_seq} {stored.instance} 0"
+                facts[f"{name}:snapshot_bytes"] = max(self._covered.get((state.ordinal, label), 0), restarted)
+                if unit.estimate:
+                    facts[f"{name}:seq"] = unit.estimate_seq
+                    facts[f"{name}:made"] = f"{name} {unit.estimate_seq} {stored.instance} 0"
         return facts
 
     def _counts(self, state: GeneratorState) -> dict[str, int]:
-        """The counts that enrol.lua sets to zero, and those that checking.lua keeps."""
+        """The counts that enrol.lua sets to zero, and the counts that checking.lua keeps."""
         # Unreadable batches up to an estimate or a snapshot were counted, whether or not they are named.
         reached = [seq for unit in state.units.values() for seq in (unit.estimate_seq, unit.snapshot_seq)]
         counted = max(*reached, *(entry.seq for entry in state.quarantined), 0)
@@ -248,8 +248,8 @@ class Restoration:
             "unanswered": state.unanswered,
             "retracted": state.retracted,
             "restart": state.restart,
-            "restarted_by": max((one.seq for one in state.retractions if one.until), default=0),
-            "accepted": max((one.until for one in state.acceptances if not one.position), default=0),
+            "restarted_by": max((retraction.seq for retraction in state.retractions if retraction.until), default=0),
+            "accepted": max((entry.until for entry in state.acceptances if not entry.position), default=0),
             **({"seedless": 1} if state.is_seedless else {}),
             **{f"{SAME}{other}": agree for other, agree in state.duplicates.items()},
         }
@@ -282,7 +282,7 @@ class Restoration:
 
 
 def _traits_of(stored: ExperimentState) -> Traits:
-    """Those that the state of an experiment shows."""
+    """Traits that the state of an experiment shows."""
     return Traits(
         labels=stored.labels,
         limited=stored.limited,

@@ -1,4 +1,4 @@
-"""Batches that count no longer, and batches on another scale that were accepted as they are: both on record."""
+"""Records of batches that no longer count, and of batches that were accepted although their scale differs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from optimist.records import Acceptance, KeptLevel, RetractedLog, Retraction, co
 from optimist.store import keys
 from optimist.store.scripts import Commands
 
-MOST_ACCEPTED = 1024
-"""How many single batches of an experiment can be accepted; more of a generator can be accepted as a whole."""
-MOST = 1024
-"""How many single batches of an experiment can be retracted; more of a generator can be retracted as a whole."""
+MAX_ACCEPTED = 1024
+"""Maximum number of single batches of an experiment that can be accepted; all of a generator can be accepted at
+once."""
+MAX_RETRACTED = 1024
+"""Maximum number of single batches of an experiment that can be retracted; all of a generator can be, at once."""
 
 
 class StoredLevels:
@@ -22,10 +23,13 @@ class StoredLevels:
     _commands: Commands
 
     async def levels(self, experiment: str, generators: Sequence[int]) -> list[list[KeptLevel]]:
-        """The kept levels of these generators, those of each array from the lowest on."""
+        """The kept levels of these generators, by array from the lowest on."""
         parts = [self._commands.key(experiment, f"levels:{ordinal}") for ordinal in generators]
-        found = await self._commands.call_many([("ZRANGE", part, 0, -1, "WITHSCORES") for part in parts])
-        return [[KeptLevel.from_member(repr(float(score)), member.decode()) for member, score in one] for one in found]
+        answers = await self._commands.call_many([("ZRANGE", part, 0, -1, "WITHSCORES") for part in parts])
+        return [
+            [KeptLevel.from_member(repr(float(score)), member.decode()) for member, score in levels]
+            for levels in answers
+        ]
 
     async def accept_batch(
         self,
@@ -40,7 +44,7 @@ class StoredLevels:
 
         Returns the record, and whether it was accepted before. Raises NotFound for an unknown pick, generator or
         position, Retracted for a batch that was retracted, Conflict for a pick without a batch, and where
-        `MOST_ACCEPTED` were accepted before.
+        `MAX_ACCEPTED` were accepted before.
         """
         of = named_batch(**named)
         record, already = await self._commands.experiment_script(
@@ -51,7 +55,7 @@ class StoredLevels:
             number=of.number,
             who=who,
             reason=reason,
-            most=MOST_ACCEPTED,
+            most=MAX_ACCEPTED,
             instance=instance,
         )
         return codec.from_entry(Acceptance, record), bool(already)
@@ -96,11 +100,11 @@ class Retractions:
         instance: str | None = None,
         **named: Unpack[BatchName],
     ) -> tuple[Retraction | None, bool]:
-        """Retract the batch of a pick, the one at a position of a generator's log, or all of a generator; idempotent.
+        """Retract the batch of a pick, the batch at a position of a generator's log, or all of a generator; idempotent.
 
-        until: of a generator without a position, only up to this position of its log. fits_kernels: whether the
-        experiment's first samples fix a part of one of its metrics, which are then fixed anew; with `until` they
-        stay. Returns the record (None where the generator has no batches), and whether it was retracted before. Raises
+        until: of a generator without a position, only up to this position of its log. fits_kernels: True if the
+        experiment's first samples fix a part of a metric, which is then fixed anew, unless `until` is given. Returns
+        the record (None where the generator has no batches), and True if it was retracted before. Raises
         NotFound for an unknown pick, generator or position, NotRetractable where the log is needed and was trimmed.
         """
         if until is not None and (named.get("generator") is None or named.get("position") is not None):
@@ -116,7 +120,7 @@ class Retractions:
             who=who,
             reason=reason,
             kernels=int(fits_kernels and until is None),
-            most=MOST,
+            most=MAX_RETRACTED,
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
             instance=instance,
@@ -124,8 +128,7 @@ class Retractions:
         return codec.from_entry(Retraction, record) if record else None, bool(already)
 
     async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:
-        """The retractions of a generator's log. Read them before snapshot and log, which are then no older than
-        they."""
+        """Retractions of a generator's log. Read them before snapshot and log, which are then not older."""
         stored = await self._commands.call("XRANGE", self._commands.key(experiment, "retractions"), "-", "+")
         every = (codec.from_entry(Retraction, [*chain.from_iterable(entry.items())]) for _, entry in stored)
-        return RetractedLog(tuple(one for one in every if one.generator == generator))
+        return RetractedLog(tuple(record for record in every if record.generator == generator))

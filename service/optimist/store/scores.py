@@ -1,4 +1,4 @@
-"""What scorers publish about a generator. Every write has the token of a claim, which the scripts check."""
+"""Results that scorers publish about a generator. Every write has the token of a claim, which the scripts check."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optimist.store.scripts import Commands, step
 
 NOTHING_READ: Mapping[int, LogEntry] = MappingProxyType({})
 QUARANTINE_LIMIT = 256
-"""How many unreadable batches an experiment names; further ones are only counted."""
+"""Maximum number of unreadable batches that an experiment names; further ones are only counted."""
 
 
 class Scores:
@@ -36,15 +36,15 @@ class Scores:
 
         generator: its ordinal; or `keys.MIXTURE` for the mixture of all, `keys.MODEL_UNIT` for their model.
 
-        A claim that would last longer than `seconds` counts as expired: the clock of Redis was set back.
+        A claim with more than `seconds` left counts as expired: the clock of Redis was set back.
 
-        An owner that has the claim, even an expired one, keeps its token. Any other owner gets a new one, never used
-        before, not even under a deleted experiment of this name. Raises NotFound for an unknown generator or label.
+        An owner that has the claim, even an expired one, keeps its token. Any other owner gets a token never used
+        before, not even for a deleted experiment of this name. Raises NotFound for an unknown generator or label.
         """
-        [found] = await self._claims(experiment, [(generator, label)], owner, seconds)
-        if isinstance(found, StoreError):
-            raise found
-        return _claim(found)
+        [answer] = await self._claims(experiment, [(generator, label)], owner, seconds)
+        if isinstance(answer, StoreError):
+            raise answer
+        return _claim(answer)
 
     async def claims(
         self, experiment: str, units: Sequence[tuple[keys.Place, str]], owner: str, seconds: float
@@ -53,16 +53,16 @@ class Scores:
 
         Raises NotFound for an unknown experiment.
         """
-        found = await self._claims(experiment, units, owner, seconds)
-        return [None if isinstance(one, StoreError) else _claim(one) for one in found]
+        answers = await self._claims(experiment, units, owner, seconds)
+        return [None if isinstance(answer, StoreError) else _claim(answer) for answer in answers]
 
     async def present(self, owner: str, seconds: float) -> list[str]:
-        """Say that a scorer is there for so many seconds more. Returns the owners of all that are."""
-        found = await self._commands.script("present", [keys.SCORERS], owner=owner, seconds=seconds)
-        return [each.decode() for each in found]
+        """Register a scorer for so many seconds more. Returns the owners of all registered scorers."""
+        owners = await self._commands.script("present", [keys.SCORERS], owner=owner, seconds=seconds)
+        return [name.decode() for name in owners]
 
     async def leave(self, owner: str) -> None:
-        """Say that a scorer is there no longer."""
+        """Remove a scorer's registration."""
         await self._commands.call("ZREM", keys.SCORERS, owner)
 
     async def _claims(
@@ -84,7 +84,7 @@ class Scores:
         await self._commands.experiment_script("end_claim", experiment, unit=keys.unit(generator, label), token=token)
 
     async def is_claimed(self, experiment: str) -> bool:
-        """Whether a scorer has a claim of a generator, of the mixture or of the model that has not run out."""
+        """True if a scorer has an unexpired claim of a generator, of the mixture or of the routes."""
         # By the clock of Redis, which set the deadlines.
         reads = [("ZRANGE", self._commands.key(experiment, "claimed_until"), -1, -1, "WITHSCORES"), ("TIME",)]
         last, (seconds, _) = await self._commands.call_many(reads)
@@ -168,8 +168,8 @@ class Scores:
     ) -> None:
         """Record that a batch of the log cannot be read, by any metric; its body stays until the log is trimmed.
 
-        label: of the metric whose claim the token is; a batch counts once, however many metrics find it. Call it in the
-        order of the log; idempotent, as a takeover needs.
+        label: of the metric whose claim the token is; a batch counts once for all metrics. Call it in the order of the
+        log; idempotent, as a takeover needs.
         """
         await self._commands.experiment_script(
             "quarantine",

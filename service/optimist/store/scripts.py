@@ -36,7 +36,7 @@ from optimist.store.keys import EXPERIMENT_PARTS, experiment_key, full_name, nam
 
 Argument = str | bytes | int | float
 Value = Argument | Sequence[Argument] | Sequence[Mapping[str, Argument]]
-"""What a caller passes for an argument; a mapping from field names where it is a list of tables."""
+"""Value of an argument; a mapping from field names for an item of a list of tables."""
 
 FOLDER = Path(__file__).parent / "lua"
 _REFUSALS: dict[bytes, type[StoreError]] = {
@@ -50,7 +50,7 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
     b"superseded": Superseded,
 }
 _COALESCED = frozenset({"exchange"})
-"""Scripts that are called at the same time for many experiments, and are short."""
+"""Short scripts that are called at the same time for many experiments."""
 _HEAD = re.compile(r"-- (uses|keys|other keys|args): (.*)\n")
 _ARGUMENT = re.compile(r"(\w+)(\*)?(?:\(([\w ]+)\))? ?")
 
@@ -70,7 +70,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script as it is sent: its text, the SHA-1 that Redis knows it by, and what it takes."""
+    """A script as sent: its text, its SHA-1 for Redis, and its arguments."""
 
     name: str
     source: str
@@ -133,14 +133,14 @@ def load(name: str) -> Script:
     files: list[str] = []
     _collect(name, files)
     heads = [head(file) for file in files]
-    parts = {part for one in heads for part in one.keys}
+    parts = {part for part_head in heads for part in part_head.keys}
     whole = Head(
         keys=tuple(part for part in EXPERIMENT_PARTS if part in parts),
         other_keys=heads[-1].other_keys,
-        scalars=tuple(argument for one in heads for argument in one.scalars),
-        lists={argument: fields for one in heads for argument, fields in one.lists.items()},
+        scalars=tuple(argument for part_head in heads for argument in part_head.scalars),
+        lists={argument: fields for part_head in heads for argument, fields in part_head.lists.items()},
     )
-    declared = [argument for one in heads for argument in (*one.scalars, *one.lists)]
+    declared = [argument for part_head in heads for argument in (*part_head.scalars, *part_head.lists)]
     if len({*whole.keys, *whole.other_keys, *declared}) < len(whole.keys) + len(whole.other_keys) + len(declared):
         raise ValueError(f"{name}.lua: two of its keys and arguments, or those of the files it uses, have one name")
     source = "\n".join((*_locals(whole), *map(text, files)))
@@ -157,14 +157,14 @@ def text(name: str) -> str:
 
 def _head_lines(name: str) -> Iterator[tuple[str, str]]:
     for line in text(name).splitlines(keepends=True):
-        found = _HEAD.fullmatch(line)
-        if found is None:
+        match = _HEAD.fullmatch(line)
+        if match is None:
             return
-        yield found[1], found[2]
+        yield match[1], match[2]
 
 
 def _collect(name: str, files: list[str]) -> None:
-    """Add a file, after those that it uses, unless it is among `files`."""
+    """Add a file, after the files that it uses, unless it is among `files`."""
     for used in head(name).uses:
         _collect(used, files)
     if name not in files:
@@ -183,7 +183,7 @@ def _locals(whole: Head) -> Iterator[str]:
         yield f"do local at = {1 + len(whole.scalars)}"
     for name, fields in whole.lists.items():
         size = len(fields) or 1
-        item = ", ".join(f"{field} = ARGV[at + {place}]" for place, field in enumerate(fields, 1))
+        item = ", ".join(f"{field} = ARGV[at + {offset}]" for offset, field in enumerate(fields, 1))
         yield f"for i = 1, ARGV[at] do {name}[i] = {f'{{{item}}}' if fields else 'ARGV[at + 1]'}; at = at + {size} end"
         yield "at = at + 1"
     if whole.lists:
@@ -196,8 +196,8 @@ def _values_of(fields: Sequence[str]) -> Callable[[Any], tuple[Argument, ...]] |
     return itemgetter(*fields) if fields else None
 
 
-def _mismatch(what: str, expected: Iterable[str], given: Mapping[str, Any]) -> TypeError:
-    missing, unknown = sorted(set(expected) - given.keys()), sorted(given.keys() - set(expected))
+def _mismatch(what: str, expected: Iterable[str], arguments: Mapping[str, Any]) -> TypeError:
+    missing, unknown = sorted(set(expected) - arguments.keys()), sorted(arguments.keys() - set(expected))
     return TypeError(f"{what}: missing arguments {missing}, unknown arguments {unknown}")
 
 
@@ -256,7 +256,7 @@ class Commands:
         """Run a script on an experiment, with the keys that its head names; answers and errors as in `script`.
 
         instance: of the experiment that is meant; raises NotFound where that one was deleted and another one was
-        created under its name.
+        created with its name.
         """
         prepared = load(name)
         if instance is not None or "instance" in prepared.names:

@@ -29,7 +29,7 @@ class Shares:
         return None if record is None else record.decode()
 
     async def shares(self, experiment: str) -> dict[str, str]:
-        """The records of all shares of an experiment by id, those that have expired included."""
+        """Records of all shares of an experiment by id, including expired ones."""
         records = await self._commands.call("HGETALL", self._commands.key(experiment, "share_keys"))
         return {id_.decode(): record.decode() for id_, record in records.items()}
 

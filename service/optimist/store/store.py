@@ -48,11 +48,11 @@ async def check_format(redis: Redis) -> None:
     """
     with reaching_redis():
         # Read first: a full Redis refuses writes, but can still be used.
-        found = await redis.execute_command("GET", keys.FORMAT)
-        if found is None and await redis.set(keys.FORMAT, FORMAT, nx=True):
+        stored = await redis.execute_command("GET", keys.FORMAT)
+        if stored is None and await redis.set(keys.FORMAT, FORMAT, nx=True):
             return
-        found = found or await redis.execute_command("GET", keys.FORMAT)
-    text = (found or b"").decode(errors="replace")
+        stored = stored or await redis.execute_command("GET", keys.FORMAT)
+    text = (stored or b"").decode(errors="replace")
     if not text.isdecimal():
         raise CannotStart(f"{keys.FORMAT} in Redis is {text!r}, not a number: are these the data of another program?")
     if int(text) != FORMAT:
@@ -78,9 +78,9 @@ class AccessKeys:
         return None if record is None else record.decode()
 
     async def all(self) -> dict[str, str]:
-        found = await self._commands.call("HGETALL", keys.KEYS)
+        records = await self._commands.call("HGETALL", keys.KEYS)
         # redis-py gives a dict for RESP's flat list.
-        return {id_.decode(): record.decode() for id_, record in found.items()}
+        return {id_.decode(): record.decode() for id_, record in records.items()}
 
     async def remove(self, id_: str) -> bool:
         """Forget a key; False if there was none."""
@@ -96,7 +96,7 @@ class Usage:
     log_bytes: int = 0
     """Size of its append-only file."""
     is_rewriting: bool = False
-    """Whether it is rewriting this file."""
+    """True if Redis is rewriting this file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +125,17 @@ class Store(
 ):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
-    namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.
-    A namespace that ends in `COPIES` has the references of the one without it, and experiments that expire (`Copies`).
-    Without one (what scorers have), names are full names of any namespace, as `keys.full_name` makes them, and so are
-    those of announcements in either case.
+    namespace: the owner's; names are then as users know them, and no other namespace can be reached. A namespace that
+    ends in `COPIES` shares the references of the namespace without it, and its experiments expire (`Copies`). Without a
+    namespace, as for scorers, names are full names of any namespace, as `keys.full_name` makes them. Announcements
+    always have full names.
 
-    Every method raises `Unavailable` when Redis cannot serve, and may then be called again: the
-    scripts recognise a repeated call. Those that name an experiment raise `NotFound` if there is none.
+    Every method raises `Unavailable` when Redis cannot serve, and may then be called again: the scripts recognise a
+    repeated call. Methods that name an experiment raise `NotFound` if it does not exist.
 
-    settled_limit: how many ended picks, expired picks, and keys of batches without a pick are remembered, the newest
-    of each, so that a repeat gets its answer again.
-    identity: the one that `redis` was made with; without, `incarnation` does not grow.
+    settled_limit: number of ended picks, of expired picks, and of keys of batches without a pick that are remembered,
+    newest first, so that a repeat gets its answer again.
+    identity: as `redis` was made with; without, `incarnation` does not grow.
     """
 
     def __init__(
@@ -209,17 +209,17 @@ class Store(
         return Health(latency, info.get("used_memory"), info.get("maxmemory") or None)
 
     async def usage(self) -> Usage:
-        """The memory in use, and its limit; of a cluster's masters, those of the one with the least room."""
+        """The memory in use, and its limit; in a cluster, of the master with the least room."""
         redis = self._commands.redis
         with reaching_redis():
             try:
                 if not isinstance(redis, Cluster):
                     return _usage(await redis.execute_command("INFO"))
                 nodes = redis.get_primaries()
-                found = [_usage(await redis.execute_command("INFO", target_nodes=node)) for node in nodes]
+                usages = [_usage(await redis.execute_command("INFO", target_nodes=node)) for node in nodes]
             except NoPermissionError:  # as on many managed servers: without limits nothing is refused for lack of room
                 return Usage()
-        limited = [usage for usage in found if usage.limit_bytes]
+        limited = [usage for usage in usages if usage.limit_bytes]
         return min(limited, key=lambda usage: usage.limit_bytes - usage.used_bytes, default=Usage())
 
     async def rewrite_log(self) -> None:

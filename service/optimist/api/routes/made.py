@@ -18,8 +18,8 @@ from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.report import has_other_costs
 from optimist.experiments.state import PolicyState
 from optimist.records import (
-    LEAST_MIXED,
-    LEAST_MODELLED,
+    MIN_MIXED,
+    MIN_MODELLED,
     Artefact,
     Conflict,
     ExperimentState,
@@ -141,7 +141,7 @@ async def get_mixture(
     begun = (await _standing(context, experiment)).stored
 
     async def check(state: PolicyState) -> None:
-        if lacking := missing(state.stored, LEAST_MIXED):
+        if lacking := missing(state.stored, MIN_MIXED):
             raise invalid(f"there are too few samples to say how generators blend: it takes {lacking}")
         await _check_fitted(context, state, asked)
 
@@ -207,7 +207,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     begun = await _standing(context, experiment)
 
     async def check(state: PolicyState) -> None:
-        if lacking := missing(state.stored, LEAST_MODELLED):
+        if lacking := missing(state.stored, MIN_MODELLED):
             raise Conflict(f"there are too few samples to say how prompts are routed: it takes {lacking}")
         if not state.can_be_scored:
             needed = state.needed_to_fit
