@@ -221,7 +221,7 @@ def test_tables_given_by_name_are_paired_by_their_ids(tmp_path: Path):
     found = optimist.contrast(sets, "mean", paired=True)
     assert (found.basis.paired_by, found.basis.common, found.contrasts[0].correlation > 0.99) == ("id", 60, True)
     both = lines(tmp_path / "both.jsonl", [{"model": name, **row} for name, own in rows.items() for row in own])
-    with pytest.raises(FixError, match=r"both\.jsonl: expected the rows of one generator, found those of a, b"):
+    with pytest.raises(FixError, match=r"both\.jsonl: expected the rows of one generator, found a, b"):
         optimist.contrast({"a": sets["a"], "both": both}, "mean")
 
 

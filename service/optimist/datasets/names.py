@@ -15,14 +15,14 @@ class Together:
     """The samples of several sets that belong together."""
 
     keys: Mapping[str, Mapping[str, str]]
-    """By set the key of each name: equal keys belong together."""
+    """By set the key of each name; samples with equal keys belong together."""
     paired: frozenset[str]
-    """The sets that have names in common; the others are compared as independent ones."""
+    """Sets that have names in common; other sets are compared as independent."""
     shared: frozenset[str]
     """The keys that all of these have."""
 
     def notes(self) -> list[str]:
-        """What is to be said where names are not the same in all sets."""
+        """Sentences for users where names are not the same in all sets."""
         unpaired = [
             f"{name}: its samples have no names in common with the others: it is compared unpaired"
             for name in self.keys
@@ -40,9 +40,9 @@ class Together:
 
 
 def together(names: Mapping[str, Sequence[str]]) -> Together:
-    """The samples that belong together by name, whatever the form of Unicode letters and the zeros before numbers.
+    """Samples that belong together by name, whatever the form of Unicode letters and the zeros before numbers.
 
-    Sets that would leave fewer than half of the others' names in common are not paired with them.
+    A set that would leave fewer than half of the other sets' names in common is not paired.
     """
     keys = {name: _keys(own) for name, own in names.items()}
     paired = [*names]
@@ -64,6 +64,6 @@ def _shared(keys: Mapping[str, Mapping[str, str]], sets: Collection[str]) -> set
 
 
 def _keys(names: Sequence[str]) -> dict[str, str]:
-    """The key of each name: the name itself where two of them would have the same."""
-    found = {name: _ZEROS.sub("", unicodedata.normalize("NFC", name.replace("\\", "/"))) for name in names}
-    return found if len({*found.values()}) == len(found) else dict(zip(names, names, strict=True))
+    """The key of each name; the names themselves where two keys would be equal."""
+    keys = {name: _ZEROS.sub("", unicodedata.normalize("NFC", name.replace("\\", "/"))) for name in names}
+    return keys if len({*keys.values()}) == len(keys) else dict(zip(names, names, strict=True))

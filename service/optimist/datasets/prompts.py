@@ -22,9 +22,8 @@ CONTEXT, PROBABILITY = "context", "probability"
 def arrays_of_rows(files: Sequence[Path], fields: Fields, embed: Embed) -> dict[str, NDArray[Any]]:
     """The arrays of one file, or of a file for each generator.
 
-    A row has the score of one generator, which the field "generator" or the file's name says, on one prompt, which its
-    id or text says; or with several fields of scores those of as many generators. Prompts without a field "context" are
-    embedded. Raises FixError.
+    A row has the score of one generator (field "generator", or the file's name) on one prompt (by its id or text), or a
+    field of scores for each generator. Prompts without a field "context" are embedded. Raises FixError.
     """
     parts: dict[str, Rows] = {}
     for file in files:
@@ -50,27 +49,27 @@ def _of_parts(parts: dict[str, Rows], embed: Embed) -> dict[str, NDArray[Any]]:
     """The arrays of the rows of each generator."""
     is_logged = [PROBABILITY in rows.names for rows in parts.values()]
     scores = {name: rows.numbers(rows.score_field(), "score")[:, 0] for name, rows in parts.items()}
-    found: dict[str, NDArray[Any]] = {"names": np.array([*parts])}
+    arrays: dict[str, NDArray[Any]] = {"names": np.array([*parts])}
     if all(rows.cost is not None for rows in parts.values()):
-        found["costs"] = np.array([rows.numbers(rows.cost or "", "cost").mean() for rows in parts.values()])
+        arrays["costs"] = np.array([rows.numbers(rows.cost or "", "cost").mean() for rows in parts.values()])
     if all(is_logged):
         chances = [rows.numbers(PROBABILITY)[:, 0] for rows in parts.values()]
-        found |= {"score": np.concatenate([*scores.values()]), "probability": np.concatenate(chances)}
-        found["generator"] = np.repeat(found["names"], [len(rows) for rows in parts.values()])
-        return found | _with_contexts([*parts.values()], embed)
+        arrays |= {"score": np.concatenate([*scores.values()]), "probability": np.concatenate(chances)}
+        arrays["generator"] = np.repeat(arrays["names"], [len(rows) for rows in parts.values()])
+        return arrays | _with_contexts([*parts.values()], embed)
     keys = {name: _keys(rows) for name, rows in parts.items()}
-    places = {key: place for place, key in enumerate(dict.fromkeys(chain(*keys.values())))}
-    table = np.full((len(places), len(parts)), np.nan)
+    prompts = {key: index for index, key in enumerate(dict.fromkeys(chain(*keys.values())))}
+    table = np.full((len(prompts), len(parts)), np.nan)
     for column, (name, own) in enumerate(keys.items()):
-        table[[places[key] for key in own], column] = scores[name]
-    every = _with_contexts([*parts.values()], embed)
-    first = {key: place for place, key in reversed([*enumerate(chain(*keys.values()))])}
-    chosen = [first[key] for key in places]
-    return found | {"scores": table} | {name: array[chosen] for name, array in every.items()}
+        table[[prompts[key] for key in own], column] = scores[name]
+    embedded = _with_contexts([*parts.values()], embed)
+    first = {key: row for row, key in reversed([*enumerate(chain(*keys.values()))])}
+    chosen = [first[key] for key in prompts]
+    return arrays | {"scores": table} | {name: array[chosen] for name, array in embedded.items()}
 
 
 def _keys(rows: Rows) -> list[str]:
-    """What says which prompt each row is about. Raises FixError where nothing does, or one is there twice."""
+    """Key of the prompt of each row. Raises FixError where a row has none, or two rows have the same."""
     keys = rows.ids() or rows.prompts()
     if keys is None:
         raise FixError(f"{rows.file}: expected a field id or prompt by which rows belong together (--id, --prompt)")
@@ -83,11 +82,11 @@ def _with_contexts(parts: Sequence[Rows], embed: Embed) -> dict[str, NDArray[Any
     """The contexts of all rows, in order, and their prompts where they have some."""
     told = [rows.prompts() for rows in parts]
     prompts = None if any(own is None for own in told) else [text for own in told for text in own or ()]
-    found = {} if prompts is None else {"prompts": np.array(prompts)}
+    arrays = {} if prompts is None else {"prompts": np.array(prompts)}
     if all(CONTEXT in rows.names for rows in parts):
-        return found | {"contexts": np.concatenate([rows.numbers(CONTEXT) for rows in parts])}
+        return arrays | {"contexts": np.concatenate([rows.numbers(CONTEXT) for rows in parts])}
     if prompts is None:
         raise FixError(f"{parts[0].file}: expected a field of prompts (--prompt), or {CONTEXT!r}, their embeddings")
-    known = [*dict.fromkeys(prompts)]
-    embedded = dict(zip(known, embed(known), strict=True))
-    return found | {"contexts": np.stack([embedded[text] for text in prompts])}
+    distinct = [*dict.fromkeys(prompts)]
+    embedded = dict(zip(distinct, embed(distinct), strict=True))
+    return arrays | {"contexts": np.stack([embedded[text] for text in prompts])}

@@ -12,15 +12,15 @@ from optimist_client.references import Moments, check_samples, given_in
 def read_reference(file: Path, samples: int | None = None) -> RealData:
     """Real data from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
 
-    samples: how many features moments come from, which the file may say, too. Raises FixError for anything else.
+    samples: the number of features behind moments, unless the file has it. Raises FixError for anything else.
     """
-    given = given_in(file)
+    contents = given_in(file)
     try:
-        if isinstance(given, Moments):
-            data = RealData.of_moments(given.with_samples(samples))
+        if isinstance(contents, Moments):
+            data = RealData.of_moments(contents.with_samples(samples))
             check_definite(data.covariance, check_moments(data.mean, data.covariance))
             return data
-        check_samples(len(given), samples)
-        return RealData.of_rows("features", given)
+        check_samples(len(contents), samples)
+        return RealData.of_rows("features", contents)
     except ValueError as error:
         raise FixError(f"{file}: {error}") from None

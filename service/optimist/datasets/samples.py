@@ -1,7 +1,7 @@
-"""Samples that are read one by one: folders and zips of images, parquet files, text files by line, sequences.
+"""Samples read one by one: folders and zips of images, parquet files, text files by line, sequences.
 
-Every sample has a name within its source, by which samples of several sources belong together: files of the same path,
-lines or rows of the same number.
+Every sample has a name within its source. Samples of several sources with the same name belong together: files of the
+same path, lines or rows of the same number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _MEMBERS = 2**22
 _LONGEST = 2**20
 """The most characters of a line of text."""
 _RATIO = 100
-"""What packed samples may unpack to, as a multiple of their packed size, where it is more than these many bytes:"""
+"""Largest ratio of unpacked to packed size of packed samples, where the unpacked size exceeds these numbers of
+bytes:"""
 _MEMBER, _TOGETHER = 2**24, 2**28
 """of one member of a zip, and of all samples of a file. Encoded images hardly shrink, texts to a tenth."""
 _CELLS = 16
@@ -47,7 +48,7 @@ class Source(ABC):
     def __init__(self, name: str, origin: str) -> None:
         self.name = name
         self.origin = origin
-        """What messages call it: the path."""
+        """Name in messages: the path."""
         self.prompts: Mapping[str, str] = {}
         """The prompts that samples were made for, by the samples' names; empty where they are not known."""
         self.clusters: Mapping[str, str] = {}
@@ -57,14 +58,14 @@ class Source(ABC):
         self.left_out: tuple[str, ...] = ()
         """Files that are no samples, by their endings."""
         self.notes: Counter[str] = Counter()
-        """What was done to how many samples that were read (`images.as_seen`)."""
+        """Number of samples by the conversion that `images.as_seen` applied."""
 
     def _read(self, origin: str, suffix: str, raw: bytes) -> Any:
-        """An image, with what was done to it noted."""
+        """An image; its conversions are counted in `notes`."""
         done: list[str] = []
-        found = _image(origin, suffix, raw, done)
+        image = _image(origin, suffix, raw, done)
         self.notes.update(done)
-        return found
+        return image
 
     @property
     @abstractmethod
@@ -98,9 +99,11 @@ class Files(Source):
         """
         files = [path for path in _files_in(folder) if not _hidden(path.relative_to(folder).parts)]
         images_ = [path for path in files if path.suffix.lower() in IMAGES and path.is_file()]
-        found = cls(name, folder, _distinct(f"{folder}", {one.relative_to(folder).as_posix(): one for one in images_}))
-        found.left_out = _endings(path for path in files if path not in {*images_})
-        return found
+        source = cls(
+            name, folder, _distinct(f"{folder}", {path.relative_to(folder).as_posix(): path for path in images_})
+        )
+        source.left_out = _endings(path for path in files if path not in {*images_})
+        return source
 
     @property
     def names(self) -> Sequence[str]:
@@ -136,18 +139,18 @@ class Zip(Source):
     @cached_property
     def _members(self) -> dict[str, zipfile.ZipInfo]:
         # Some programs of Windows pack paths with backslashes.
-        files = {one.filename.replace("\\", "/"): one for one in self._zip.infolist() if not one.is_dir()}
-        files = {name: one for name, one in files.items() if not _hidden(PurePosixPath(name).parts)}
-        found = {name: one for name, one in files.items() if PurePosixPath(name).suffix.lower() in IMAGES}
-        self.left_out = _endings(PurePosixPath(name) for name in files if name not in found)
-        if len(found) > _MEMBERS:
-            raise FixError(f"{self.origin}: expected at most {_MEMBERS:,} images, found {len(found):,}")
+        files = {info.filename.replace("\\", "/"): info for info in self._zip.infolist() if not info.is_dir()}
+        files = {name: info for name, info in files.items() if not _hidden(PurePosixPath(name).parts)}
+        images_ = {name: info for name, info in files.items() if PurePosixPath(name).suffix.lower() in IMAGES}
+        self.left_out = _endings(PurePosixPath(name) for name in files if name not in images_)
+        if len(images_) > _MEMBERS:
+            raise FixError(f"{self.origin}: expected at most {_MEMBERS:,} images, found {len(images_):,}")
         # Members may share their packed bytes, so that each is of a plausible size and all together are not.
-        _check_ratio(self.origin, sum(one.file_size for one in found.values()), self._packed, _TOGETHER)
-        tops = {PurePosixPath(name).parts[0] for name in found}
+        _check_ratio(self.origin, sum(info.file_size for info in images_.values()), self._packed, _TOGETHER)
+        tops = {PurePosixPath(name).parts[0] for name in images_}
         # A folder that was packed as a whole has all its files below one name, which says nothing.
-        top = f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in found) else ""
-        return _distinct(self.origin, {name.removeprefix(top): found[name] for name in sorted(found)})
+        top = f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in images_) else ""
+        return _distinct(self.origin, {name.removeprefix(top): images_[name] for name in sorted(images_)})
 
     @property
     def names(self) -> Sequence[str]:
@@ -173,7 +176,7 @@ class Zip(Source):
 
     def digest(self) -> str:
         """SHA-256 of paths, sizes and checksums."""
-        return _digest((name, one.file_size, one.CRC) for name, one in self._members.items())
+        return _digest((name, info.file_size, info.CRC) for name, info in self._members.items())
 
 
 class Items(Source):
@@ -187,25 +190,25 @@ class Items(Source):
             raise FixError(f"{origin}: expected at least one {what}, found none")
         self._items, self._what = items, what
         self.stamp = 0
-        """The time of change of the file that holds samples without contents of their own; 0 where there is none."""
-        self._places = {name: place for place, name in enumerate(names or map(str, range(len(items))))}
+        """Time of change of the file, where samples have no separate contents; else 0."""
+        self._indices = {name: index for index, name in enumerate(names or map(str, range(len(items))))}
 
     @property
     def names(self) -> Sequence[str]:
-        return [*self._places]
+        return [*self._indices]
 
     def raw(self, name: str) -> bytes:
-        """The text in UTF-8, the encoded image, or b"" for others, whose embeddings are not cached."""
-        item = self._items[self._places[name]]
+        """The text in UTF-8, the encoded image, or b"" for other samples, whose embeddings are not cached."""
+        item = self._items[self._indices[name]]
         return item.encode() if isinstance(item, str) else item if isinstance(item, bytes) else b""
 
     def sample(self, name: str, raw: bytes) -> Any:
-        place = self._places[name]
-        item = self._items[place]
-        return self._read(f"{self.origin}: {self._what} {place + 1}", "", item) if isinstance(item, bytes) else item
+        index = self._indices[name]
+        item = self._items[index]
+        return self._read(f"{self.origin}: {self._what} {index + 1}", "", item) if isinstance(item, bytes) else item
 
     def digest(self) -> str:
-        """SHA-256 of names and contents; "" if samples have none, so that a run cannot be told from others."""
+        """SHA-256 of names and contents; "" if samples have no contents, so that runs cannot be told apart."""
         if self.stamp:
             return _digest([(self.origin, self.stamp, len(self._items))])
         contents = {name: self.raw(name) for name in self.names}
@@ -229,7 +232,7 @@ class Tar(Source):
         for file in files:
             try:
                 with tarfile.open(file, "r:") as packed:
-                    members = [one for one in packed if one.isreg() and not one.issparse()]
+                    members = [member for member in packed if member.isreg() and not member.issparse()]
             except (OSError, tarfile.TarError) as error:
                 raise FixError(f"{file}: expected a .tar file that is not packed further: {error}") from None
             for member in members:
@@ -275,7 +278,7 @@ class Tar(Source):
 
     def digest(self) -> str:
         """SHA-256 of keys, sizes and times of change."""
-        return _digest((name, one.size, one.mtime) for name, (_, one) in self._members.items())
+        return _digest((name, member.size, member.mtime) for name, (_, member) in self._members.items())
 
 
 def _of_arrays(name: str, file: Path) -> Source:
@@ -287,27 +290,27 @@ def _of_arrays(name: str, file: Path) -> Source:
             arrays = {key: loaded[key] for key in loaded}
     except Exception as error:  # errors of zipfile, zlib or numpy
         raise FixError(f"{file}: expected a readable .npz file: {error}") from None
-    found = [array for array in arrays.values() if array.ndim == 4 and array.dtype == np.uint8]
-    if len(found) != 1:
+    images_ = [array for array in arrays.values() if array.ndim == 4 and array.dtype == np.uint8]
+    if len(images_) != 1:
         shapes = ", ".join(f"{key} {array.dtype} {array.shape}" for key, array in arrays.items())
         raise FixError(f"{file}: expected one array (n, h, w, 3) of uint8, found {shapes}")
-    source = Items(name, f"{file}", list(found[0]))
+    source = Items(name, f"{file}", list(images_[0]))
     source.stamp = file.stat().st_mtime_ns
     return source
 
 
-def source_of(name: str, given: Any, kind: Kind, fields: Fields = NO_FIELDS) -> Source:
-    """The source that a path, a sequence of samples, or the rows of a table are. Raises FixError for anything else.
+def source_of(name: str, samples: Any, kind: Kind, fields: Fields = NO_FIELDS) -> Source:
+    """The source of a path, a sequence of samples, or the rows of a table. Raises FixError for anything else.
 
     fields: of the rows of .jsonl and .csv files.
     """
-    if isinstance(given, Rows):
-        return _of_rows(name, given, kind)
-    if not isinstance(given, str | Path):
-        if isinstance(given, Mapping) or not hasattr(given, "__len__"):
-            raise FixError(f"{name!r}: expected a path or a sequence of samples, got a {type(given).__name__}")
-        return Items(name, name, given)
-    path = Path(given)
+    if isinstance(samples, Rows):
+        return _of_rows(name, samples, kind)
+    if not isinstance(samples, str | Path):
+        if isinstance(samples, Mapping) or not hasattr(samples, "__len__"):
+            raise FixError(f"{name!r}: expected a path or a sequence of samples, got a {type(samples).__name__}")
+        return Items(name, name, samples)
+    path = Path(samples)
     suffix = path.suffix.lower()
     if not path.exists():
         raise FixError(f"{path}: no such file or folder")
@@ -341,25 +344,24 @@ def _of_rows(name: str, rows: Rows, kind: Kind) -> Source:
     for line, value in enumerate(values, 1):
         if len(value) > _LONGEST:
             raise FixError(f"{rows.file}: row {line}: expected at most {_LONGEST:,} characters")
-    names = rows.ids() or [f"{place}" for place in range(len(rows))]
+    names = rows.ids() or [f"{number}" for number in range(len(rows))]
     if kind == "texts":
-        found: Source = Items(name, f"{rows.file}", values, "row", names)
+        source: Source = Items(name, f"{rows.file}", values, "row", names)
     else:
-        files = {one: rows.file.parent / path for one, path in zip(names, values, strict=True)}
+        files = {id: rows.file.parent / path for id, path in zip(names, values, strict=True)}
         if missing := [path for path in files.values() if not path.is_file()]:
             raise FixError(f"{rows.file}: {missing[0]}: no such file; {len(missing):,} of {len(files):,} are missing")
-        found = Files(name, rows.file, files)
-    found.prompts = dict(zip(names, rows.prompts() or (), strict=False))
-    found.clusters = dict(zip(names, rows.clusters() or (), strict=False))
+        source = Files(name, rows.file, files)
+    source.prompts = dict(zip(names, rows.prompts() or (), strict=False))
+    source.clusters = dict(zip(names, rows.clusters() or (), strict=False))
     if rows.cost is not None:
-        found.cost = float(rows.numbers(rows.cost, "cost").mean())
-    return found
+        source.cost = float(rows.numbers(rows.cost, "cost").mean())
+    return source
 
 
 def generators_of(path: Path, fields: Fields) -> dict[str, Path | Rows]:
-    """The generators of a path, as `source_of` takes them: those that a table names, else the one that is called like
-    the folder, or the file without its ending. Raises FixError for a table that cannot be read.
-    """
+    """The generators of a path, as `source_of` takes them: named in a table, else by the folder or the file without its
+    ending. Raises FixError for a table that cannot be read."""
     if path.suffix.lower() in SUFFIXES and path.is_file():
         parts = Rows.from_file(path, fields).by_generator()
         if len(parts) > 1:
@@ -368,12 +370,12 @@ def generators_of(path: Path, fields: Fields) -> dict[str, Path | Rows]:
     return {resolved.name if resolved.is_dir() else resolved.stem: path}
 
 
-def _distinct(origin: str, found: Mapping[str, Any]) -> dict[str, Any]:
+def _distinct(origin: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by name without ending; with it where two would be called the same. Raises FixError for none."""
-    if not found:
+    if not values:
         raise FixError(f"{origin}: expected images ({', '.join(IMAGES)}), found none")
-    counts = Counter(_bare(name) for name in found)
-    return {_bare(name) if counts[_bare(name)] == 1 else name: value for name, value in found.items()}
+    counts = Counter(_bare(name) for name in values)
+    return {_bare(name) if counts[_bare(name)] == 1 else name: value for name, value in values.items()}
 
 
 def _bare(name: str) -> str:
@@ -381,30 +383,30 @@ def _bare(name: str) -> str:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """All files of a folder and its subfolders, sorted, and the links that lead nowhere; links are followed once."""
-    found: list[Path] = []
+    """All files of a folder and its subfolders, sorted, and broken links; links are followed once."""
+    files: list[Path] = []
     been: set[str] = set()
-    for place, folders, files in os.walk(folder, followlinks=True):
-        here = os.path.realpath(place)
+    for directory, folders, names in os.walk(folder, followlinks=True):
+        here = os.path.realpath(directory)
         if here in been:
             folders.clear()
             continue
         been.add(here)
-        found += [Path(place, file) for file in files]
-    return sorted(found)
+        files += [Path(directory, file) for file in names]
+    return sorted(files)
 
 
 def _shards_in(folder: Path) -> list[Path]:
-    """The .parquet or .tar files of a folder, sorted, where it holds such and no images."""
+    """The .parquet or .tar files of a folder without images, sorted."""
     files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     if any(path.is_dir() or path.suffix.lower() in (*IMAGES, *TEXTS) for path in files):
         return []
-    found = [[path for path in files if path.suffix.lower() == ending] for ending in (".parquet", ".tar")]
-    return found[0] or found[1]
+    shards = [[path for path in files if path.suffix.lower() == ending] for ending in (".parquet", ".tar")]
+    return shards[0] or shards[1]
 
 
 def _endings(files: Iterable[PurePath]) -> tuple[str, ...]:
-    """How many files there are of each ending, and links that lead nowhere, as phrases."""
+    """Number of files of each ending, and of broken links, as phrases."""
     counts = Counter(
         "links that lead nowhere"
         if isinstance(file, Path) and not file.exists()
@@ -473,7 +475,7 @@ def _array(raw: bytes) -> Any:
 
 
 def _lines(file: Path) -> list[str]:
-    """The lines of a file without white space around them; empty ones at its end are left out. Raises FixError."""
+    """The lines of a file without surrounding white space; empty lines at the end are left out. Raises FixError."""
     lines: list[str] = []
     try:
         with file.open(encoding="utf-8") as stream:
@@ -509,9 +511,9 @@ def _column(file: Path, kind: Kind) -> list[Any]:
     def holds(type_: Any) -> bool:
         if kind == "texts":
             return pa.types.is_string(type_) or pa.types.is_large_string(type_)
-        inner = [type_.field(place) for place in range(type_.num_fields)] if pa.types.is_struct(type_) else []
+        inner = [type_.field(index) for index in range(type_.num_fields)] if pa.types.is_struct(type_) else []
         binary = (pa.types.is_binary, pa.types.is_large_binary)
-        return any(check(type_) for check in binary) or any(one.name == "bytes" for one in inner)
+        return any(check(type_) for check in binary) or any(field.name == "bytes" for field in inner)
 
     values: list[Any] = []
     try:
@@ -522,25 +524,25 @@ def _column(file: Path, kind: Kind) -> list[Any]:
                 unpacked += batch.nbytes
                 _check_ratio(f"{file}: column {name!r}", unpacked, packed, _TOGETHER)
                 cells = batch.column(0).to_pylist()
-                values += [one["bytes"] if isinstance(one, dict) else one for one in cells]
+                values += [cell["bytes"] if isinstance(cell, dict) else cell for cell in cells]
     except (OSError, pa.ArrowException) as error:
         raise FixError(f"{file}: expected a readable .parquet file: {error}") from None
-    most, unit = (_LONGEST, "characters") if kind == "texts" else (images.LARGEST, "bytes")
+    longest, unit = (_LONGEST, "characters") if kind == "texts" else (images.LARGEST, "bytes")
     for row, value in enumerate(values):
         if not value:
             raise FixError(f"{file}: column {name!r}: row {row + 1} has no value")
-        if len(value) > most:
-            raise FixError(f"{file}: column {name!r}: row {row + 1}: expected at most {most:,} {unit}")
+        if len(value) > longest:
+            raise FixError(f"{file}: column {name!r}: row {row + 1}: expected at most {longest:,} {unit}")
     return values
 
 
 def _sample_column(file: Path, kind: Kind, schema: Any, holds: Callable[[Any], bool]) -> str:
     """The name of the column that holds the samples. Raises FixError."""
     columns = [field.name for field in schema if holds(field.type)]
-    # Of several such columns, the one of the usual name is meant: others may be labels or captions.
+    # The column of the usual name has the samples: others may be labels or captions.
     columns = [name for name in columns if name in ("text", "image")] or columns
     if len(columns) != 1:
-        found = ", ".join(f"{field.name} ({field.type})" for field in schema)
+        listed = ", ".join(f"{field.name} ({field.type})" for field in schema)
         called = "text" if kind == "texts" else "image"
-        raise FixError(f"{file}: expected one column of {kind}, or one called {called!r}; found {found}")
+        raise FixError(f"{file}: expected one column of {kind}, or one called {called!r}; found {listed}")
     return columns[0]

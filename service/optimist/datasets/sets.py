@@ -25,12 +25,12 @@ def in_folder(
 ) -> Iterator[tuple[str, str, Arrays]]:
     """Name, origin and arrays of each generator in a folder; one generator is in memory at a time.
 
-    Every file (`files.SUFFIXES`) is a generator, named by its stem. A subfolder is one, too: its files are arrays,
-    named by their stems or by the arrays in them, or parts to be concatenated. columns: the arrays by name, with their
-    columns where these are known. `beside` is a file to ignore: a reference in the same folder. fields: of the rows of
+    Every file (`files.SUFFIXES`) is a generator, named by its stem. A subfolder is a generator, too: its files are
+    arrays, named by their stems or by the arrays in them, or parts to be concatenated. columns: the arrays by name,
+    with their columns or None. `beside` is a file to ignore: a reference in the same folder. fields: of the rows of
     tables. Raises FixError, naming the file, for anything else.
     """
-    chosen = [one for one in _members(folder) if one.is_dir() or one.suffix.lower() in SUFFIXES]
+    chosen = [member for member in _members(folder) if member.is_dir() or member.suffix.lower() in SUFFIXES]
     chosen = [member for member in chosen if beside is None or member.resolve() != beside.resolve()]
     if not chosen:
         wanted = f"a file ending in {', '.join(SUFFIXES)}, or a folder, for each generator"
@@ -54,11 +54,11 @@ def _of_folder(folder: Path, columns: Mapping[str, int | None]) -> Arrays:
     """The arrays of one generator's folder. Arrays with the same name are concatenated."""
     parts: dict[str, list[NDArray[Any]]] = {}
     # File names (without suffix) that are names of arrays.
-    known = {array for metric in declared().values() for array in metric.arrays} | {*chain(*MOMENTS)}
+    array_names = {array for metric in declared().values() for array in metric.arrays} | {*chain(*MOMENTS)}
     for file in sorted(member for member in folder.iterdir() if member.suffix.lower() in SUFFIXES):
         arrays = read_arrays(file, wanted=columns)
         if len(arrays) == 1:
-            arrays = {file.stem if file.stem in known else next(iter(columns)): next(iter(arrays.values()))}
+            arrays = {file.stem if file.stem in array_names else next(iter(columns)): next(iter(arrays.values()))}
         for name, array in arrays.items():
             parts.setdefault(name, []).append(array)
     if not parts:
@@ -66,8 +66,8 @@ def _of_folder(folder: Path, columns: Mapping[str, int | None]) -> Arrays:
     for name, arrays in parts.items():
         shapes = {array.shape[1:] for array in arrays}
         if len(shapes) > 1:
-            found = " and ".join(map(str, sorted(shapes)))
-            raise FixError(f"{folder}: {name}: expected parts with rows of one shape, found {found}")
+            listed = " and ".join(map(str, sorted(shapes)))
+            raise FixError(f"{folder}: {name}: expected parts with rows of one shape, found {listed}")
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
@@ -99,23 +99,23 @@ class Samples:
     """Rows (n, d), or arrays by name."""
     file: Path | None = None
     ids: Sequence[str] | None = None
-    """By which samples of several sets belong together; None: by their places."""
+    """Ids by which samples of several sets belong together; None: their positions."""
     basis: Basis | None = None
-    """What is known of how they were read."""
+    """Facts about how the samples were read."""
     common: int | None = None
-    """How many of the first samples belong to those of all other sets; None: all, as far as the others have as many."""
+    """Number of first samples that belong to the first samples of all other sets; None: as many as the sets share."""
     clusters: Sequence[str] | None = None
     """The cluster of each sample; None: samples are independent."""
     labels: Sequence[float] | None = None
-    """What people say of each sample, NaN where they say nothing; None: nobody is asked."""
+    """Human labels of the samples, NaN without one; None: no labels."""
     doubt: Sequence[float] | None = None
-    """How unsure the judge is of each sample; None: it does not say."""
+    """Uncertainty of the judge about each sample; None: not given."""
 
-    def at(self, places: Sequence[int], batch: Mapping[str, NDArray[Any]], common: int | None = None) -> Self:
-        """The samples of these places of the arrays; `common` of these."""
+    def at(self, positions: Sequence[int], batch: Mapping[str, NDArray[Any]], common: int | None = None) -> Self:
+        """The samples at these positions of the arrays; `common` of these."""
         beside = {name: getattr(self, name) for name in ("ids", "clusters", "labels", "doubt")}
-        picked = {name: [each[place] for place in places] for name, each in beside.items() if each is not None}
-        rows = {name: array[places] for name, array in batch.items()}
+        picked = {name: [values[index] for index in positions] for name, values in beside.items() if values is not None}
+        rows = {name: array[positions] for name, array in batch.items()}
         return replace(self, batch=rows, common=common, **picked)
 
 
@@ -128,27 +128,27 @@ class FileSamples(Samples):
 
 
 def paired_by_ids(sets: Callable[[], Iterator[Samples]]) -> Callable[[], Iterator[Samples]]:
-    """The sets with the samples first whose ids are in all of them, in the same order; as they are where none has ids.
+    """The sets, samples with common ids first and in the same order; unchanged where no set has ids.
 
-    Raises FixError where no id is in all sets, or they have other kinds of ids.
+    Raises FixError where no id is in all sets, or the sets have different kinds of ids.
     """
-    known = [(one.file, one.ids, one.basis) for one in sets()]
-    if all(ids is None for _, ids, _ in known):
+    listed = [(part.file, part.ids, part.basis) for part in sets()]
+    if all(ids is None for _, ids, _ in listed):
         return sets
-    fields = [None if basis is None else basis.paired_by for _, _, basis in known]
-    for (file, *_), field in zip(known, fields, strict=True):
+    fields = [None if basis is None else basis.paired_by for _, _, basis in listed]
+    for (file, *_), field in zip(listed, fields, strict=True):
         if (field in (None, "place")) != (fields[0] in (None, "place")):
             raise FixError(f"{file}: expected an id of each row (--id), as other files have")
-    shared = set[str].intersection(*(set(ids or ()) for _, ids, _ in known))
+    shared = set[str].intersection(*(set(ids or ()) for _, ids, _ in listed))
     if not shared:
-        raise FixError(f"ids: none is in all of {', '.join(f'{file}' for file, *_ in known)}")
-    order = {one: place for place, one in enumerate(one for one in known[0][1] or () if one in shared)}
+        raise FixError(f"ids: none is in all of {', '.join(f'{file}' for file, *_ in listed)}")
+    order = {id: position for position, id in enumerate(id for id in listed[0][1] or () if id in shared)}
 
     def ordered() -> Iterator[Samples]:
-        for one in sets():
-            ids = one.ids or ()
-            places = sorted(range(len(ids)), key=lambda place: order.get(ids[place], len(order)))
-            yield one.at(places, one.batch, len(order))
+        for part in sets():
+            ids = part.ids or ()
+            positions = sorted(range(len(ids)), key=lambda index: order.get(ids[index], len(order)))
+            yield part.at(positions, part.batch, len(order))
 
     return ordered
 
@@ -156,14 +156,14 @@ def paired_by_ids(sets: Callable[[], Iterator[Samples]]) -> Callable[[], Iterato
 def reader(
     samples: Any, columns: Mapping[str, int | None], paired: bool, beside: Fields = NO_FIELDS
 ) -> Callable[[], Iterator[Samples]]:
-    """Reads the sets given by name, of those in files the arrays of these names, with their columns where known.
+    """Reads the sets given by name, from files the arrays of these names, with their columns where known.
 
-    Paired ones are in the order of their ids, where all are tables. beside: the fields of tables, or the arrays in
+    Paired sets are in the order of their ids, where all are tables. beside: the fields of tables, or the arrays in
     memory, of clusters, labels and doubt. Raises FixError for anything but sets by name.
     """
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
         raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
-    if paired and all(isinstance(one, str | Path) and is_table(Path(one)) for one in samples.values()):
+    if paired and all(isinstance(source, str | Path) and is_table(Path(source)) for source in samples.values()):
         return paired_by_ids(lambda: _read(samples, columns, beside))
     return lambda: _read(samples, columns, beside)
 
@@ -192,54 +192,54 @@ def numbers_beside(origin: str, batch: Any, name: str) -> tuple[Arrays, list[flo
 def _beside(origin: str, batch: Any, name: str, what: str) -> tuple[Arrays, NDArray[Any]]:
     if not isinstance(batch, Mapping) or name not in batch:
         raise FixError(f"{origin}: expected arrays by name, one of them {name!r}, {what} of each row")
-    arrays = {one: np.asarray(array) for one, array in batch.items()}
+    arrays = {key: np.asarray(array) for key, array in batch.items()}
     return arrays, arrays.pop(name).flatten()
 
 
 def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields: Fields) -> Iterator[Samples]:
-    """The sets, those in files read now."""
+    """The sets; files are read now."""
     like: dict[str, Sequence[str]] = {}
-    for name, one in samples.items():
-        if not isinstance(one, str | Path):
-            batch, known = one, dict[str, Any]()
+    for name, source in samples.items():
+        if not isinstance(source, str | Path):
+            batch, columns_beside = source, dict[str, Any]()
             if fields.cluster is not None:
-                batch, known["clusters"] = clusters_beside(f"samples of {name!r}", batch, fields.cluster)
+                batch, columns_beside["clusters"] = clusters_beside(f"samples of {name!r}", batch, fields.cluster)
             for what, array in (("labels", fields.labels), ("doubt", fields.doubt)):
                 if array is not None:
-                    batch, known[what] = numbers_beside(f"samples of {name!r}", batch, array)
-            yield Samples(name, batch, **known)
-        elif is_table(Path(one)):
-            several = [*_of_rows(Path(one), Wanted(columns, is_whole=True, fields=fields), like, with_ids=True)]
+                    batch, columns_beside[what] = numbers_beside(f"samples of {name!r}", batch, array)
+            yield Samples(name, batch, **columns_beside)
+        elif is_table(Path(source)):
+            several = [*_of_rows(Path(source), Wanted(columns, is_whole=True, fields=fields), like, with_ids=True)]
             if len(several) > 1:
-                found = ", ".join(part.name for part in several)
-                raise FixError(f"{one}: expected the rows of one generator, found those of {found}")
+                listed = ", ".join(part.name for part in several)
+                raise FixError(f"{source}: expected the rows of one generator, found {listed}")
             yield replace(several[0], name=name)
         else:
-            arrays = read_arrays(Path(one), fields, columns)
-            yield Samples(name, of_metric(f"{one}", arrays, tuple(columns)), Path(one))
+            arrays = read_arrays(Path(source), fields, columns)
+            yield Samples(name, of_metric(f"{source}", arrays, tuple(columns)), Path(source))
 
 
 @contextmanager
-def naming(one: Samples) -> Generator[None]:
-    """Errors within name the set of samples."""
+def naming(samples: Samples) -> Generator[None]:
+    """Add the set's name to errors within."""
     try:
         yield
     except (FixError, ArithmeticError) as error:
-        if one.file is None:
-            raise FixError(f"samples of {one.name!r}: {error}") from None
-        raise FixError(f"{one.file}: array {one.name!r}: {error}") from None
+        if samples.file is None:
+            raise FixError(f"samples of {samples.name!r}: {error}") from None
+        raise FixError(f"{samples.file}: array {samples.name!r}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is read of the files and folders of generators."""
+    """Arrays to read from the files and folders of generators."""
 
     columns: Mapping[str, int | None]
     """The arrays by name, with their columns where these are known."""
     told_by: str = "the settings"
-    """What says these numbers of columns."""
+    """Source of these numbers of columns, for messages."""
     is_whole: bool = False
-    """Whether each file is one generator with all arrays. Otherwise every array of a file is a generator's."""
+    """True if each file is one generator with all arrays; False if every array of a file is a generator."""
     beside: Path | None = None
     """A file in the folders that is no generator's: the reference."""
     fields: Fields = NO_FIELDS
@@ -248,7 +248,7 @@ class Wanted:
 def sets_in(files: Sequence[Path], wanted: Wanted, paired: bool) -> Callable[[], Iterator[FileSamples | Samples]]:
     """Reads the sets of all generators in the files and folders, one in memory at a time.
 
-    Paired ones are in the order of their ids, where their rows have some.
+    Paired sets are in the order of their ids, where their rows have some.
     """
     if not paired:
         return lambda: generators_in(files, wanted)
@@ -258,53 +258,53 @@ def sets_in(files: Sequence[Path], wanted: Wanted, paired: bool) -> Callable[[],
 def generators_in(files: Sequence[Path], wanted: Wanted, *, with_ids: bool = False) -> Iterator[FileSamples]:
     """The samples of every generator, one file in memory at a time. Raises FixError if widths differ.
 
-    with_ids: whether rows that have ids bring them.
+    with_ids: True to keep the ids of rows.
     """
     widths = {name: columns for name, columns in wanted.columns.items() if columns is not None}
-    known = {array: (columns, wanted.told_by) for array, columns in widths.items()}
+    seen_widths = {array: (columns, wanted.told_by) for array, columns in widths.items()}
     names = tuple(wanted.columns)
     like: dict[str, Sequence[str]] = {}
     if wanted.beside is not None and wanted.beside.suffix.lower() in TABLES and any(map(is_table, files)):
         like = dict(Rows.from_file(wanted.beside).arrays(FEATURES).columns)
     for file in files:
         if file.is_dir():
-            found = _in_folder(file, wanted)
+            parts = _in_folder(file, wanted)
         elif is_table(file):
-            found = _of_rows(file, wanted, like, with_ids)
+            parts = _of_rows(file, wanted, like, with_ids)
         else:
-            found = _batches_of(file, read_arrays(file, wanted.fields), names, wanted.is_whole)
-        for one in found:
-            name, batch = one.name, as_matrices(one.batch, widths)
+            parts = _batches_of(file, read_arrays(file, wanted.fields), names, wanted.is_whole)
+        for part in parts:
+            name, batch = part.name, as_matrices(part.batch, widths)
             for array, rows in batch.items():
                 check_matrix(file, name if len(names) == 1 else array, rows)
-                columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
+                columns, whose = seen_widths.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
                 if rows.shape[1] != columns:
                     expected = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
                     raise FixError(f"{file}: expected {expected}, as {whose} has; {name!r} has {rows.shape[1]}")
             count = len(next(iter(batch.values())))
-            basis = one.basis or Basis(rows={})
-            yield replace(one, batch=batch, basis=basis.model_copy(update={"rows": {name: count}}))
+            basis = part.basis or Basis(rows={})
+            yield replace(part, batch=batch, basis=basis.model_copy(update={"rows": {name: count}}))
 
 
 def is_table(file: Path) -> bool:
-    """Whether the file has rows with fields, by its ending."""
+    """True if the file has rows with fields, by its ending."""
     return file.suffix.lower() in TABLES
 
 
 def _in_folder(folder: Path, wanted: Wanted) -> Iterator[FileSamples]:
     """The generators of a folder, by name."""
     names = tuple(wanted.columns)
-    chosen = {one for one in _members(folder) if one.is_dir() or one.suffix.lower() in SUFFIXES}
-    others = tuple(f"{one}" for one in _members(folder) if one not in chosen)
+    chosen = {member for member in _members(folder) if member.is_dir() or member.suffix.lower() in SUFFIXES}
+    others = tuple(f"{member}" for member in _members(folder) if member not in chosen)
     left_out = (f"{len(others):,} other files of {folder}, such as {others[0]}",) if others else ()
     for name, origin, arrays in in_folder(folder, wanted.columns, wanted.beside, wanted.fields):
         yield FileSamples(name, of_metric(origin, arrays, names), folder, basis=Basis(rows={}, left_out=left_out))
 
 
 def _of_rows(file: Path, wanted: Wanted, like: dict[str, Sequence[str]], with_ids: bool) -> Iterator[FileSamples]:
-    """The generators of a table: those that a field names, or several fields that are asked for.
+    """The generators of a table: named by a field, or one for each of several wanted fields.
 
-    like: the fields of the columns of arrays before, to which those of the first table are added.
+    like: the fields of each array's columns so far, to which the first table's are added.
     """
     rows = Rows.from_file(file, wanted.fields)
     for generator, part in rows.by_generator().items():
@@ -312,17 +312,17 @@ def _of_rows(file: Path, wanted: Wanted, like: dict[str, Sequence[str]], with_id
         for array, columns in taken.columns.items():
             like.setdefault(array, columns)
         several = len(taken.arrays) > 1 and rows.generator is not None
-        for one in _batches_of(file, taken.arrays, tuple(wanted.columns), wanted.is_whole, generator):
-            name = f"{generator}/{one.name}" if several and one.name != generator else one.name
-            fields = taken.columns.get(one.name, next(iter(taken.columns.values())))
+        for samples in _batches_of(file, taken.arrays, tuple(wanted.columns), wanted.is_whole, generator):
+            name = f"{generator}/{samples.name}" if several and samples.name != generator else samples.name
+            fields = taken.columns.get(samples.name, next(iter(taken.columns.values())))
             counts = {"missing": taken.missing, "unselected": taken.dropped}
-            known = {field: {name: count} for field, count in counts.items() if count}
+            updates = {field: {name: count} for field, count in counts.items() if count}
             notes = () if rows.generator in (None, wanted.fields.by) else (f"generators by the field {rows.generator}",)
             notes += () if taken.clusters is None else (f"clusters by the field {wanted.fields.cluster}",)
-            basis = Basis(rows={}, fields=fields, paired_by=taken.paired_by, notes=notes).model_copy(update=known)
+            basis = Basis(rows={}, fields=fields, paired_by=taken.paired_by, notes=notes).model_copy(update=updates)
             ids = taken.ids if with_ids else None
             beside: dict[str, Any] = {"clusters": taken.clusters, "labels": taken.labels, "doubt": taken.doubt}
-            yield replace(one, name=name, ids=ids, basis=basis, **beside)
+            yield replace(samples, name=name, ids=ids, basis=basis, **beside)
 
 
 def _batches_of(

@@ -18,9 +18,9 @@ _JSON = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*
 
 
 def opened(file: Path, head: str, cluster: str | None) -> Log | None:
-    """The log that a file is; None for another file. Raises FixError where inspect_ai cannot read it.
+    """The log in a file; None for another file. Raises FixError where inspect_ai cannot read it.
 
-    head: the beginning of its text. cluster: the field of a sample's metadata by which those that are alike are known.
+    head: the beginning of its text. cluster: the field of a sample's metadata that similar samples share.
     """
     if file.suffix.lower() != ".eval" and _JSON.match(head) is None:
         return None
@@ -35,7 +35,7 @@ def opened(file: Path, head: str, cluster: str | None) -> Log | None:
     spec = header.eval
     settings = {**spec.model_args, **spec.task_args, **spec.model_generate_config.model_dump(exclude_none=True)}
     stops = getattr(header.results, "early_stopping", None)
-    skipped = frozenset((f"{one.id}", int(one.epoch)) for one in (stops.early_stops if stops else ()))
+    skipped = frozenset((f"{stop.id}", int(stop.epoch)) for stop in (stops.early_stops if stops else ()))
 
     def rows(texts: bool) -> Iterator[Row]:
         try:
@@ -72,5 +72,5 @@ def _row(sample: Any, model: str, task: str, cluster: str | None, texts: bool) -
     )
 
 
-def _text(given: Any) -> str:
-    return given if isinstance(given, str) else "\n".join(message.text for message in given)
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "\n".join(message.text for message in content)

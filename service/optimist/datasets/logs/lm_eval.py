@@ -18,13 +18,13 @@ _SAMPLES = re.compile(r'\s*(?:\[\s*)?\{\s*"doc_id":.*"arguments":', re.DOTALL)
 _RESULTS = re.compile(r'\s*\{\s*"results":\s*\{(?!\s*"version")')
 _NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.:-]+")
 _BESIDE = frozenset({"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"})
-"""What a row has besides its scores, where it does not name these."""
+"""Fields of a row besides its scores, where the row does not name the scores."""
 
 
 def opened(file: Path, head: str, cluster: str | None) -> Log | None:
-    """The log that a file of samples is; None for another file.
+    """The log in a file of samples; None for another file.
 
-    head: the beginning of its text. cluster: the field of a question by which those that are alike are known.
+    head: the beginning of its text. cluster: the field of a question that similar questions share.
     """
     if _SAMPLES.match(head) is None:
         return None
@@ -45,7 +45,7 @@ def opened(file: Path, head: str, cluster: str | None) -> Log | None:
 
 
 def is_results(head: str) -> bool:
-    """Whether a file has the results of lm-eval, which are read with its samples."""
+    """True if a file has the results of lm-eval, which are read with its samples."""
     return _RESULTS.match(head) is not None
 
 
@@ -68,11 +68,11 @@ def _row(sample: Mapping[str, Any], model: str, task: str, cluster: str | None, 
 
 
 def _texts(sample: Mapping[str, Any]) -> tuple[str, str]:
-    """The prompt, and the answer as it came; of a choice the one that is most likely."""
-    given = sample.get("arguments") or [[""]]
+    """The prompt, and the raw answer; of a choice the most likely answer."""
+    arguments = sample.get("arguments") or [[""]]
     calls: list[list[Any]] = [
         [*call.values()] if isinstance(call, Mapping) else [*call]
-        for call in (given.values() if isinstance(given, Mapping) else given)
+        for call in (arguments.values() if isinstance(arguments, Mapping) else arguments)
     ]
     replies = sample.get("resps") or [[""]]
     if len(calls) > 1:
@@ -97,20 +97,20 @@ def _array(file: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _results_beside(file: Path) -> Mapping[str, Any]:
-    """The results of the same run: those of the same time, or the only ones of the folder; {} without."""
-    known = sorted(file.parent.glob("results*.json"))
-    same = [one for one in known if file.stem.endswith(one.stem.removeprefix("results"))]
-    chosen = [one for one in same if one.stem != "results"] or (known if len(known) == 1 else [])
+    """The results of the same run: of the same time, or the only results of the folder; {} without."""
+    files = sorted(file.parent.glob("results*.json"))
+    same = [results for results in files if file.stem.endswith(results.stem.removeprefix("results"))]
+    chosen = [results for results in same if results.stem != "results"] or (files if len(files) == 1 else [])
     return _read(chosen[0]) if chosen else {}
 
 
 @lru_cache(maxsize=256)
 def _read(file: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(file.read_bytes())
+        results = json.loads(file.read_bytes())
     except ValueError as error:
         raise FixError(f"{file}: expected results of lm-eval: {error}") from None
-    return found if isinstance(found, dict) else {}
+    return results if isinstance(results, dict) else {}
 
 
 def _task_of(file: Path, results: Mapping[str, Any]) -> str:

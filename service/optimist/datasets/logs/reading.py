@@ -26,20 +26,20 @@ _READERS = (inspect.opened, promptfoo.opened, lm_eval.opened)
 def logs_in(paths: Sequence[Path], fields: Fields = NO_FIELDS, *, with_tables: bool = False) -> list[Log]:
     """The logs among files and folders; empty where there is none.
 
-    with_tables: whether tables of scores are logs in any case; otherwise those with a field "task" are, and others
-    beside logs of harnesses. Raises FixError for a file that cannot be read, or is no log beside others that are.
+    with_tables: True if all tables of scores are logs; otherwise tables with a field "task" are, and tables beside logs
+    of harnesses. Raises FixError for a file that cannot be read, and beside logs for a file that is none.
     """
-    found: dict[Path, Log | None] = {}
+    files: dict[Path, Log | None] = {}
     for path in paths:
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
             logs = [(file, _harness_log(file, fields.cluster)) for file in inside]
-            found |= {file: log for file, log in logs if log is not None}
+            files |= {file: log for file, log in logs if log is not None}
         else:
-            found[path] = _harness_log(path, fields.cluster)
-    is_harness = any(log is not None for log in found.values())
-    results = [file for file, log in found.items() if log is None and lm_eval.is_results(_head(file))]
-    others = [file for file, log in found.items() if log is None and file not in results]
+            files[path] = _harness_log(path, fields.cluster)
+    is_harness = any(log is not None for log in files.values())
+    results = [file for file, log in files.items() if log is None and lm_eval.is_results(_head(file))]
+    others = [file for file, log in files.items() if log is None and file not in results]
     if results and not is_harness:
         raise FixError(f"{results[0]}: expected samples beside these results: run lm-eval with --log_samples")
     if not is_harness and not (others and (with_tables or all(map(_has_tasks, others)))):
@@ -47,10 +47,10 @@ def logs_in(paths: Sequence[Path], fields: Fields = NO_FIELDS, *, with_tables: b
     if fields.missing is not None:
         raise FixError("--missing: logs are compared without missing scores, and with all of them at both extremes")
     if not others:
-        replace(fields, cluster=None).check_unused(next(iter(found)))
+        replace(fields, cluster=None).check_unused(next(iter(files)))
     if unread := [file for file in others if file.suffix.lower() not in TABLES]:
         raise FixError(f"{unread[0]}: expected a log of lm-eval, inspect_ai or promptfoo, or a table of scores")
-    return [log or tables.opened(file, fields) for file, log in found.items() if log is not None or file not in results]
+    return [log or tables.opened(file, fields) for file, log in files.items() if log is not None or file not in results]
 
 
 def _harness_log(file: Path, cluster: str | None) -> Log | None:
@@ -67,7 +67,7 @@ def _head(file: Path) -> str:
 
 
 def _has_tasks(file: Path) -> bool:
-    """Whether a table has a field of tasks, by its first line."""
+    """True if a table has a field of tasks, by its first line."""
     if file.suffix.lower() not in TABLES or file.suffix.lower() == ".parquet":
         return False
     first = _head(file).lstrip("\ufeff \n[").partition("\n")[0]
@@ -93,7 +93,7 @@ class Answers:
     clusters: list[str] = field(default_factory=list[str])
     epochs: array[int] = field(default_factory=lambda: array("q"))
     scores: dict[str, array[float]] = field(default_factory=dict[str, "array[float]"])
-    """By metric, NaN where an answer was not scored."""
+    """Scores by metric, NaN where an answer was not scored."""
     costs: array[float] = field(default_factory=lambda: array("d"))
     seconds: array[float] = field(default_factory=lambda: array("d"))
 
@@ -114,7 +114,7 @@ class Answers:
             column.append(value)
 
     def filled(self) -> Answers:
-        """These answers, with NaN where the last ones were not scored."""
+        """These answers, with NaN for final answers without a score."""
         for column in self.scores.values():
             column.extend(repeat(math.nan, len(self.ids) - len(column)))
         return self
@@ -122,7 +122,7 @@ class Answers:
 
 def answers_in(logs: Iterable[Log], begun: Callable[[str], None] = lambda name: None) -> list[Answers]:
     """The answers of all logs by model, task and filter, in the order of the logs. Raises FixError without any."""
-    found: list[Answers] = []
+    answers: list[Answers] = []
     for log in logs:
         begun(log.file.name)
         parts: dict[tuple[str, str, str, str], Answers] = {}
@@ -132,10 +132,10 @@ def answers_in(logs: Iterable[Log], begun: Callable[[str], None] = lambda name: 
             if part is None:
                 part = parts[key] = Answers(*key[:3], row.filter, log)
             part.add(row)
-        found += [part.filled() for part in parts.values()]
-    if not found:
+        answers += [part.filled() for part in parts.values()]
+    if not answers:
         raise FixError("expected logs with answers, found none")
-    return found
+    return answers
 
 
 def named(answers: Sequence[Answers]) -> dict[str, list[Answers]]:
@@ -144,11 +144,11 @@ def named(answers: Sequence[Answers]) -> dict[str, list[Answers]]:
     Runs of one model are two models where both have a task: their settings tell them apart, or else their times.
     """
     groups: dict[tuple[str, str], list[Answers]] = {}
-    for one in answers:
-        groups.setdefault((one.model, one.variant), []).append(one)
+    for part in answers:
+        groups.setdefault((part.model, part.variant), []).append(part)
     whole = [model for model, _ in dict.fromkeys((model, "") for model, _ in groups)]
     short = _shortened(whole)
-    found: dict[str, list[Answers]] = {}
+    by_name: dict[str, list[Answers]] = {}
     for (model, variant), parts in groups.items():
         name = f"{short[model]} {variant}".strip()
         runs: dict[Log, list[Answers]] = {}
@@ -156,11 +156,11 @@ def named(answers: Sequence[Answers]) -> dict[str, list[Answers]]:
             runs.setdefault(part.log, []).append(part)
         tasks = [{(part.task, part.filter) for part in own} for own in runs.values()]
         if sum(map(len, tasks)) == len({*chain(*tasks)}):
-            found[name] = parts
+            by_name[name] = parts
             continue
         for run, own in zip(_told_apart([*runs]), runs.values(), strict=True):
-            found.setdefault(f"{name} {run}".strip(), []).extend(own)
-    return found
+            by_name.setdefault(f"{name} {run}".strip(), []).extend(own)
+    return by_name
 
 
 def _shortened(names: Sequence[str]) -> dict[str, str]:
@@ -171,15 +171,15 @@ def _shortened(names: Sequence[str]) -> dict[str, str]:
 
 
 def _told_apart(logs: Sequence[Log]) -> list[str]:
-    """What differs between runs of one model: settings, or else the time, or the file's name."""
+    """Differences between runs of one model: settings, or else the time, or the file's name."""
     keys = [*dict.fromkeys(chain(*(log.settings for log in logs)))]
     differing = [key for key in keys if len({log.settings.get(key, "") for log in logs}) > 1]
     settings = [key for key in differing if key != "time"]
-    told = [", ".join(f"{key}={log.settings.get(key, '')}" for key in settings) for log in logs]
-    if settings and len({*told}) == len(told):
-        return told
+    texts = [", ".join(f"{key}={log.settings.get(key, '')}" for key in settings) for log in logs]
+    if settings and len({*texts}) == len(texts):
+        return texts
     times = [log.settings.get("time", "").partition("+")[0].partition(".")[0] for log in logs]
-    if len({one.partition("T")[0] for one in times}) == 1:
-        times = [one.partition("T")[2] for one in times]
+    if len({time.partition("T")[0] for time in times}) == 1:
+        times = [time.partition("T")[2] for time in times]
     names = times if len({*times}) == len(logs) else [log.file.stem for log in logs]
-    return [f"{one} {name}".strip() for one, name in zip(told, names, strict=True)]
+    return [f"{differences} {name}".strip() for differences, name in zip(texts, names, strict=True)]

@@ -19,16 +19,16 @@ class Row(NamedTuple):
     """The model's name, as the harness has it."""
     task: str
     id: str
-    """Of the question within its task."""
+    """Id of the question within its task."""
     scores: Mapping[str, float]
     """The numbers by metric; NaN, or no number, where the answer was not scored."""
     filter: str = ""
-    """How the score was taken from the answer, where a harness has several ways."""
+    """Extraction of the score from the answer, where a harness has several."""
     variant: str = ""
-    """What tells models of one name within a log apart, such as the prompt's label."""
+    """Distinction between models of one name within a log, such as the prompt's label."""
     epoch: int = 1
     cluster: str = ""
-    """What questions that are alike have in common; usually the id."""
+    """Cluster of similar questions; usually the id."""
     cost: float = math.nan
     seconds: float = math.nan
     prompt: str = ""
@@ -42,7 +42,7 @@ class Log:
     file: Path
     rows: Callable[[bool], Iterable[Row]]
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What may tell two runs of one model apart, the most telling first."""
+    """Settings that may distinguish two runs of one model, most distinctive first."""
     lower_is_better: frozenset[str] = frozenset()
     """The metrics of which lower values are better."""
     skipped: frozenset[tuple[str, int]] = frozenset()
@@ -62,9 +62,9 @@ def objects_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             for number, line in enumerate(stream, 1):
                 if line.isspace():
                     continue
-                found = json.loads(line)
-                if not isinstance(found, dict):
+                record = json.loads(line)
+                if not isinstance(record, dict):
                     raise FixError(f"{file}: line {number}: expected a JSON object, found {line[:60]!r}")
-                yield number, found
+                yield number, record
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise FixError(f"{file}: line {number}: expected a JSON object in UTF-8: {error}") from None

@@ -29,13 +29,13 @@ _NUMBER = (float, int)
 
 
 def opened(file: Path, fields: Fields) -> Log:
-    """The log that a table is, by the names of its fields. Lines of JSON are read one by one, others as a whole."""
+    """The log of a table, by the names of its fields. Lines of JSON are read one by one, other tables as a whole."""
     is_read_by_line = file.suffix.lower() == ".jsonl" and fields == replace(fields, field=None, where=())
     return Log(file, lambda texts: _of_lines(file, fields, texts) if is_read_by_line else _of_rows(file, fields, texts))
 
 
 class _Layout(NamedTuple):
-    """The fields of rows that have the same ones, by what they are."""
+    """Names of the fields of similar rows, by their meaning."""
 
     model: str | None
     task: str | None
@@ -50,33 +50,33 @@ class _Layout(NamedTuple):
     """The fields that are scores where they are numbers."""
 
 
-def _layout(names: Sequence[str], given: Mapping[str, str]) -> _Layout:
-    """given: the names that a caller says, by what they are. Raises FixError for one that no field has."""
+def _layout(names: Sequence[str], chosen: Mapping[str, str]) -> _Layout:
+    """chosen: names by their meaning, as a caller gives them. Raises FixError for a name that no field has."""
     lowered = {name.lower(): name for name in reversed([*names])}
-    for what, name in given.items():
+    for what, name in chosen.items():
         if name.lower() not in lowered:
             raise FixError(f"no field {name!r} ({what}); there are {', '.join(names)}")
-    usual = _NAMES | {what: (name.lower(),) for what, name in given.items()}
+    usual = _NAMES | {what: (name.lower(),) for what, name in chosen.items()}
     by = {what: next((lowered[name] for name in own if name in lowered), None) for what, own in usual.items()}
     used = {*by.values(), *(lowered.get(name) for name in (*QUESTIONS, *PLACES))}
     scores = (*(name for name in names if name not in used and not is_beside(name)),)
     return _Layout(**by, scores=scores)
 
 
-def _given(fields: Fields) -> dict[str, str]:
-    return {"model" if what == "by" else what: name for what, name in replace(fields, field=None).given.items()}
+def _chosen(fields: Fields) -> dict[str, str]:
+    return {"model" if what == "by" else what: name for what, name in replace(fields, field=None).chosen.items()}
 
 
 def _of_lines(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
     layouts: dict[tuple[str, ...], _Layout] = {}
-    given, model = _given(fields), file.stem
+    chosen, model = _chosen(fields), file.stem
     for number, whole in objects_of(file):
         row = dict(leaves(whole)) if dict in map(type, whole.values()) else whole
         names = (*row,)
         try:
             layout = layouts.get(names)
             if layout is None:
-                layout = layouts[names] = _layout(names, given)
+                layout = layouts[names] = _layout(names, chosen)
             yield _row(row, layout, model, texts)
         except FixError as error:
             raise FixError(f"{file}: line {number}: {error}") from None
@@ -113,15 +113,15 @@ def _text(value: Any, otherwise: str = "") -> str:
 
 def _of_rows(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
     for model, part in Rows.from_file(file, fields).by_generator().items():
-        layout = _layout(part.names, _given(fields))
+        layout = _layout(part.names, _chosen(fields))
         scores = (*part.score_fields(),)
         numbers = {layout.epoch, layout.cost, layout.seconds, *scores}
         labels = {layout.task, layout.id, layout.cluster, *((layout.prompt, layout.answer) if texts else ())}
         columns: dict[Any, Sequence[Any]] = {name: part.floats(name) for name in numbers if name is not None}
         columns |= {name: part.labels(name, "label") for name in labels if name is not None}
         of_model = layout._replace(model=None, scores=scores)
-        for place in range(len(part)):
-            row = {name: values[place] for name, values in columns.items()}
+        for index in range(len(part)):
+            row = {name: values[index] for name, values in columns.items()}
             try:
                 yield _row(row, of_model, model, texts)
             except FixError as error:
