@@ -22,16 +22,19 @@ def draw(board: Board, file: Path) -> None:
 
 def figure_of(board: Board) -> Figure:
     """The two panels."""
-    names = [one.model for one in board.standings]
+    names = [s.model for s in board.standings]
     figure = Figure(figsize=(9.0, 1.2 + 0.4 * len(names)), layout="constrained")
     means, apart = figure.subplots(1, 2, sharey=True)
-    for place, one in enumerate(board.standings):
-        of_panels: list[tuple[Axes, Measured | None]] = [(means, one.overall.mean), (apart, one.overall.difference)]
+    for row, standing in enumerate(board.standings):
+        of_panels: list[tuple[Axes, Measured | None]] = [
+            (means, standing.overall.mean),
+            (apart, standing.overall.difference),
+        ]
         for axes, measured in of_panels:
             if measured is not None:
                 half = measured.half(board.asked.delta)
-                inside = _COLOUR if one.overall.is_tied else "white"
-                axes.errorbar(measured.value, place, xerr=half, fmt="o", color=_COLOUR, mfc=inside, capsize=3)
+                inside = _COLOUR if standing.overall.is_tied else "white"
+                axes.errorbar(measured.value, row, xerr=half, fmt="o", color=_COLOUR, mfc=inside, capsize=3)
     means.set_yticks(range(len(names)), names)
     means.set_ylim(len(names) - 0.5, -0.5)
     means.set_xlabel(f"{board.title} {arrow(board)}")

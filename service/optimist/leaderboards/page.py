@@ -26,7 +26,7 @@ class Question(NamedTuple):
     id: str
     prompt: str
     answers: Mapping[str, tuple[float, str]]
-    """By model: its mean score on the question, and the first answer."""
+    """Mean score on the question and first answer, by model."""
 
 
 def page_of(board: Board, answers: Mapping[str, Sequence[Answers]]) -> str:
@@ -40,39 +40,38 @@ def page_of(board: Board, answers: Mapping[str, Sequence[Answers]]) -> str:
 
 def differing_questions(board: Board, answers: Mapping[str, Sequence[Answers]], count: int) -> list[Question]:
     """The questions whose scores differ most between models, with the texts of prompts and answers."""
-    # Of questions that differ as much, some of each task.
+    # Among questions that differ equally, some of each task.
     ranked = sorted(
-        (apart, rank, at, place)
-        for at, one in enumerate(board.strata)
-        for rank, (place, apart) in enumerate(_spread(one, count))
+        (apart, rank, at, i)
+        for at, stratum in enumerate(board.strata)
+        for rank, (i, apart) in enumerate(_spread(stratum, count))
     )
-    chosen = {
-        (board.strata[at].task, board.strata[at].questions[place]): (at, place) for _, _, at, place in ranked[:count]
-    }
+    chosen = {(board.strata[at].task, board.strata[at].questions[j]): (at, j) for _, _, at, j in ranked[:count]}
     texts = texts_of(answers, board.strata, chosen)
-    found: list[Question] = []
-    for (task, id), (at, place) in chosen.items():
-        known = texts[task, id]
-        means = {name: board.strata[at].by_question(name)[place] for name in board.strata[at].scores}
-        prompt = next((prompt for prompt, _ in known.values() if prompt), "")
-        found.append(Question(task, id, prompt, {name: (means[name], known.get(name, ("", ""))[1]) for name in means}))
-    return found
+    questions: list[Question] = []
+    for (task, id), (at, j) in chosen.items():
+        answered = texts[task, id]
+        means = {name: board.strata[at].by_question(name)[j] for name in board.strata[at].scores}
+        prompt = next((prompt for prompt, _ in answered.values() if prompt), "")
+        of_models = {name: (means[name], answered.get(name, ("", ""))[1]) for name in means}
+        questions.append(Question(task, id, prompt, of_models))
+    return questions
 
 
 def _spread(stratum: Stratum, count: int) -> list[tuple[int, float]]:
-    """The questions of a task that have the largest range of scores, with its negative; none without one."""
+    """The questions of a task with the largest range of scores, with its negative; none without a range."""
     means = np.array([stratum.by_question(name) for name in stratum.scores])
     low, high = np.where(np.isnan(means), np.inf, means).min(0), np.where(np.isnan(means), -np.inf, means).max(0)
     apart = np.where(np.isfinite(low), high - low, 0.0)
     order = np.argsort(-apart, kind="stable")[:count]
-    return [(int(place), -float(apart[place])) for place in order if apart[place] > 0.0]
+    return [(int(index), -float(apart[index])) for index in order if apart[index] > 0.0]
 
 
-def section(one: Question) -> str:
+def section(question: Question) -> str:
     """A question with the answers side by side, as HTML."""
-    title = escape(f"{one.task}: {one.id}" if one.task else one.id)
-    prompt = f"<pre>{escape(one.prompt)}</pre>" if one.prompt else ""
-    answers = "".join(map(_figure, one.answers.items()))
+    title = escape(f"{question.task}: {question.id}" if question.task else question.id)
+    prompt = f"<pre>{escape(question.prompt)}</pre>" if question.prompt else ""
+    answers = "".join(map(_figure, question.answers.items()))
     return f'<section><h3>{title}</h3>{prompt}<div class="shown">{answers}</div></section>'
 
 

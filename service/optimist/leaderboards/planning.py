@@ -1,4 +1,4 @@
-"""How many questions a comparison needs, from the answers of a pilot."""
+"""Number of questions that a comparison needs, from the answers of a pilot."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from optimist_client.models.decisions import about, lowered
 
 @dataclass(frozen=True)
 class Need:
-    """What telling two models apart takes, with as many epochs as the pilot has."""
+    """Questions that tell two models apart, with as many epochs as the pilot has."""
 
     models: tuple[str, str]
     pilot: int
     """Questions of both in the pilot."""
     questions: int
-    """Of both, in the proportions of the pilot's tasks."""
+    """Questions of both, in the proportions of the pilot's tasks."""
     unpaired: int
-    """Questions that it would take with different ones for each model."""
+    """Questions needed where each model has different ones."""
     least: int | None
     """Questions with as many epochs as one likes; None where the pilot does not say."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a comparison needs: a difference of so much is told at δ with the chance `power`."""
+    """Needs of a comparison: a difference of this size is told at δ with probability `power`."""
 
     difference: float
     delta: float
     power: float
     needs: Sequence[Need]
-    """Of each two models, those that take most first."""
+    """Needs of each two models, largest first."""
 
     @property
     def sentence(self) -> str:
-        """The answer, for the two models that take most."""
+        """The answer, for the two models that need most."""
         most = self.needs[0]
-        said = [
+        sentences = [
             f"To tell a difference of {self.difference:g} at δ = {self.delta:g} with a chance of {self.power:.0%} "
             f"takes {_about(most.questions)} questions, by {' and '.join(most.models)}, which take most; "
             f"{_about(most.unpaired)} if each model had questions of its own."
         ]
         if most.least is not None:
-            said.append(f"With more epochs it takes {_about(most.least)} or more.")
-        return " ".join(said)
+            sentences.append(f"With more epochs it takes {_about(most.least)} or more.")
+        return " ".join(sentences)
 
 
 def _about(count: int) -> str:
@@ -60,7 +60,7 @@ def _about(count: int) -> str:
 
 
 def plan_of(answers: Mapping[str, Sequence[Answers]], asked: Asked, difference: float, power: float) -> Plan:
-    """What it takes to tell a difference between each two models, where it varies as in the pilot's pairs.
+    """Questions that tell a difference between each two models, where it varies as in the pilot's pairs.
 
     A difference d is told if it is z(1 − δ/2) errors away from 0, which has the chance `power` where its error is
     d/(z(1 − δ/2) + z(power)). Raises FixError as `board_of`, and for a pilot that says nothing of errors.
@@ -69,25 +69,29 @@ def plan_of(answers: Mapping[str, Sequence[Answers]], asked: Asked, difference: 
         raise FixError(f"--difference {difference:g}: expected a number above 0")
     if not asked.delta / 2.0 < power < 1.0:
         raise FixError(f"--power {power:g}: expected a chance between {asked.delta / 2.0:g} and 1")
-    strata = [one for one in strata_of(answers, asked.metrics or None, asked.filter) if len(one.scores) == len(answers)]
+    strata = [s for s in strata_of(answers, asked.metrics or None, asked.filter) if len(s.scores) == len(answers)]
     if len(answers) < 2 or not strata:
         raise FixError("expected a pilot of two or more models with a task that all of them have")
     means = Means(strata, asked, direction_of(strata, answers))
     reach = NormalDist().inv_cdf(1.0 - asked.delta / 2.0) + NormalDist().inv_cdf(power)
-    has_epochs = any(one.has_epochs for one in strata)
+    has_epochs = any(stratum.has_epochs for stratum in strata)
     needs: list[Need] = []
-    for one, other in combinations(means.models, 2):
-        found = means.against(one, other)
-        if not math.isfinite(found.standard_error):
+    for model, other in combinations(means.models, 2):
+        contrast = means.against(model, other)
+        if not math.isfinite(contrast.standard_error):
             raise FixError("expected a pilot of at least 2 questions of each task")
-        scale = found.clusters * (reach / difference) ** 2
-        apart = math.hypot(means.total[one].standard_error, means.total[other].standard_error)
+        scale = contrast.clusters * (reach / difference) ** 2
+        apart = math.hypot(means.total[model].standard_error, means.total[other].standard_error)
         # A comparison allows for few questions, as the pilot does not.
-        paired = (found.standard_error or found.stopping_error) ** 2
-        counts = [math.ceil(scale * variance + FEW) for variance in (paired, apart**2, found.lasting)]
+        paired = (contrast.standard_error or contrast.stopping_error) ** 2
+        counts = [math.ceil(scale * variance + FEW) for variance in (paired, apart**2, contrast.lasting)]
         needs.append(
             Need(
-                (one, other), found.clusters, counts[0], counts[1], counts[2] if has_epochs and found.lasting else None
+                (model, other),
+                contrast.clusters,
+                counts[0],
+                counts[1],
+                counts[2] if has_epochs and contrast.lasting else None,
             )
         )
     return Plan(difference, asked.delta, power, sorted(needs, key=lambda need: -need.questions))

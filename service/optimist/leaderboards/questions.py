@@ -23,16 +23,16 @@ def texts_of(
         for name, own in answers.items()
         for part in own
     }
-    filters = {one.task: one.filter for one in strata}
-    found: dict[tuple[str, str], dict[str, tuple[str, str]]] = {key: {} for key in chosen}
+    filters = {stratum.task: stratum.filter for stratum in strata}
+    texts: dict[tuple[str, str], dict[str, tuple[str, str]]] = {key: {} for key in chosen}
     logs: dict[Log, None] = dict.fromkeys(key[0] for key in names)
     for log in logs:
         for row in log.rows(True):
-            wanted = found.get((row.task, row.id))
+            wanted = texts.get((row.task, row.id))
             if wanted is not None and row.filter == filters[row.task]:
                 name = names[log, row.model, row.variant, row.task, row.filter]
                 wanted.setdefault(name, (row.prompt, row.answer))
-    return found
+    return texts
 
 
 def arrays_of(
@@ -40,30 +40,31 @@ def arrays_of(
     strata: Sequence[Stratum],
     embed: Callable[[list[str]], NDArray[Any]],
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of all questions, as `route_arrays` takes them. Raises FixError where lower scores are better, and
-    where a question has no prompt.
+    """Arrays of all questions, as `route_arrays` takes them.
+
+    Raises FixError where lower scores are better, and where a question has no prompt.
     """
     if direction_of(strata, answers):
         raise FixError(f"{strata[0].metric}: routing needs scores of which higher ones are better")
-    places = [(one.task, id) for one in strata for id in one.questions]
-    texts = texts_of(answers, strata, places)
-    prompts = [next((prompt for prompt, _ in texts[key].values() if prompt), "") for key in places]
+    keys = [(stratum.task, id) for stratum in strata for id in stratum.questions]
+    texts = texts_of(answers, strata, keys)
+    prompts = [next((prompt for prompt, _ in texts[key].values() if prompt), "") for key in keys]
     if "" in prompts:
-        task, id = places[prompts.index("")]
+        task, id = keys[prompts.index("")]
         raise FixError(f"{task or 'the log'}: expected the prompt of each question; {id} has none")
     scores = [
         np.concatenate(
-            [one.by_question(name) if name in one.scores else np.full(len(one.questions), np.nan) for one in strata]
+            [part.by_question(name) if name in part.scores else np.full(len(part.questions), np.nan) for part in strata]
         )
         for name in answers
     ]
     costs = np.array([mean_of(own, "costs") for own in answers.values()])
     distinct = [*dict.fromkeys(prompts)]
     rows = dict(zip(distinct, embed(distinct), strict=True))
-    found = {
+    arrays = {
         "names": np.array([*answers]),
         "scores": np.stack(scores, axis=1),
         "prompts": np.array(prompts),
         "contexts": np.stack([rows[prompt] for prompt in prompts]),
     }
-    return found if np.isnan(costs).any() else found | {"costs": costs}
+    return arrays if np.isnan(costs).any() else arrays | {"costs": costs}

@@ -1,4 +1,4 @@
-"""The scores of models on tasks by one metric, with questions by number; missing ones, and pass@k."""
+"""Scores of models on tasks by one metric, with questions by number; missing scores, and pass@k."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Scores:
 
     @cached_property
     def scored(self) -> Scores:
-        """Those that are there."""
+        """The scores that are not missing."""
         has = ~np.isnan(self.values)
         return (
             self
@@ -61,28 +61,28 @@ class Stratum:
     clusters: Ints
     """The number of each question's cluster (M,): its own, where questions are not alike."""
     scores: Mapping[str, Scores]
-    """By model."""
+    """Scores by model."""
 
     def missing(self, model: str) -> int:
         """The number of answers of a model that have no score: they failed, or only other models have them."""
         return len(self._lacking(model))
 
     def filled(self, value: float) -> Stratum:
-        """The scores with this value for those that are missing."""
-        found: dict[str, Scores] = {}
+        """The scores with this value for missing ones."""
+        filled: dict[str, Scores] = {}
         for model, scores in self.scores.items():
             own, lacks = scores.scored, self._lacking(model)
             questions, epochs = lacks // self._epochs, lacks % self._epochs
             values = np.concatenate([own.values, np.full(len(lacks), value)])
-            found[model] = Scores(values, np.append(own.questions, questions), np.append(own.epochs, epochs))
-        return replace(self, scores=found)
+            filled[model] = Scores(values, np.append(own.questions, questions), np.append(own.epochs, epochs))
+        return replace(self, scores=filled)
 
     def of_several(self, of: Of, k: int) -> Stratum:
         """The scores as pass@k or pass^k of each question, without bias: 1 − C(n − c, k)/C(n, k), or C(c, k)/C(n, k),
         of c right ones among n answers. Raises FixError for scores other than 0 and 1, and for fewer than k answers to
         every question of a model.
         """
-        found: dict[str, Scores] = {}
+        by_model: dict[str, Scores] = {}
         for model, scores in self.scores.items():
             own = scores.scored
             if not np.isin(own.values, (0.0, 1.0)).all():
@@ -97,8 +97,8 @@ class Stratum:
                 raise FixError(f"{model}: --{of} {k} needs {k} answers to a question, found at most {n.max()}")
             share = _choices(n[has] - c[has] if of == "pass" else c[has], n[has], k)
             values = 1.0 - share if of == "pass" else share
-            found[model] = Scores(values, has.astype(np.int64), np.zeros(len(has), np.int64))
-        return replace(self, scores=found)
+            by_model[model] = Scores(values, has.astype(np.int64), np.zeros(len(has), np.int64))
+        return replace(self, scores=by_model)
 
     def mean_of(self, model: str, kind: Kind) -> tuple[float, PromptedMean]:
         """The mean of a model's scores, and its deviations by cluster. Raises FixError without a score."""
@@ -126,7 +126,7 @@ class Stratum:
         )
 
     def _lacking(self, model: str) -> Ints:
-        """What others were asked, up to the epochs that the model has, and it has no score of."""
+        """Keys of answers that were asked of others, in the model's epochs, and that the model has no score of."""
         own = self.scores[model]
         lacks = self._asked.copy()
         lacks.reshape(-1, self._epochs)[:, own.epochs.max(initial=0) + 1 :] = False
@@ -148,7 +148,7 @@ class Stratum:
 
     @property
     def has_epochs(self) -> bool:
-        """Whether a model has several answers to a question."""
+        """True if a model has several answers to a question."""
         return any(len(own.values) > own.distinct for own in self.scores.values())
 
     @cached_property
@@ -157,11 +157,11 @@ class Stratum:
 
     @cached_property
     def _asked(self) -> NDArray[np.bool_]:
-        """Whether any model was asked a question in an epoch, by the key of these."""
-        found = np.zeros(len(self.questions) * self._epochs, bool)
+        """True where any model was asked a question in an epoch, by the key of these."""
+        asked = np.zeros(len(self.questions) * self._epochs, bool)
         for own in self.scores.values():
-            found[self._keys(own)] = True
-        return found
+            asked[self._keys(own)] = True
+        return asked
 
     def _keys(self, own: Scores) -> Ints:
         return own.questions * self._epochs + own.epochs
@@ -169,21 +169,21 @@ class Stratum:
 
 def _choices(c: NDArray[Any], n: NDArray[Any], k: int) -> Array:
     """C(c, k)/C(n, k)."""
-    found = np.ones(len(n))
+    ratio = np.ones(len(n))
     for drawn in range(k):
-        found *= np.maximum(c - drawn, 0.0) / (n - drawn)
-    return found
+        ratio *= np.maximum(c - drawn, 0.0) / (n - drawn)
+    return ratio
 
 
 def strata_of(
     answers: Mapping[str, Sequence[Answers]], metrics: Sequence[str] | None = None, filter: str | None = None
 ) -> list[Stratum]:
-    """The tasks of all models, each by the first of these metrics that it has; by default its first one.
+    """The tasks of all models, each by the first of these metrics that it has; by default its first metric.
 
     Raises FixError for a metric that no task has, and where a task has several filters and none is chosen.
     """
     parts = [part for own in answers.values() for part in own]
-    found: list[Stratum] = []
+    strata: list[Stratum] = []
     for task in dict.fromkeys(part.task for part in parts):
         own = [part for part in parts if part.task == task]
         there = [*dict.fromkeys(name for part in own for name in part.scores)]
@@ -194,11 +194,11 @@ def strata_of(
         of_models = {
             name: [part for part in own if part.task == task and part.filter == chosen] for name, own in answers.items()
         }
-        found.append(_stratum(task, metric, chosen, {name: own for name, own in of_models.items() if own}))
-    if not found:
+        strata.append(_stratum(task, metric, chosen, {name: own for name, own in of_models.items() if own}))
+    if not strata:
         there = ", ".join(dict.fromkeys(name for part in parts for name in part.scores)) or "none"
         raise FixError(f"--metric {', '.join(metrics or [])}: no such metric in these logs; there are {there}")
-    return found
+    return strata
 
 
 def metrics_in(answers: Mapping[str, Sequence[Answers]]) -> list[tuple[str, str]]:
@@ -208,78 +208,84 @@ def metrics_in(answers: Mapping[str, Sequence[Answers]]) -> list[tuple[str, str]
 
 
 def direction_of(strata: Sequence[Stratum], answers: Mapping[str, Sequence[Answers]]) -> bool:
-    """Whether lower scores are better. Raises FixError where they are in some tasks only."""
+    """True if lower scores are better. Raises FixError where they are in some tasks only."""
     lower = {
-        one.task: any(
-            one.metric in part.log.lower_is_better for own in answers.values() for part in own if part.task == one.task
+        s.task: any(
+            s.metric in part.log.lower_is_better for own in answers.values() for part in own if part.task == s.task
         )
-        for one in strata
+        for s in strata
     }
     if len({*lower.values()}) > 1:
-        up, down = (next(one for one in strata if lower[one.task] is way) for way in (False, True))
+        up, down = (next(stratum for stratum in strata if lower[stratum.task] is way) for way in (False, True))
         raise FixError(f"of {up.metric} higher is better, of {down.metric} lower: choose one, as --metric {up.metric}")
     return next(iter(lower.values()))
 
 
 def mean_of(answers: Sequence[Answers], what: Literal["costs", "seconds"]) -> float:
-    """The mean of what is known of the answers of a model, NaN where nothing is."""
+    """The mean of a model's answers with a value, NaN without any."""
     values = np.concatenate([getattr(part, what) for part in answers])
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else math.nan
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else math.nan
 
 
 def _filter_of(task: str, metric: str, there: Iterable[str], filter: str | None) -> str:
-    """The filter of a task: the only one, or the chosen one. Raises FixError."""
-    filters = {one or "none": one for one in there}
+    """The filter of a task: the only filter, or the chosen filter. Raises FixError."""
+    filters = {name or "none": name for name in there}
     if len(filters) == 1:
         return next(iter(filters.values()))
     if filter in filters:
         return filters[filter]
-    said = f"{task}: {metric} by {' or '.join(filters)}: choose one, as --filter {next(iter(filters))}"
-    raise FixError(said + ("" if filter is None else f"; not {filter}"))
+    text = f"{task}: {metric} by {' or '.join(filters)}: choose one, as --filter {next(iter(filters))}"
+    raise FixError(text + ("" if filter is None else f"; not {filter}"))
 
 
 def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence[Answers]]) -> Stratum:
-    places: dict[str, int] = {}
+    questions: dict[str, int] = {}
     labels: dict[str, int] = {}
     clusters: list[int] = []
     scores: dict[str, Scores] = {}
-    known = np.array(sorted({epoch for parts in answers.values() for part in parts for epoch in part.epochs}), np.int64)
+    all_epochs = np.array(
+        sorted({epoch for parts in answers.values() for part in parts for epoch in part.epochs}), np.int64
+    )
     for model, parts in answers.items():
         numbers: list[int] = []
         for part in parts:
             for id, label in zip(part.ids, part.clusters, strict=True):
-                place = places.setdefault(id, len(places))
-                if place == len(clusters):
+                number = questions.setdefault(id, len(questions))
+                if number == len(clusters):
                     clusters.append(labels.setdefault(label, len(labels)))
-                numbers.append(place)
+                numbers.append(number)
         values = [part.scores.get(metric, np.full(len(part.ids), np.nan)) for part in parts]
-        epochs = np.searchsorted(known, np.concatenate([np.frombuffer(part.epochs, np.int64) for part in parts]))
-        scores[model] = Scores(np.concatenate([np.asarray(one) for one in values]), np.array(numbers, np.int64), epochs)
+        epochs = np.searchsorted(all_epochs, np.concatenate([np.frombuffer(part.epochs, np.int64) for part in parts]))
+        scores[model] = Scores(
+            np.concatenate([np.asarray(part) for part in values]), np.array(numbers, np.int64), epochs
+        )
     for model, parts in answers.items():
-        left = [(id, epoch) for part in parts for id, epoch in part.log.skipped if id in places and epoch in known]
-        skipped = frozenset((places[id], int(np.searchsorted(known, epoch))) for id, epoch in left)
+        left = [
+            (id, epoch) for part in parts for id, epoch in part.log.skipped if id in questions and epoch in all_epochs
+        ]
+        skipped = frozenset((questions[id], int(np.searchsorted(all_epochs, epoch))) for id, epoch in left)
         scores[model] = replace(scores[model], skipped=skipped)
-    return Stratum(task, metric, filter, [*places], np.array(clusters, np.int64), scores)
+    return Stratum(task, metric, filter, [*questions], np.array(clusters, np.int64), scores)
 
 
 def together(strata: Sequence[Stratum]) -> Stratum:
     """All questions as one stratum, of the models that have all of them."""
-    models = [name for name in strata[0].scores if all(name in one.scores for one in strata)]
-    first = np.cumsum([0, *(len(one.questions) for one in strata)])
-    starts = np.cumsum([0, *(one.length for one in strata)])
-    names = [f"{one.task}/{id}" for one in strata for id in one.questions]
+    models = [name for name in strata[0].scores if all(name in stratum.scores for stratum in strata)]
+    first = np.cumsum([0, *(len(stratum.questions) for stratum in strata)])
+    starts = np.cumsum([0, *(stratum.length for stratum in strata)])
+    names = [f"{stratum.task}/{id}" for stratum in strata for id in stratum.questions]
     scores: dict[str, Scores] = {}
     for model in models:
-        own = [one.scores[model] for one in strata]
+        own = [s.scores[model] for s in strata]
         scores[model] = Scores(
-            np.concatenate([each.values for each in own]),
-            np.concatenate([each.questions + start for each, start in zip(own, first[:-1], strict=True)]),
-            np.concatenate([each.epochs for each in own]),
+            np.concatenate([part.values for part in own]),
+            np.concatenate([part.questions + start for part, start in zip(own, first[:-1], strict=True)]),
+            np.concatenate([part.epochs for part in own]),
             frozenset(
-                (at + start, epoch) for each, start in zip(own, first, strict=False) for at, epoch in each.skipped
+                (at + start, epoch) for part, start in zip(own, first, strict=False) for at, epoch in part.skipped
             ),
         )
-    clusters = np.concatenate([one.clusters + start for one, start in zip(strata, starts[:-1], strict=True)])
-    metrics, filters = ({getattr(one, name) for one in strata} for name in ("metric", "filter"))
+    clusters = np.concatenate([s.clusters + start for s, start in zip(strata, starts[:-1], strict=True)])
+    metrics, filters = ({getattr(s, name) for s in strata} for name in ("metric", "filter"))
     return Stratum("", ", ".join(sorted(metrics)), ", ".join(sorted(filters - {""})), names, clusters, scores)

@@ -1,4 +1,4 @@
-"""What is said of a board: one sentence, and tables as text, Markdown, LaTeX, CSV and JSON."""
+"""Texts of a board: one sentence, and tables as text, Markdown, LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optimist_client.models.decisions import about, format_range, format_score, 
 
 WORDS = {"base": "", "better": "better", "worse": "worse", "close": "too close to call"}
 MOST = 6
-"""Tasks that a table has columns for, unless all are asked for."""
+"""Maximum number of tasks with a column each, unless all are asked for."""
 
 
 def sentence(board: Board) -> str:
@@ -23,45 +23,47 @@ def sentence(board: Board) -> str:
     best, delta = board.standings[0], board.asked.delta
     mean = f"{_plus_minus(best.overall.mean, delta)}"
     words = {
-        verdict: [one.model for one in board.standings if one.verdict == verdict]
+        verdict: [standing.model for standing in board.standings if standing.verdict == verdict]
         for verdict in ("better", "worse", "close")
     }
     rivals = len(board.standings) - 1
     if board.base != board.best:
-        said = [f"{best.model} has the best score, {mean}."]
-        said += [
+        sentences = [f"{best.model} has the best score, {mean}."]
+        sentences += [
             f"{text.capitalize()} than {board.base}: {listed(words[text], rivals)}."
             for text in ("better", "worse")
             if words[text]
         ]
         if words["close"]:
-            said.append(f"Too close to {board.base} to call: {listed(words['close'], rivals)}.")
+            sentences.append(f"Too close to {board.base} to call: {listed(words['close'], rivals)}.")
     elif words["close"]:
-        said = [f"{best.model} leads with {mean}, but cannot be told from {listed(words['close'], rivals)}."]
-        said += [f"Worse: {listed(words['worse'], rivals)}."] if words["worse"] else []
+        sentences = [f"{best.model} leads with {mean}, but cannot be told from {listed(words['close'], rivals)}."]
+        sentences += [f"Worse: {listed(words['worse'], rivals)}."] if words["worse"] else []
     else:
         nearest = board.standings[1]
-        said = [f"{best.model} is best with {mean}: better than {nearest.model} by {_apart(nearest.overall, delta)}."]
-        said += [f"All {rivals:,} others are worse."] if rivals > 1 else []
+        sentences = [
+            f"{best.model} is best with {mean}: better than {nearest.model} by {_apart(nearest.overall, delta)}."
+        ]
+        sentences += [f"All {rivals:,} others are worse."] if rivals > 1 else []
     if board.more is not None:
-        said.append(_more(board.more, board.base))
+        sentences.append(_more(board.more, board.base))
     if board.extremes:
-        said.append(_at_extremes(board))
-    return " ".join(said)
+        sentences.append(_at_extremes(board))
+    return " ".join(sentences)
 
 
 def _more(more: More, base: str) -> str:
-    """What would tell the closest rival from the base."""
+    """Number of questions that would tell the closest rival from the base."""
     if more.questions is None:
-        said = f"{more.model} and {base} are too close for any number of questions that could be named"
+        text = f"{more.model} and {base} are too close for any number of questions that could be named"
     else:
         count = lowered(about((more.questions, more.questions)))
-        said = f"If the difference stays, {count} more questions would tell {more.model} from {base}"
-    return f"{said}; more epochs of these questions would not." if more.not_epochs else f"{said}."
+        text = f"If the difference stays, {count} more questions would tell {more.model} from {base}"
+    return f"{text}; more epochs of these questions would not." if more.not_epochs else f"{text}."
 
 
 def _apart(cell: Cell, delta: float) -> str:
-    """By how much a model is behind."""
+    """Distance of a model behind another."""
     if cell.difference is None:
         return ""
     low, high = cell.difference.interval(delta)
@@ -71,17 +73,17 @@ def _apart(cell: Cell, delta: float) -> str:
 
 
 def _at_extremes(board: Board) -> str:
-    """Whether the answer is the same at both extremes of missing scores."""
-    now = {one.model: one.verdict for one in board.standings}
-    changed = [one for one in board.extremes if one.best != board.best or one.verdicts != now]
-    ends = " or ".join(f"{one.value:g}" for one in board.extremes)
+    """Sentence on whether the answer is the same at both extremes of missing scores."""
+    now = {standing.model: standing.verdict for standing in board.standings}
+    changed = [extreme for extreme in board.extremes if extreme.best != board.best or extreme.verdicts != now]
+    ends = " or ".join(f"{extreme.value:g}" for extreme in board.extremes)
     if not changed:
         return f"The answer is the same with all missing scores at {ends}."
-    return " ".join(f"With all missing scores at {one.value:g}, {_said_at(board, one)}." for one in changed)
+    return " ".join(f"With all missing scores at {each.value:g}, {_changes_at(board, each)}." for each in changed)
 
 
-def _said_at(board: Board, extreme: Extreme) -> str:
-    now = {one.model: one.verdict for one in board.standings}
+def _changes_at(board: Board, extreme: Extreme) -> str:
+    now = {standing.model: standing.verdict for standing in board.standings}
     if extreme.best != board.best:
         leads = f"{extreme.best} has the best score"
     else:
@@ -99,65 +101,65 @@ def tables(board: Board, *, every: bool = False) -> list[Table]:
     delta = board.asked.delta
     tasks = _tasks(board, every)
     has = {
-        "cost": any(not math.isnan(one.cost) for one in board.standings),
-        "seconds": any(not math.isnan(one.seconds) for one in board.standings),
+        "cost": any(not math.isnan(standing.cost) for standing in board.standings),
+        "seconds": any(not math.isnan(standing.seconds) for standing in board.standings),
     }
     of = "all questions" if board.asked.micro else "mean of tasks" if len(board.strata) > 1 else "mean"
     less = f"less {board.base}"
     head = ["model", of, less, "verdict", "answers", *(name for name in has if has[name]), *tasks]
     rows = [
         [
-            one.model,
-            _plus_minus(one.overall.mean, delta),
-            difference_text(one.overall.difference, delta),
-            WORDS[one.verdict],
-            f"{one.overall.answers:,}",
-            *(_number(getattr(one, name)) for name in has if has[name]),
-            *(_plus_minus(one.tasks[task].mean, delta) if task in one.tasks else "" for task in tasks),
+            standing.model,
+            _plus_minus(standing.overall.mean, delta),
+            difference_text(standing.overall.difference, delta),
+            WORDS[standing.verdict],
+            f"{standing.overall.answers:,}",
+            *(_number(getattr(standing, name)) for name in has if has[name]),
+            *(_plus_minus(standing.tasks[task].mean, delta) if task in standing.tasks else "" for task in tasks),
         ]
-        for one in board.standings
+        for standing in board.standings
     ]
     title = f"{board.title} {arrow(board)}, {100.0 * (1.0 - delta):.4g}% intervals"
-    found = [Table(head, rows, title=title, first_to_go=("seconds", "answers"), left=("verdict",))]
+    listed = [Table(head, rows, title=title, first_to_go=("seconds", "answers"), left=("verdict",))]
     if board.extremes:
-        ends = [f"all at {one.value:g}" for one in board.extremes]
+        ends = [f"all at {extreme.value:g}" for extreme in board.extremes]
         rows = [
             [
-                one.model,
-                f"{one.overall.missing:,}",
-                format_score(one.overall.mean.value, None),
-                *(format_score(each.means[one.model], None) for each in board.extremes),
+                standing.model,
+                f"{standing.overall.missing:,}",
+                format_score(standing.overall.mean.value, None),
+                *(format_score(extreme.means[standing.model], None) for extreme in board.extremes),
             ]
-            for one in board.standings
+            for standing in board.standings
         ]
-        found.append(Table(["model", "missing", "left out", *ends], rows, title="Missing scores"))
+        listed.append(Table(["model", "missing", "left out", *ends], rows, title="Missing scores"))
     if board.others:
         rows = [
             [
-                one.model,
-                _marked(one.overall.mean, one.overall.is_tied, delta),
-                *(_marked(*means[one.model], delta) for means in board.others.values()),
+                standing.model,
+                _marked(standing.overall.mean, standing.overall.is_tied, delta),
+                *(_marked(*means[standing.model], delta) for means in board.others.values()),
             ]
-            for one in board.standings
+            for standing in board.standings
         ]
         title = "By metric (* best, or not told from it)"
-        found.append(Table(["model", board.title, *board.others], rows, title=title))
-    return found
+        listed.append(Table(["model", board.title, *board.others], rows, title=title))
+    return listed
 
 
 def notes(board: Board, *, every: bool = False) -> list[str]:
-    """What is to be known of the tables."""
+    """Sentences beside the tables."""
     shown = len(_tasks(board, every))
-    tasks = len({one.task for one in board.strata})
-    said = [f"Each of {tasks} tasks: --every, --csv or --page."] if tasks > 1 and shown == 0 else []
+    tasks = len({stratum.task for stratum in board.strata})
+    sentences = [f"Each of {tasks} tasks: --every, --csv or --page."] if tasks > 1 and shown == 0 else []
     if board.left_out:
-        said.append(f"Not every model has {', '.join(board.left_out)}, which the mean leaves out.")
-    return said
+        sentences.append(f"Not every model has {', '.join(board.left_out)}, which the mean leaves out.")
+    return sentences
 
 
 def _tasks(board: Board, every: bool) -> list[str]:
-    """The tasks that have columns: none where there is one, and none of many."""
-    tasks = [one.task for one in board.strata]
+    """The tasks that have columns: none of a single task, and none of many."""
+    tasks = [stratum.task for stratum in board.strata]
     return [] if len(tasks) == 1 or (len(tasks) > MOST and not every) else tasks
 
 
@@ -191,36 +193,38 @@ def _number(value: float) -> str:
 
 
 def _grid(board: Board, plus: str) -> tuple[list[str], list[list[tuple[str, bool]]]]:
-    """The head and the cells of a table for a paper, each with whether it is bold: best, or not told from it."""
+    """Head and cells of a table for a paper; True marks bold cells: best, or tied with the best."""
     delta = board.asked.delta
     tasks = _tasks(board, True)
     head = ["model", *tasks, "mean" if not board.asked.micro else "all", f"less {board.base}"]
     rows: list[list[tuple[str, bool]]] = []
-    for one in board.standings:
-        cells = [one.tasks.get(task) for task in tasks] + [one.overall]
+    for standing in board.standings:
+        cells = [standing.tasks.get(task) for task in tasks] + [standing.overall]
         shown = [
             ("", False) if cell is None else (_plus_minus(cell.mean, delta).replace("±", plus), cell.is_tied)
             for cell in cells
         ]
-        rows.append([(one.model, False), *shown, (difference_text(one.overall.difference, delta) or "–", False)])
+        rows.append(
+            [(standing.model, False), *shown, (difference_text(standing.overall.difference, delta) or "–", False)]
+        )
     return head, rows
 
 
 def markdown(board: Board) -> str:
-    """A table in Markdown; bold is what is best, or cannot be told from the best."""
+    """A table in Markdown; the best scores, and scores tied with the best, are bold."""
     head, rows = _grid(board, "±")
-    shown = [f"{cell} {arrow(board)}" if 0 < place < len(head) - 1 else cell for place, cell in enumerate(head)]
+    shown = [f"{cell} {arrow(board)}" if 0 < column < len(head) - 1 else cell for column, cell in enumerate(head)]
     cells = [tuple(shown), *(tuple(f"**{cell}**" if bold else cell for cell, bold in row) for row in rows)]
     return f"{tables_of.markdown(cells)}\n\n{_caption(board)}"
 
 
 def latex(board: Board) -> str:
-    """A table in LaTeX with booktabs; bold is what is best, or cannot be told from the best."""
+    """A table in LaTeX with booktabs; the best scores, and scores tied with the best, are bold."""
     head, rows = _grid(board, r"$\pm$")
     way = r"$\downarrow$" if board.lower_is_better else r"$\uparrow$"
     in_latex = tables_of.in_latex
     shown = [
-        f"{in_latex(cell)} {way}" if 0 < place < len(head) - 1 else in_latex(cell) for place, cell in enumerate(head)
+        f"{in_latex(cell)} {way}" if 0 < column < len(head) - 1 else in_latex(cell) for column, cell in enumerate(head)
     ]
     body = [
         [
@@ -233,7 +237,7 @@ def latex(board: Board) -> str:
 
 
 def _caption(board: Board) -> str:
-    """What the tables for papers show."""
+    """Caption of the tables for papers."""
     asked = board.asked
     return (
         f"{board.title}: ± is half of an interval of {1.0 - asked.delta:.4g}, differences are paired by question. "
@@ -258,11 +262,11 @@ def as_csv(board: Board) -> str:
 
 
 def _records(board: Board) -> list[dict[str, Any]]:
-    of = {one.task: (one.metric, one.filter) for one in board.strata}
+    of = {stratum.task: (stratum.metric, stratum.filter) for stratum in board.strata}
     return [
-        {"model": one.model, "task": task, "metric": metric, "filter": filter} | _plain(cell, board)
-        for one in board.standings
-        for task, cell in [("", one.overall), *one.tasks.items()]
+        {"model": standing.model, "task": task, "metric": metric, "filter": filter} | _plain(cell, board)
+        for standing in board.standings
+        for task, cell in [("", standing.overall), *standing.tasks.items()]
         for metric, filter in [of.get(task, (board.title, "")) if task else (board.title, "")]
     ]
 
@@ -287,13 +291,13 @@ def as_dict(board: Board) -> dict[str, Any]:
     asked = board.asked
     models = [
         {
-            "model": one.model,
-            "verdict": one.verdict,
-            "is_tied": one.overall.is_tied,
-            "cost": None if math.isnan(one.cost) else one.cost,
-            "seconds": None if math.isnan(one.seconds) else one.seconds,
+            "model": standing.model,
+            "verdict": standing.verdict,
+            "is_tied": standing.overall.is_tied,
+            "cost": None if math.isnan(standing.cost) else standing.cost,
+            "seconds": None if math.isnan(standing.seconds) else standing.seconds,
         }
-        for one in board.standings
+        for standing in board.standings
     ]
     return {
         "answer": sentence(board),
@@ -306,13 +310,13 @@ def as_dict(board: Board) -> dict[str, Any]:
         "models": models,
         "scores": [{**row, "task": row["task"] or None} for row in _records(board)],
         "extremes": [
-            {"missing_at": one.value, "best": one.best, "means": dict(one.means), "verdicts": dict(one.verdicts)}
-            for one in board.extremes
+            {"missing_at": end.value, "best": end.best, "means": dict(end.means), "verdicts": dict(end.verdicts)}
+            for end in board.extremes
         ],
         "others": {
             metric: {
-                name: {"mean": one.value, "standard_error": one.standard_error, "is_tied": tied}
-                for name, (one, tied) in means.items()
+                name: {"mean": mean.value, "standard_error": mean.standard_error, "is_tied": tied}
+                for name, (mean, tied) in means.items()
             }
             for metric, means in board.others.items()
         },
