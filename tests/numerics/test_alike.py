@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist.numerics.alike import MOST, central_ones, modes_and_copies
+from optimist.numerics.alike import MAX_MODES, are_central, modes_and_copies
 
 
-@pytest.mark.parametrize("count", [2, 3, 5, MOST])
+@pytest.mark.parametrize("count", [2, 3, 5, MAX_MODES])
 def test_clusters_that_are_far_apart_are_found(count: int):
     rng = np.random.default_rng(count)
     of = rng.permutation(np.repeat(np.arange(count), np.arange(10, 10 + count)))
@@ -42,4 +42,4 @@ def test_few_equal_and_extreme_rows(rows: list[list[float]]):
 
 def test_the_central_one_of_a_mode_is_nearest_to_its_mean():
     rows = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 5.0], [9.0, 0.0], [9.0, 3.0]], dtype=np.float32)
-    assert central_ones(rows, np.array([0, 0, 0, 1, 1])).tolist() == [False, True, False, True, False]
+    assert are_central(rows, np.array([0, 0, 0, 1, 1])).tolist() == [False, True, False, True, False]

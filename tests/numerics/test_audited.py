@@ -65,7 +65,7 @@ def mean_of(name: str, order: NDArray[np.integer[Any]] | None = None) -> Audited
 
 
 def test_a_score_is_that_of_the_specification():
-    found = mean_of("ada").found
+    found = mean_of("ada").by_people
     assert found is not None
     expected = by_numpy(QUALITY["ada"][PLACES], JUDGE["ada"][PLACES], WEIGHTS, JUDGE["ada"])
     assert (found.value, found.variance) == pytest.approx(expected, rel=1e-9)
@@ -101,7 +101,7 @@ def test_it_is_stored_to_the_last_bit():
     mean = mean_of("ada")
     again = codec.decode(AuditedMean, codec.encode(mean))
     assert again == mean
-    assert again.found == mean.found
+    assert again.by_people == mean.by_people
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.8])

@@ -28,9 +28,9 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def arrays_of(batch: Batch, names: Iterable[str]) -> Arrays:
-    """The batch's arrays by name, those with the expected `names` first: float64 copies, and packed ids.
+    """The batch's arrays by name, the expected `names` first: float64 copies, and packed ids.
 
-    A batch that is no mapping is the first of these. Raises `FixError` for anything but arrays of real numbers.
+    A batch that is no mapping is the array of the first name. Raises `FixError` for anything but real arrays.
     """
     expected = list(names)
     by_name: Mapping[Any, Any] = {**batch} if isinstance(batch, Mapping) else {expected[0]: batch}
@@ -41,30 +41,30 @@ def arrays_of(batch: Batch, names: Iterable[str]) -> Arrays:
 
 
 def columns_of(questions: Sequence[Question]) -> dict[str, int | None]:
-    """The columns of each array that the questions read, by its name in a batch; None where batches tell.
+    """The columns of each array that the questions read, by its name in a batch; None where batches decide.
 
     Raises FixError if two questions need other columns of the same array.
     """
     columns: dict[str, int | None] = {}
     for question in questions:
         for own, name in question.reads.items():
-            known, width = columns.get(name), question.widths.get(own)
-            if None not in (known, width) and known != width:
-                raise FixError(f"{name}: one metric expects {known} columns, {question.metric.shown_label!r} {width}")
-            columns[name] = width if known is None else known
+            before, width = columns.get(name), question.widths.get(own)
+            if None not in (before, width) and before != width:
+                raise FixError(f"{name}: one metric expects {before} columns, {question.metric.shown_label!r} {width}")
+            columns[name] = width if before is None else before
     return columns
 
 
 def check_arrays(arrays: Arrays, questions: Sequence[Question], widths: Mapping[str, int] | None = None) -> Arrays:
-    """The arrays, those of one column as (n, 1); `widths` are their columns where they are known.
+    """The arrays, single columns as (n, 1); widths: their columns, if fixed.
 
     Raises `FixError` unless they are a valid batch of all questions.
     """
-    found = {name: array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items()}
-    known = columns_of(questions)
-    expected = widths or {name: found.get(name, 1) if width is None else width for name, width in known.items()}
+    actual = {name: array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items()}
+    required = columns_of(questions)
+    expected = widths or {name: actual.get(name, 1) if width is None else width for name, width in required.items()}
     metrics = [question.metric for question in questions]
-    arrays = as_matrices(arrays, widths or {name: width for name, width in known.items() if width is not None})
+    arrays = as_matrices(arrays, widths or {name: width for name, width in required.items() if width is not None})
     check_batch(arrays, expected, readers_of(metrics))
     ExpectedValues.from_metrics(metrics).check(arrays)
     return arrays
@@ -76,13 +76,13 @@ def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
 
 
 def reference_scales(metrics: Iterable[Metric]) -> dict[str, float]:
-    """The scale of the real data of metrics, by the array of a batch that is compared with them."""
-    found: dict[str, float] = {}
+    """The scale of the metrics' real data, by the array of a batch that is compared with them."""
+    scales: dict[str, float] = {}
     for metric in metrics:
         real = metric.setting("reference")
         if isinstance(real, RealData):
-            found.setdefault(metric.array_names[metric.first_array()], real.scale)
-    return found
+            scales.setdefault(metric.array_names[metric.first_array()], real.scale)
+    return scales
 
 
 def real_data_of(reference: Any) -> RealData:

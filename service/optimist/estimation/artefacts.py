@@ -1,4 +1,4 @@
-"""What is made of the streams of all generators: the mixture, the model of contexts, the rows of routing tables."""
+"""Artefacts from the streams of all generators: the mixture, the model of contexts, the rows of routing tables."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def mixture_of(estimators: Mapping[str, StreamingEstimator], published: bool = F
 def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled: int = 0) -> RouteModel:
     """The model of all generators that have samples, from their estimators by ordinal, for the policy of this name.
 
-    sampled: on how many of the recorded prompts it says what generators score, a uniform sample of at most `BATCHES`.
+    sampled: number of recorded prompts, a uniform sample of at most `BATCHES`, with expected scores.
 
-    Raises FixError where prompts are not routed, while there are no samples, and if a number would not be finite.
+    Raises FixError where prompts are not routed, without samples, and if a number would not be finite.
     """
     told = {ordinal: routed for ordinal, routed in _routed(estimators).items() if routed.samples}
     if not told:
@@ -52,24 +52,24 @@ def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled:
     moments = [routed.moments for routed in told.values()]
     contexts = next(iter(told.values())).contexts
     fit = Published.from_moments if RoutePolicy.named(policy).is_published else Regressions.from_moments
-    found = fit(moments, contexts.linear)
-    # Expected scores are linear in the columns: their mean over all prompts is that at the mean columns.
-    samples = [each.samples for each in moments]
-    centre = np.sum([each.total for each in moments], axis=0) / sum(samples)
-    single = found.predict(centre[None])[0][0]
+    regressions = fit(moments, contexts.linear)
+    # Expected scores are linear in the columns: their mean over all prompts is the prediction at the mean columns.
+    samples = [sums.samples for sums in moments]
+    centre = np.sum([sums.total for sums in moments], axis=0) / sum(samples)
+    single = regressions.predict(centre[None])[0][0]
     rows = None
     if sampled:
         # By the hashes of the batches, so that every scorer takes the same sample.
         largest = _largest(told, sampled)
-        kept = [one.batches.rows("context", one.batches.hashes <= largest) for one in told.values()]
-        rows = np.concatenate([each.numpy() for each in kept])
-    return RouteModel.from_regressions(list(told), samples, contexts, found, single, rows)
+        kept = [part.batches.rows("context", part.batches.hashes <= largest) for part in told.values()]
+        rows = np.concatenate([part_rows.numpy() for part_rows in kept])
+    return RouteModel.from_regressions(list(told), samples, contexts, regressions, single, rows)
 
 
 def rows_of(estimators: Mapping[int, StreamingEstimator], generators: int) -> RoutedRows:
     """Up to `BATCHES` batches of all estimators, by ordinal, of an experiment with so many generators.
 
-    They are ordered by generator, then as recorded. Raises FixError where prompts are not routed.
+    Batches are ordered by generator, then as recorded. Raises FixError where prompts are not routed.
     """
     routed = _routed(estimators)
     largest = _largest(routed, BATCHES)
@@ -77,21 +77,21 @@ def rows_of(estimators: Mapping[int, StreamingEstimator], generators: int) -> Ro
     contexts, scores, probability, pick, generator = [], [], [], [], []
     prompts: list[str] = []
     batches = 0
-    for ordinal, one in routed.items():
-        samples[ordinal], sums[ordinal] = one.samples, one.sum
-        if not one.samples:
+    for ordinal, part in routed.items():
+        samples[ordinal], sums[ordinal] = part.samples, part.sum
+        if not part.samples:
             continue
-        arrays = {name: rows.numpy() for name, rows in one.batches.tensors.items()}
-        kept = np.flatnonzero(one.batches.hashes <= largest)
+        arrays = {name: rows.numpy() for name, rows in part.batches.tensors.items()}
+        kept = np.flatnonzero(part.batches.hashes <= largest)
         batch, column = np.nonzero(~np.isnan(arrays["scores"][kept]))
-        place = kept[batch]
-        contexts.append(arrays["context"][place])
-        scores.append(arrays["scores"][place, column])
-        probability.append(arrays["probability"][place, 0])
+        chosen = kept[batch]
+        contexts.append(arrays["context"][chosen])
+        scores.append(arrays["scores"][chosen, column])
+        probability.append(arrays["probability"][chosen, 0])
         pick.append(batches + batch)
-        generator.append(np.full(len(place), ordinal))
-        texts = one.batches.ids
-        prompts += [texts[each] for each in place.tolist()]
+        generator.append(np.full(len(chosen), ordinal))
+        texts = part.batches.ids
+        prompts += [texts[row] for row in chosen.tolist()]
         batches += len(kept)
     if not batches:
         raise FixError("a table needs at least one sample of a generator")
@@ -108,14 +108,14 @@ def rows_of(estimators: Mapping[int, StreamingEstimator], generators: int) -> Ro
 
 
 def _largest(routed: Mapping[int, Routed], most: int) -> int:
-    """The largest hash of so many batches of all with the smallest hashes: a uniform sample. 0 without a batch."""
-    hashes = np.sort(np.concatenate([one.batches.hashes for one in routed.values()] or [np.zeros(0, np.uint64)]))
+    """The largest hash among the `most` smallest of all batches: a uniform sample. 0 without a batch."""
+    hashes = np.sort(np.concatenate([part.batches.hashes for part in routed.values()] or [np.zeros(0, np.uint64)]))
     return int(hashes[:most].max(initial=0))
 
 
 def _routed(estimators: Mapping[int, StreamingEstimator]) -> dict[int, Routed]:
     """The `routed` part of each estimator, by ordinal, ascending. Raises FixError where an estimator has none."""
-    found = {ordinal: estimator.routed for ordinal, estimator in sorted(estimators.items())}
-    if missing := [ordinal for ordinal, routed in found.items() if routed is None]:
+    by_ordinal = {ordinal: estimator.routed for ordinal, estimator in sorted(estimators.items())}
+    if missing := [ordinal for ordinal, routed in by_ordinal.items() if routed is None]:
         raise FixError(f"prompts are not routed: no contexts of generators {', '.join(map(str, missing))}")
-    return {ordinal: routed for ordinal, routed in found.items() if routed is not None}
+    return {ordinal: routed for ordinal, routed in by_ordinal.items() if routed is not None}

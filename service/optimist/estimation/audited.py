@@ -28,14 +28,14 @@ AUDITABLE = 2**20
 
 
 class Answer(NamedTuple):
-    """What people say of a sample."""
+    """Human score of a sample."""
 
     audit: int
     """The number of the audit, the same one for all generators."""
     sample: int
     """Its index."""
     weight: float
-    """How much more rarely than at random it was drawn: 1/(N π)."""
+    """Inverse of the draw's probability relative to uniform drawing: 1/(N π)."""
     score: float
 
 
@@ -86,45 +86,49 @@ class Audited(Stateful):
 
     @property
     def is_scored(self) -> NDArray[np.bool_]:
-        """Whether the judge has scored the sample of each index."""
+        """True where the judge has scored the sample of the index."""
         return ~np.isnan(self.scores)
 
     @property
     def is_answered(self) -> NDArray[np.bool_]:
-        """Whether people have scored the sample of each index."""
-        found = np.zeros(self._end, bool)
-        found[self._answers[:, 1].astype(np.int64)] = True
-        return found
+        """True where people have scored the sample of the index."""
+        answered = np.zeros(self._end, bool)
+        answered[self._answers[:, 1].astype(np.int64)] = True
+        return answered
 
     def answer(self, answers: Sequence[Answer]) -> None:
-        """Add answers. Raises FixError, changing nothing, for a sample that is not there, a score that nobody may give,
-        and an audit that has another answer; the same one again changes nothing.
+        """Add answers. Raises FixError, changing nothing, for an unknown sample, a score out of range, and an audit
+        with another answer; a repeated answer changes nothing.
         """
-        known = self._with(answers)
-        self._answers = np.array([known[audit] for audit in sorted(known)], np.float64).reshape(-1, len(Answer._fields))
+        by_audit = self._with(answers)
+        self._answers = np.array([by_audit[audit] for audit in sorted(by_audit)], np.float64).reshape(
+            -1, len(Answer._fields)
+        )
 
     def check(self, answers: Sequence[Answer]) -> None:
         """Raise FixError as `answer` does, changing nothing."""
         self._with(answers)
 
     def _with(self, answers: Sequence[Answer]) -> dict[int, Answer]:
-        known = {one.audit: one for one in self.answers}
-        for one in answers:
-            self._check(one)
-            if known.setdefault(one.audit, one) != one:
-                raise FixError(f"audit {one.audit}: it has the answer {known[one.audit].score:g}, got {one.score:g}")
-        return known
+        by_audit = {answer.audit: answer for answer in self.answers}
+        for new in answers:
+            self._check(new)
+            if by_audit.setdefault(new.audit, new) != new:
+                raise FixError(f"audit {new.audit}: it has the answer {by_audit[new.audit].score:g}, got {new.score:g}")
+        return by_audit
 
-    def _check(self, one: Answer) -> None:
-        if not 0 <= one.sample < self._end or math.isnan(self._kept[one.sample]):
+    def _check(self, answer: Answer) -> None:
+        if not 0 <= answer.sample < self._end or math.isnan(self._kept[answer.sample]):
             raise FixError(
-                f"audit {one.audit}: expected a sample that the judge has scored, got the index {one.sample}"
+                f"audit {answer.audit}: expected a sample that the judge has scored, got the index {answer.sample}"
             )
-        if not abs(one.score) <= LARGEST or not 0.0 < one.weight < math.inf:
-            raise FixError(f"audit {one.audit}: expected a score of at most {LARGEST:g} in size, got {one.score:g}")
+        if not abs(answer.score) <= LARGEST or not 0.0 < answer.weight < math.inf:
+            raise FixError(
+                f"audit {answer.audit}: expected a score of at most {LARGEST:g} in size, got {answer.score:g}"
+            )
         low, high = self._between or (-math.inf, math.inf)
-        if not low <= one.score <= high:
-            raise FixError(f"audit {one.audit}: expected a score from {low:g} to {high:g}, got {one.score:g}")
+        if not low <= answer.score <= high:
+            raise FixError(f"audit {answer.audit}: expected a score from {low:g} to {high:g}, got {answer.score:g}")
 
     def mean(self, statistic: MeanStatistic) -> AuditedMean:
         """The audits with what is needed of the judge's scores, of which this is the statistic."""
@@ -141,27 +145,27 @@ class Audited(Stateful):
         )
 
     def estimate(self, judged: Estimate, statistic: MeanStatistic) -> Estimate:
-        """The estimate by the people; of fewer than 2 audits the judge's mean, without errors.
+        """The estimate by the people; with fewer than 2 audits the judge's mean, without errors.
 
         judged: the estimate of the judge's scores.
         """
         mean = self.mean(statistic)
-        found = mean.found
+        by_people = mean.by_people
         own = {"audited": mean, "value_skewness": None, "farthest": None, "bracket": None, "batches": None}
         own |= {"design_effect": None, "pairing": None if judged.pairing is None else _plain(judged.pairing)}
-        if found is None:
+        if by_people is None:
             ends = {"lower": -math.inf, "upper": math.inf, "standard_error": None, "stopping_error": None}
             optimistic = -math.inf if judged.lower_is_better else math.inf
             return replace(judged, **own, **ends, optimistic=optimistic, warnings=(NO_INTERVAL,))
-        error = max(math.sqrt(found.variance), SMALLEST_ERROR * (1.0 + abs(found.value)))
+        error = max(math.sqrt(by_people.variance), SMALLEST_ERROR * (1.0 + abs(by_people.value)))
         if (equal := self._error_of_equal(mean.people)) is not None:
             error = max(error, equal)
         reach = -NormalDist().inv_cdf(self._delta / 2.0) * error
-        lower, upper = found.value - reach, found.value + reach
+        lower, upper = by_people.value - reach, by_people.value + reach
         return replace(
             judged,
             **own,
-            value=found.value,
+            value=by_people.value,
             plug_in=float(mean.people.mean()),
             lower=lower,
             upper=upper,
@@ -172,7 +176,7 @@ class Audited(Stateful):
         )
 
     def _error_of_equal(self, people: NDArray[np.float64]) -> float | None:
-        """What one answer at the farther limit would have made of the error, where all are equal."""
+        """Error if one answer had been at the farther limit, where all are equal."""
         if self._between is None or float(np.ptp(people)) > 0.0:
             return None
         return max(float(people[0]) - self._between[0], self._between[1] - float(people[0])) / len(people)

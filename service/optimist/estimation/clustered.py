@@ -1,6 +1,6 @@
-"""To which cluster each sample of a generator belongs, its prompt or its batch, and errors that allow for it.
+"""Cluster of each sample of a generator (its prompt or its batch), and errors that allow for clusters.
 
-Samples of a cluster may be alike. The variance of an estimate is then larger than that by as many independent samples,
+Samples of a cluster may be alike. The variance of an estimate then exceeds the variance by as many independent samples
 by the design effect. The influences of the first indices and of the newest samples show it (rules/calibration.md).
 """
 
@@ -21,9 +21,9 @@ from optimist.metrics.state import LastRows, Stateful
 from optimist.numerics.clusters import FEW, Alike, alike, alike_warning
 
 By = Literal["prompt", "batch"]
-"""What the clusters are."""
+"""Kind of the clusters."""
 NEWEST = 512
-"""Newest samples whose clusters are kept. Metrics know the influence of at most as many."""
+"""Number of newest samples whose clusters are kept. Metrics give at most as many influences."""
 
 
 class Clusters(Stateful):
@@ -63,7 +63,7 @@ class Clusters(Stateful):
 
     @property
     def _counted(self) -> dict[str, Any]:
-        """What errors count, as fields of an analysis."""
+        """Clusters that errors count, as fields of an analysis."""
         return {"prompts" if self.by == "prompt" else "batches": self.count}
 
     @property
@@ -71,34 +71,34 @@ class Clusters(Stateful):
         """The prompt of each first index, −1 where it was not told or is not known; None for batches."""
         return self._common.clamp_min(UNKNOWN).numpy().astype(np.int32) if self.by == "prompt" else None
 
-    def allowed_for(self, found: Analysis, indices: Tensor | None = None) -> Analysis:
-        """The analysis with errors that allow for the clusters, or with a warning where they should.
+    def allowed_for(self, analysis: Analysis, indices: Tensor | None = None) -> Analysis:
+        """The analysis with errors that allow for the clusters, or with a warning if the clusters are undeclared.
 
-        indices: those of the rows (m,) that `influence` is of; None without.
+        indices: of the rows (m,) behind `influence`; None without.
         """
         if self.uneven == 1.0:
-            return replace(found, **self._counted) if self.is_declared else found
-        seen = self._seen(found, indices)
+            return replace(analysis, **self._counted) if self.is_declared else analysis
+        seen = self._seen(analysis, indices)
         if self.is_declared:
-            # Where nothing is known of them, the samples of a cluster count as one.
+            # Without influences the samples of a cluster count as a single sample.
             effect = self.uneven if seen is None else max(seen.effect, 1.0)
             factor = effect * (1.0 + FEW / self.count) / (1.0 + FEW / self.samples)
-            widened = _widened(found, factor, is_shared=self.by == "prompt")
+            widened = _widened(analysis, factor, is_shared=self.by == "prompt")
             return replace(widened, design_effect=effect, **self._counted)
-        if seen is None or not (said := alike_warning(seen, self.samples, self.count)):
-            return found
-        return replace(found, design_effect=seen.effect, warnings=(*found.warnings, *said))
+        if seen is None or not (warnings := alike_warning(seen, self.samples, self.count)):
+            return analysis
+        return replace(analysis, design_effect=seen.effect, warnings=(*analysis.warnings, *warnings))
 
-    def _seen(self, found: Analysis, indices: Tensor | None) -> Alike | None:
-        """How much samples of a cluster are alike by the influences of an analysis; None where that is not known."""
+    def _seen(self, analysis: Analysis, indices: Tensor | None) -> Alike | None:
+        """Similarity of samples of a cluster, by the influences of an analysis; None without influences."""
         clusters, values = list[Tensor](), list[Tensor]()
-        if found.influence is not None and indices is not None:
+        if analysis.influence is not None and indices is not None:
             clusters.append(self._common[indices])
-            values.append(found.influence.cpu())
-        if found.recent is not None:
+            values.append(analysis.influence.cpu())
+        if analysis.recent is not None:
             newest = self._newest.tensor
-            known = min(len(newest), len(found.recent))
-            newest, recent = newest[len(newest) - known :], found.recent.cpu()[len(found.recent) - known :]
+            count = min(len(newest), len(analysis.recent))
+            newest, recent = newest[len(newest) - count :], analysis.recent.cpu()[len(analysis.recent) - count :]
             alone = (newest[:, 1] < 0) | (newest[:, 1] >= len(self._common))  # others are among the first indices
             clusters.append(newest[alone, 0])
             values.append(recent[alone])
@@ -113,30 +113,30 @@ class Clusters(Stateful):
 
     def _by_prompt(self, prompts: Tensor | None, rows: int) -> Tensor:
         prompts = torch.full((rows,), UNKNOWN) if prompts is None else prompts
-        known = prompts[prompts != UNKNOWN]
+        listed = prompts[prompts != UNKNOWN]
         before = self._counts
-        if len(known) and int(known.max()) >= len(before):
-            before = torch.cat([before, before.new_zeros(int(known.max()) + 1 - len(before))])
-        self._counts = before + torch.bincount(known, minlength=len(before))
-        alone = rows - len(known)
-        self.count += int((self._counts > 0).sum() - (before > 0).sum()) + alone
-        self._squares += int((self._counts.square() - before.square()).sum()) + alone
+        if len(listed) and int(listed.max()) >= len(before):
+            before = torch.cat([before, before.new_zeros(int(listed.max()) + 1 - len(before))])
+        self._counts = before + torch.bincount(listed, minlength=len(before))
+        singles = rows - len(listed)
+        self.count += int((self._counts > 0).sum() - (before > 0).sum()) + singles
+        self._squares += int((self._counts.square() - before.square()).sum()) + singles
         # Samples of unknown prompts are different clusters, and none of a prompt.
         return torch.where(prompts == UNKNOWN, UNKNOWN - 1 - self.samples - torch.arange(rows), prompts)
 
 
-def _widened(found: Analysis, factor: float, *, is_shared: bool) -> Analysis:
+def _widened(analysis: Analysis, factor: float, *, is_shared: bool) -> Analysis:
     """The analysis whose variances by sampling are `factor` ≥ 1 times as large.
 
-    is_shared: whether others of the same clusters have what is added in common; else it is independent of them.
+    is_shared: True if generators with the same clusters share the added error; else it is independent.
     """
     grown: dict[str, Any] = {}
     for kind in ("selection", "stopping"):
-        error, part = getattr(found, f"{kind}_error"), getattr(found, f"systematic_{kind}")
+        error, part = getattr(analysis, f"{kind}_error"), getattr(analysis, f"systematic_{kind}")
         added = math.sqrt(max((error - part) * (error + part), 0.0) * (factor - 1.0))
         grown[f"{kind}_error"] = math.hypot(error, added)
         if not is_shared:
             grown[f"systematic_{kind}"] = math.hypot(part, added)
-    if is_shared and found.jackknife is not None:
-        grown["jackknife"] = found.jackknife * math.sqrt(factor)
-    return replace(found, **grown)
+    if is_shared and analysis.jackknife is not None:
+        grown["jackknife"] = analysis.jackknife * math.sqrt(factor)
+    return replace(analysis, **grown)

@@ -21,14 +21,14 @@ from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
-from optimist.policies import LEAST_SAMPLES
+from optimist.policies import MIN_SAMPLES
 from optimist.records import codec
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.prompts import RoutedPrompt, RoutedRows
 from optimist_client.errors import FixError
 
 Start = int | Literal["next"] | None
-"""The index of a batch's first sample; "next": the one after those told; None: its samples have no index."""
+"""Index of a batch's first sample; "next": after the indices told so far; None: samples without indices."""
 
 
 class StreamBatch(NamedTuple):
@@ -43,7 +43,7 @@ class StreamBatch(NamedTuple):
 
 
 def checked_prompts(prompt_indices: Sequence[int] | None, rows: int, length: int | None) -> Tensor | None:
-    """The prompts (rows,) of a batch as places in a list of this length, None without a list.
+    """The prompts (rows,) of a batch as indices in a list of this length, None without a list.
 
     Raises FixError if they are not valid, or if there is no list.
     """
@@ -88,14 +88,14 @@ def names_of(generators: Any) -> tuple[str, ...]:
 Arrays = dict[str, NDArray[Any]]
 
 
-def with_place(place: str, tensors: Mapping[str, Tensor]) -> Arrays:
-    """Copies of tensors as arrays, whose names begin with `place`."""
-    return {f"{place}/{name}": tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
+def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> Arrays:
+    """Copies of tensors as arrays, with names under `prefix`."""
+    return {f"{prefix}/{name}": tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
 
 
-def tensors_at(place: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """The inverse of `with_place`. torch copies them, so that its memory is aligned as that of new tensors."""
-    begin = f"{place}/"
+def tensors_at(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """The inverse of `with_prefix`. torch copies the arrays, so that memory is aligned as in new tensors."""
+    begin = f"{prefix}/"
     return {name.removeprefix(begin): torch.tensor(array) for name, array in arrays.items() if name.startswith(begin)}
 
 
@@ -185,7 +185,7 @@ class MetricEstimators:
         """
         check_mixtures(self.question)
         if not self._estimators:
-            needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
+            needed = max(self.question.rows_to_fit(len(self.estimates)), MIN_SAMPLES)
             raise FixError(f"a mixture needs at least {needed} samples of each generator")
         return mixture_of(self._estimators, published)
 
@@ -201,52 +201,52 @@ class MetricEstimators:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The whole state for `restore`: values for JSON, and arrays."""
-        known: dict[str, Any] = {"begun": bool(self._estimators)}
-        known["estimates"] = [estimate and codec.encode(estimate) for estimate in self.estimates.values()]
+        state: dict[str, Any] = {"begun": bool(self._estimators)}
+        state["estimates"] = [estimate and codec.encode(estimate) for estimate in self.estimates.values()]
         arrays: Arrays = {}
         if self._estimators:
             arrays["fitted"] = np.frombuffer(pack_kernels(self._asked, self.question), np.uint8)
-            for place, estimator in enumerate(self._estimators.values()):
-                arrays |= with_place(f"{place}", estimator.state())
-            return known, arrays
-        known["logs"] = [[told.indices for told in log] for log in self._logs.values()]
-        for place, log in enumerate(self._logs.values()):
+            for ordinal, estimator in enumerate(self._estimators.values()):
+                arrays |= with_prefix(f"{ordinal}", estimator.state())
+            return state, arrays
+        state["logs"] = [[told.indices for told in log] for log in self._logs.values()]
+        for ordinal, log in enumerate(self._logs.values()):
             for number, told in enumerate(log):
-                arrays |= with_place(f"{place}/{number}/rows", told.tensors)
-                arrays[f"{place}/{number}/ids"] = texts(told.ids)
-                arrays |= {} if told.listed is None else {f"{place}/{number}/listed": told.listed.numpy()}
+                arrays |= with_prefix(f"{ordinal}/{number}/rows", told.tensors)
+                arrays[f"{ordinal}/{number}/ids"] = texts(told.ids)
+                arrays |= {} if told.listed is None else {f"{ordinal}/{number}/listed": told.listed.numpy()}
                 if told.routed is not None:
-                    arrays[f"{place}/{number}/routed"] = np.frombuffer(told.routed.pack(), np.uint8)
-        return known, arrays
+                    arrays[f"{ordinal}/{number}/routed"] = np.frombuffer(told.routed.pack(), np.uint8)
+        return state, arrays
 
-    def restore(self, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
-        """Become what `state` says, of estimators made with the same arguments; widths: columns by array of a batch.
+    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
+        """Restore the output of `state` of estimators with the same arguments; widths: columns by array of a batch.
 
-        Raises KeyError or ValueError for the state of others.
+        Raises KeyError or ValueError for the state of other estimators.
         """
-        estimates = [text and codec.decode(Estimate, text) for text in known["estimates"]]
+        estimates = [text and codec.decode(Estimate, text) for text in state["estimates"]]
         self.estimates = dict(zip(self.estimates, estimates, strict=True))
-        if known["begun"]:
+        if state["begun"]:
             self.question = unpack_kernels(self._asked, arrays["fitted"].tobytes())
             made = self.question.bound_for(self.question.own(widths)), self._growth
             settings = _settings_of(self.question)
             self._estimators = {
-                name: StreamingEstimator(*made, ordinal=place, **settings).restore(tensors_at(f"{place}", arrays))
-                for place, name in enumerate(self.estimates)
+                name: StreamingEstimator(*made, ordinal=ordinal, **settings).restore(tensors_at(f"{ordinal}", arrays))
+                for ordinal, name in enumerate(self.estimates)
             }
             self._logs.clear()
             return
-        for place, (log, indices) in enumerate(zip(self._logs.values(), known["logs"], strict=True)):
-            for number, found in enumerate(indices):
-                listed = arrays.get(f"{place}/{number}/listed")
-                tensors = tensors_at(f"{place}/{number}/rows", arrays)
-                ids = texts_of(arrays[f"{place}/{number}/ids"])
-                one = None if found is None else (found[0], found[1])
-                routed = arrays.get(f"{place}/{number}/routed")
+        for ordinal, (log, indices) in enumerate(zip(self._logs.values(), state["logs"], strict=True)):
+            for number, bounds in enumerate(indices):
+                listed = arrays.get(f"{ordinal}/{number}/listed")
+                tensors = tensors_at(f"{ordinal}/{number}/rows", arrays)
+                ids = texts_of(arrays[f"{ordinal}/{number}/ids"])
+                run = None if bounds is None else (bounds[0], bounds[1])
+                routed = arrays.get(f"{ordinal}/{number}/routed")
                 prompt = (
                     routed if routed is None else replace(RoutedPrompt.unpack(routed.tobytes()), position=number + 1)
                 )
-                log.append(StreamBatch(tensors, ids, None if listed is None else torch.tensor(listed), one, prompt))
+                log.append(StreamBatch(tensors, ids, None if listed is None else torch.tensor(listed), run, prompt))
 
     def _fitted(self, logs: Logs) -> Question:
         """The question; what is open is fixed once the logs have enough samples, and contexts, of every generator."""
@@ -265,14 +265,14 @@ class MetricEstimators:
 
 
 def _settings_of(question: Question) -> dict[str, Any]:
-    """How estimators of a question differ beside bound and growth."""
+    """Settings of a question's estimators beside bound and growth."""
     contexts = None if question.contexts is None else question.contexts.made()
     how = {"paired": question.is_paired, "clusters": question.counts}
     return how | {"reads": question.reads, "contexts": contexts}
 
 
 def score_due(metrics: Mapping[str, MetricEstimators]) -> None:
-    """Make the estimates that are due now. An error of one metric is raised after the others are made."""
+    """Make the estimates that are due now. An error of one metric is raised after the other estimates."""
     errors: list[Exception] = []
     for label, estimators in metrics.items():
         try:

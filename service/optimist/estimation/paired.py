@@ -1,4 +1,4 @@
-"""What is kept of a generator's samples by index, to compare generators by it: rows, indices, earlier estimates."""
+"""Data of a generator's samples by index, for comparisons by index: rows, indices, earlier estimates."""
 
 from __future__ import annotations
 
@@ -99,36 +99,36 @@ class CommonRows(Stateful):
             row += count
 
     def _add(self, batch: Mapping[str, Tensor], first: int, count: int, row: int, listed: Tensor | None) -> None:
-        """Add `count` rows of a batch, from `row` on, which have the indices from `first` on."""
+        """Add `count` rows of a batch, from `row` on, with the indices from `first` on."""
         if count == 0:
             return
         end = first + count
-        held = self._held() if first < self.most else []
-        added = sorted(set(range(first, min(end, self.most))).difference(held))
+        recorded = self._held() if first < self.most else []
+        added = sorted(set(range(first, min(end, self.most))).difference(recorded))
         if added:
-            place = torch.tensor(added) - first + row
+            positions = torch.tensor(added) - first + row
             # Picks in order add at the end: most batches need no sorting, which takes most of the time.
-            is_sorted = not held or held[-1] < added[0]
-            order = slice(None) if is_sorted else torch.tensor([*held, *added]).argsort()
+            is_sorted = not recorded or recorded[-1] < added[0]
+            order = slice(None) if is_sorted else torch.tensor([*recorded, *added]).argsort()
             for name, rows in self._rows.items():
-                self._rows[name] = torch.cat([rows, batch[name][place].to("cpu", torch.float64)])[order]
+                self._rows[name] = torch.cat([rows, batch[name][positions].to("cpu", torch.float64)])[order]
             if self._listed is not None:
-                prompts = torch.full_like(place, UNKNOWN) if listed is None else listed[place].to(torch.int64)
+                prompts = torch.full_like(positions, UNKNOWN) if listed is None else listed[positions].to(torch.int64)
                 self._listed = torch.cat([self._listed, prompts])[order]
         self._merge(first, end)
 
     def rows(self) -> Indexed:
         """The indices (m,) recorded below `most`, ascending, and copies of their rows (m, …) by array, float64, on CPU.
 
-        Where prompts are told, "listed" holds the index of each one's prompt; rows without are left out or `UNKNOWN`.
+        Where prompts are told, "listed" holds the index of each row's prompt; rows without are left out or `UNKNOWN`.
         """
         indices = torch.tensor(self._held(), dtype=torch.int64)
         if self._listed is None:
             return indices, {name: rows.clone() for name, rows in self._rows.items()}
-        known = torch.full_like(self._listed, self._takes_unknown, dtype=torch.bool) | (self._listed != UNKNOWN)
-        return indices[known], {
-            **{name: rows[known] for name, rows in self._rows.items()},
-            "listed": self._listed[known],
+        kept = torch.full_like(self._listed, self._takes_unknown, dtype=torch.bool) | (self._listed != UNKNOWN)
+        return indices[kept], {
+            **{name: rows[kept] for name, rows in self._rows.items()},
+            "listed": self._listed[kept],
         }
 
     def _held(self) -> list[int]:
@@ -156,7 +156,7 @@ def placed(indices: Indices | None, rows: int) -> list[int]:
 
 
 def shared_rows(estimators: Sequence[Indexed | None]) -> list[dict[str, Tensor]]:
-    """The rows of the indices that all generators have in common, by array; none where one keeps no rows by index."""
+    """The rows of the indices common to all generators, by array; none if a generator keeps no rows by index."""
     indexed = [estimator for estimator in estimators if estimator is not None]
     if not indexed or len(indexed) < len(estimators):
         return []
@@ -165,10 +165,8 @@ def shared_rows(estimators: Sequence[Indexed | None]) -> list[dict[str, Tensor]]
         shared = shared[torch.isin(shared, indices)]
     if not len(shared):
         return []
-    places = [torch.isin(indices, shared) for indices, _ in indexed]
-    return [
-        {name: part[place] for name, part in rows.items()} for place, (_, rows) in zip(places, indexed, strict=True)
-    ]
+    masks = [torch.isin(indices, shared) for indices, _ in indexed]
+    return [{name: part[mask] for name, part in rows.items()} for mask, (_, rows) in zip(masks, indexed, strict=True)]
 
 
 class Paired(Stateful):
@@ -219,15 +217,15 @@ class Paired(Stateful):
         clusters = self._clusters
         allow = () if clusters is None else (partial(clusters.allowed_for, indices=indices),)
         first = {"first": torch.tensor(self._first)}
-        found = self._bound.estimate(statistic, rows | first if len(indices) else None, *allow)
-        if found.pairing is None:
-            return found
+        estimate = self._bound.estimate(statistic, rows | first if len(indices) else None, *allow)
+        if estimate.pairing is None:
+            return estimate
         history = [past for past in self._history if past.samples < statistic.samples]
         influence = np.full(self._common.most, np.nan, dtype=np.float32)
-        influence[indices.numpy()] = found.pairing.influence
-        told, later, later_told = self._common.told, *self._later(found.pairing.later)
+        influence[indices.numpy()] = estimate.pairing.influence
+        told, later, later_told = self._common.told, *self._later(estimate.pairing.later)
         pairing = replace(
-            found.pairing,
+            estimate.pairing,
             influence=influence,
             told=told if len(told) <= 2 * INTERVALS else (*told[:2], *told[2 - 2 * INTERVALS :]),
             later=later,
@@ -235,21 +233,21 @@ class Paired(Stateful):
             history=tuple(history[-HISTORY:]),
             prompts=None if clusters is None else clusters.prompts,
         )
-        prompted = found.prompted
+        prompted = estimate.prompted
         if prompted is not None and len(prompted.residuals):
             residuals = np.full(int(indices[-1]) + 1, np.nan)
             residuals[indices.numpy()] = prompted.residuals
             prompted = replace(prompted, residuals=residuals)
-        return replace(found, pairing=pairing, prompted=prompted)
+        return replace(estimate, pairing=pairing, prompted=prompted)
 
     def _later(self, recent: NDArray[np.float32]) -> tuple[NDArray[np.float32], tuple[int, ...]]:
-        """The influences of those of the newest samples that have later indices than the common ones.
+        """Influences of recent samples beyond the common indices.
 
-        recent: the influences of the newest samples in log order, as many as are known.
+        recent: the available influences of the newest samples, in log order.
         """
         count = min(len(recent), len(self._newest))
-        known = zip(self._newest[len(self._newest) - count :], recent[len(recent) - count :].tolist(), strict=True)
-        placed = dict(sorted((index, value) for index, value in known if index >= self._common.most))
+        influences = zip(self._newest[len(self._newest) - count :], recent[len(recent) - count :].tolist(), strict=True)
+        placed = dict(sorted((index, value) for index, value in influences if index >= self._common.most))
         return np.array([*placed.values()], np.float32), intervals_of([*placed])
 
     def follow(self, statistic: Statistic) -> Estimate | None:

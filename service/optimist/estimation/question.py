@@ -45,17 +45,17 @@ class Question:
     options: Mapping[str, float | None] = field(default_factory=dict)
     device: torch.device | str = "cpu"
     prompts: int | None = None
-    """How many prompts there are, if the metric is told which one each sample is of."""
+    """Number of prompts, if the metric gets each sample's prompt."""
     are_list: bool = False
-    """Whether the score is that on exactly these prompts, instead of prompts like these."""
+    """True if the score is about exactly these prompts, instead of prompts like these."""
     clusters: Literal["batch"] | None = None
     """`ExperimentConfig.clusters`."""
     paired: bool = True
-    """Whether estimates carry what comparisons by index need, under the bound "influence"."""
+    """True if estimates carry the data of comparisons by index, under the bound "influence"."""
     generators: int = 1
-    """How many generators the intervals of a strict bound hold for together."""
+    """Number of generators for which the intervals of a strict bound hold together."""
     contexts: ContextSettings | None = None
-    """How contexts become features, where prompts are routed by this metric."""
+    """Conversion of contexts to features, where prompts are routed by this metric."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", with_settings(self.metric))
@@ -82,7 +82,7 @@ class Question:
 
     @property
     def counts(self) -> By | None:
-        """What errors count as clusters; None: samples are independent, or prompts are a list."""
+        """Kind of clusters that errors count; None: samples are independent, or prompts are a list."""
         return self.clusters if self.prompts is None or self.are_list else "prompt"
 
     @property
@@ -94,8 +94,8 @@ class Question:
     def widths(self) -> dict[str, int]:
         """The number of columns of each array, for arrays where the settings or the reference determine it."""
         of_kernels = {array: self.kernels[field].dimension for field, array in self.metric.kernels.items()}
-        known = {array: columns for array, columns in of_kernels.items() if columns is not None} | self.metric.widths
-        return known if self.reference is None else {**known, self.metric.first_array(): self.reference.dimension}
+        widths = {array: columns for array, columns in of_kernels.items() if columns is not None} | self.metric.widths
+        return widths if self.reference is None else {**widths, self.metric.first_array(): self.reference.dimension}
 
     @property
     def reads(self) -> dict[str, str]:
@@ -147,13 +147,13 @@ class Question:
     def fitted(self, rows: Mapping[str, Sequence[Tensor]], contexts: Sequence[Floats] = ()) -> Question:
         """The question with its open kernels fixed by the first rows (n, …) of each generator, by array.
 
-        contexts: the first ones (n, d) of each generator, which fix their bandwidth if it is open.
+        contexts: the first contexts (n, d) of each generator, which fix their bandwidth if it is open.
         """
-        found = {
+        kernels = {
             name: fit_kernel(kernel, *rows[self.metric.kernels[name]]) for name, kernel in self.open_kernels.items()
         }
-        known = self.contexts if self.contexts is None or not contexts else self.contexts.fitted(contexts)
-        return replace(self, metric=self._with(found) if found else self.metric, contexts=known)
+        settings = self.contexts if self.contexts is None or not contexts else self.contexts.fitted(contexts)
+        return replace(self, metric=self._with(kernels) if kernels else self.metric, contexts=settings)
 
     def closed(self, kernels: Mapping[str, Mapping[str, Any]], contexts: ContextSettings | None = None) -> Question:
         """The question with these settings of its kernels, by field, and perhaps of contexts replaced."""
@@ -190,8 +190,8 @@ class Question:
         return make_bound(self.bound, made, delta, **self.options)
 
     def _with(self, changes: Mapping[str, Any]) -> Metric:
-        known = {name: value for name, value in changes.items() if name in self.metric.settings()}
-        return self.metric.model_copy(update=known)
+        accepted = {name: value for name, value in changes.items() if name in self.metric.settings()}
+        return self.metric.model_copy(update=accepted)
 
 
 def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **settings: Any) -> Metric:
@@ -205,22 +205,22 @@ def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **sett
 
 
 def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
-    """The metric as of `declared_of`, but with its reference as `RealData`, which `prepared` converts."""
+    """The metric as from `declared_of`, but with its reference as `RealData`, which `prepared` converts."""
     if not isinstance(metric, Metric):
         metric, own = parsed(check_text("metric", metric))
         settings |= own
     # Numbers may be numpy's, which pydantic would refuse; strings are refused.
     if "order" in settings:
         settings["order"] = check_number("order", settings["order"])
-    given = {name: value for name, value in settings.items() if value is not None and (name, value) != ("order", 1.0)}
+    chosen = {name: value for name, value in settings.items() if value is not None and (name, value) != ("order", 1.0)}
     if not isinstance(metric, Metric):
         kind = find(metric)
-        kind.check_settings(set(given))
-        if "truncation" in given:
-            given["truncation"] = check_whole("truncation", given["truncation"], 1)
-        for name in kind.kernels.keys() & given.keys():
-            given[name] = KernelSettings.from_kernel(given[name], name)
-    made = metric_of(metric, **given)
+        kind.check_settings(set(chosen))
+        if "truncation" in chosen:
+            chosen["truncation"] = check_whole("truncation", chosen["truncation"], 1)
+        for name in kind.kernels.keys() & chosen.keys():
+            chosen[name] = KernelSettings.from_kernel(chosen[name], name)
+    made = metric_of(metric, **chosen)
     reference = made.setting("reference")
     if reference is None or isinstance(reference, Reference):
         return made

@@ -1,4 +1,4 @@
-"""What an estimator keeps to route prompts: the sums of a regression on contexts, and a sample of batches."""
+"""State of an estimator for routing: the sums of a regression on contexts, and a sample of batches."""
 
 from __future__ import annotations
 
@@ -45,9 +45,8 @@ class Routed(Stateful):
     """Sums of a generator's samples over features of their contexts, and `BATCHES` of its batches, a uniform sample.
 
     Every row of a batch counts as a sample with the context of the batch; the batch is kept whole or not at all, as its
-    later rows are recorded only after failures. The sums take scores as "more is better": this is the one place where
-    those of a metric whose lower values are better change their sign, for all that is made of the sums. The batches
-    keep them as they were recorded.
+    later rows are recorded only after failures. The sums take scores as "more is better": only here scores of a metric
+    whose lower values are better change their sign. The batches keep scores as recorded.
     """
 
     held = ("samples", "_gram", "_sums", "_drift", "batches")
@@ -82,9 +81,9 @@ class Routed(Stateful):
 
     @property
     def change(self) -> Change | None:
-        """The change of its answers, if there is one, on the metric's scale."""
-        found = self._drift.change
-        return None if found is None else replace(found, shift=self.sign * found.shift)
+        """The change of the generator's answers, if any, on the metric's scale."""
+        change = self._drift.change
+        return None if change is None else replace(change, shift=self.sign * change.shift)
 
     def read(self, scores: Tensor, prompt: RoutedPrompt | None) -> RoutedBatch:
         """The batch as `add` takes it: scores (n, 1) on the metric's scale, and the prompt that they are for.
@@ -111,7 +110,7 @@ class Routed(Stateful):
         """Add a batch, whose scores must be finite."""
         count = batch.scores.shape[1]
         features, scores = batch.features.numpy()[0], self.sign * batch.scores.numpy()[0]
-        # Later rows are there only because the first one failed.
+        # Later rows exist only because the first failed.
         self._drift.add(features, float(scores[0]), lambda: self.moments, self.samples, batch.place)
         self._gram.add(batch.features.expand(count, -1))
         total = scores.sum()
@@ -129,5 +128,5 @@ class Routed(Stateful):
 
 
 def padded(scores: Tensor, columns: int) -> Tensor:
-    """Scores (k, n) in at least so many columns, NaN in those that are added."""
+    """Scores (k, n) in at least so many columns, NaN in added ones."""
     return torch.nn.functional.pad(scores, (0, max(columns - scores.shape[1], 0)), value=float("nan"))

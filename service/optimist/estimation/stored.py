@@ -31,13 +31,13 @@ class Taken:
     """The result of adding a logged batch to an estimator."""
 
     is_due: bool
-    """Whether an estimate is due exactly now."""
+    """True if an estimate is due at this position."""
     unreadable: str = ""
     """Why the batch was skipped; "" if it was added."""
 
 
 def metric_of(experiment: Experiment, label: str | None = None) -> Metric:
-    """The metric of that label; None: the one that decides. Raises KeyError for another label."""
+    """The metric with this label; None: the deciding metric. Raises KeyError for another label."""
     return experiment.config.metric if label is None else experiment.config.metrics[label]
 
 
@@ -50,8 +50,8 @@ def question_of(
     """The question of one metric of an experiment, as of `metric_of`; open kernels stay open.
 
     A metric that does not decide has the bound "influence".
-    reference: real data, or what the metric has made of them on the `device`. Raises ValueError if a newer version
-    created the experiment.
+    reference: real data, or their converted form on the `device`. Raises ValueError if a newer version created the
+    experiment.
     """
     experiment.check_rules()
     config, metric = experiment.config, metric_of(experiment, label)
@@ -105,23 +105,23 @@ def pack_kernels(open_question: Question, question: Question) -> bytes:
 
 def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
     """The question with its open kernels fixed by the output of `pack_kernels`."""
-    found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
+    parts: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
     arrays = tensors.decode(fitted)
     of_contexts = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CONTEXTS)}
     for name, array in arrays.items():
         field, _, part = name.partition(".")
-        found[field][part] = float(array[0]) if part == "sigma" else array
+        parts[field][part] = float(array[0]) if part == "sigma" else array
     settings = open_question.contexts
     if settings is not None and of_contexts:
         settings = settings.closed({name.removeprefix(_CONTEXTS): array for name, array in of_contexts.items()})
-    return open_question.closed(found, settings)
+    return open_question.closed(parts, settings)
 
 
 def batch_of(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors (n, …) of the rows of a logged batch that count by name, float64, and their ids.
 
     A row without an id gets "<pick>:<row>", or "@<seq>:<row>" by its log position where no pick asked for it. Raises
-    ValueError if the body cannot be read, or if its numbers or its count of rows differ from those accepted.
+    ValueError if the body cannot be read, or if its numbers or count of rows differ from the accepted batch.
     """
     arrays = tensors.decode(entry.body)
     if tensors.digest(arrays) != entry.digest:
@@ -131,9 +131,9 @@ def batch_of(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
     size, is_exact = (entry.rows, True) if counted is None else (int(counted[-1]) + 1, False)
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) != 1 or min(lengths) < size or (is_exact and max(lengths) > size):
-        found = ", ".join(f"{len(array)} of {name}" for name, array in arrays.items())
+        sizes = ", ".join(f"{len(array)} of {name}" for name, array in arrays.items())
         expected = f"{size} rows" if is_exact else f"at least {size} rows"
-        raise ValueError(f"the batch is not the one that was accepted: expected {expected}, found {found}")
+        raise ValueError(f"the batch is not the one that was accepted: expected {expected}, found {sizes}")
     arrays.pop(tensors.RECORDS, None)
     ids = arrays.pop(tensors.IDS, None)
     names = [""] * max(lengths) if ids is None else tensors.unpack_ids(ids)
@@ -161,11 +161,11 @@ def _counted_of(entry: LogEntry) -> NDArray[np.int64] | None:
 
 
 def prompt_indices_of(entry: LogEntry) -> Tensor | None:
-    """The index of the prompt of each row that counts in a fixed list (rows,); None where they are not known."""
+    """Index in a fixed list of each counting row's prompt (rows,); None where prompts are not told."""
     if not entry.prompts:
         return None
-    found, counted = torch.tensor([int(index) for index in entry.prompts.split(",")]), _counted_of(entry)
-    return found if counted is None else found[torch.from_numpy(counted)]
+    indices, counted = torch.tensor([int(index) for index in entry.prompts.split(",")]), _counted_of(entry)
+    return indices if counted is None else indices[torch.from_numpy(counted)]
 
 
 def routed_prompt_of(entry: LogEntry) -> RoutedPrompt:
@@ -178,12 +178,12 @@ def routed_prompt_of(entry: LogEntry) -> RoutedPrompt:
 def take(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
     """Add a logged batch to an estimator. A batch that cannot be read is skipped: its rows count, its numbers do not.
 
-    An estimator that routes prompts cannot read a batch without the prompt that it was made for.
+    An estimator that routes prompts cannot read a batch without its prompt.
     """
     try:
         routed = None if estimator.routed is None else routed_prompt_of(entry)
-        known = prompt_indices_of(entry), entry.indices, routed, entry.seconds
-        return Taken(estimator.add(*batch_of(entry), *known))
+        properties = prompt_indices_of(entry), entry.indices, routed, entry.seconds
+        return Taken(estimator.add(*batch_of(entry), *properties))
     # The store counted the rows when it accepted the batch: otherwise estimates would be due at other positions.
     except (ValueError, KeyError) as error:
         return Taken(estimator.skip(entry.rows), f"{error}")

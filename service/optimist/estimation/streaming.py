@@ -61,7 +61,7 @@ class StreamingEstimator(Stateful):
         self._growth = growth
         self._last_due = 0
         self.samples = 0
-        """Rows of the log so far, including skipped ones; decides when estimates are due."""
+        """Rows of the log so far, including skipped ones; determines when estimates are due."""
         self.statistic: Statistic = bound.statistic()
         self.reservoir = Reservoir() if "modes" in bound.metric.offers else None
         self._clusters: Clusters | None = None
@@ -201,33 +201,33 @@ class StreamingEstimator(Stateful):
         return position
 
     def forget(self) -> None:
-        """Drop the cache that makes estimates cheap. Later estimates equal those of a restored one bit for bit."""
+        """Drop the cache that makes estimates cheap. Later estimates equal a restored estimator's bit for bit."""
         self._bound.metric.forget(self.statistic)
 
     def estimate(self) -> Estimate:
         """The estimate at this position of the log."""
         with few_threads(self.columns):
             if self._made is not None:
-                found = self._made
+                estimate = self._made
             elif self._paired is not None:
-                found = self._paired.estimate(self.statistic)
+                estimate = self._paired.estimate(self.statistic)
             elif isinstance(self._bound, InfluenceBound) and self._clusters is not None:
-                found = self._bound.estimate(self.statistic, allow=self._clusters.allowed_for)
+                estimate = self._bound.estimate(self.statistic, allow=self._clusters.allowed_for)
             else:
-                found = self._bound.estimate(self.statistic)
+                estimate = self._bound.estimate(self.statistic)
         if self._audited is not None and isinstance(self.statistic, MeanStatistic):
-            found = self._audited.estimate(found, self.statistic)
+            estimate = self._audited.estimate(estimate, self.statistic)
         timing = None if self._timed is None else self._timed.timing
-        found = found if timing is None else replace(found, timing=timing)
-        return found if self.routed is None else replace(found, change=self.routed.change)
+        estimate = estimate if timing is None else replace(estimate, timing=timing)
+        return estimate if self.routed is None else replace(estimate, change=self.routed.change)
 
     def influence(self, batch: Mapping[str, Tensor]) -> NDArray[np.float64] | None:
-        """The influence on the estimate of some rows (n, …) that were added, by array, up to a constant; None if the
-        metric does not know it. Raises FixError before the second sample."""
+        """The influence on the estimate of added rows (n, …), by array, up to a constant; None for a metric without
+        influences. Raises FixError before the second sample."""
         rows = {own: batch[name].double() for own, name in self._reads.items()}
         with few_threads(self.columns):
-            found = self._bound.metric.analyse(self.statistic, rows).influence
-        return None if found is None else found.cpu().numpy()
+            influence = self._bound.metric.analyse(self.statistic, rows).influence
+        return None if influence is None else influence.cpu().numpy()
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes (see `Metric.modes`). Raises FixError for metrics without modes, and before the first sample."""

@@ -1,1 +1,1 @@
-"""What is done without torch: estimates, pairings, moments, checks of batches, programmes, the model of contexts."""
+"""Numerics without torch: estimates, pairings, moments, checks of batches, programmes, the model of contexts."""

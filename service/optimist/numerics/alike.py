@@ -9,10 +9,10 @@ from optimist.numerics.distances import usual_distance
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.int64]
-MOST = 8
+MAX_MODES = 8
 """The most modes."""
 CANDIDATES = 512
-"""Samples that a new mode may begin at."""
+"""Number of samples that a new mode may begin at."""
 ROUNDS = 30
 """Rounds of k-means, which usually settles in a few."""
 NEAR = 0.15
@@ -23,36 +23,36 @@ right angles it is a cosine of 0.98."""
 def modes_and_copies(features: NDArray[np.float32], sources: NDArray[np.int64]) -> tuple[Groups, Groups]:
     """The mode of each sample (n), and its group of nearly identical samples of its source in its mode (n).
 
-    features: (n, d). sources: what made each sample (n). Both are counted from 0, the largest group first. Modes are
-    found among samples of which no two of a source are nearly identical, so that many copies hide no other modes.
+    features: (n, d). sources: each sample's origin (n). Both are counted from 0, the largest group first. Modes are
+    sought among samples without near copies of the same source, so that many copies hide no other modes.
     """
     rows = np.asarray(features, dtype=np.float64)
     rows = rows / usual_distance(rows)
-    shown = np.arange(len(rows))  # by which sample each one is represented
+    shown = np.arange(len(rows))  # the sample that represents each sample
     for source in np.unique(sources):
-        places = np.flatnonzero(sources == source)
-        shown[places] = places[near_ones(rows[places], NEAR)]
+        members = np.flatnonzero(sources == source)
+        shown[members] = members[representatives(rows[members], NEAR)]
     kept, of = np.unique(shown, return_inverse=True)
     modes = _by_size(modes_of(rows[kept])[of])
     copies = np.zeros(len(rows), dtype=np.int64)
     for source, mode in {*zip(sources.tolist(), modes.tolist(), strict=True)}:
-        places = np.flatnonzero((sources == source) & (modes == mode))
-        copies[places] = _by_size(shown[places])
+        members = np.flatnonzero((sources == source) & (modes == mode))
+        copies[members] = _by_size(shown[members])
     return modes, copies
 
 
 def modes_of(rows: Floats) -> Groups:
     """The cluster of each row (n, d), by k-means.
 
-    Each cluster more begins at the row that lowers the sum of squared distances the most (Likas, Vlassis and Verbeek
-    2003), so nothing is random. There are as many, up to `MOST`, as are most distinct by their silhouette from centres
-    (Hruschka, Campello and de Castro 2004). With equal rows there is one.
+    A further cluster begins at the row that lowers the sum of squared distances the most (Likas, Vlassis and Verbeek
+    2003), so nothing is random. The number of clusters, up to `MAX_MODES`, has the best silhouette from centres
+    (Hruschka, Campello and de Castro 2004). Equal rows give one cluster.
     """
     candidates = rows[:: max(1, -(-len(rows) // CANDIDATES))]
     apart = _squares(candidates, rows)
     centres = rows.mean(0, keepdims=True)
     tried: list[tuple[float, Groups]] = []
-    for _ in range(1, min(MOST, len(rows))):
+    for _ in range(1, min(MAX_MODES, len(rows))):
         nearest = _squares(rows, centres).min(1)
         gained = np.maximum(nearest - apart, 0.0).sum(1)
         if gained.max() <= 0.0:
@@ -62,24 +62,24 @@ def modes_of(rows: Floats) -> Groups:
         tried.append((_silhouette(squares), squares.argmin(1)))
     if not tried:
         return np.zeros(len(rows), dtype=np.int64)
-    _, groups = max(tried, key=lambda each: each[0])
+    _, groups = max(tried, key=lambda attempt: attempt[0])
     return groups
 
 
-def central_ones(features: NDArray[np.float32], modes: Groups) -> NDArray[np.bool_]:
+def are_central(features: NDArray[np.float32], modes: Groups) -> NDArray[np.bool_]:
     """True for the row (n, d) of each mode that is nearest to the mean of the mode."""
     rows = np.asarray(features, dtype=np.float64)
-    found = np.zeros(len(rows), dtype=bool)
+    central = np.zeros(len(rows), dtype=bool)
     for mode in np.unique(modes):
-        places = np.flatnonzero(modes == mode)
-        found[places[_squares(rows[places], rows[places].mean(0, keepdims=True)).argmin()]] = True
-    return found
+        members = np.flatnonzero(modes == mode)
+        central[members[_squares(rows[members], rows[members].mean(0, keepdims=True)).argmin()]] = True
+    return central
 
 
-def near_ones(rows: Floats, radius: float) -> Groups:
-    """The row that stands for each row (n, d), at most `radius` from it.
+def representatives(rows: Floats, radius: float) -> Groups:
+    """The row that represents each row (n, d), at most `radius` from it.
 
-    The row with the most others around it stands for them, of those that are left the next one (Butina 1999).
+    The row with the most neighbours represents them, then the next among the remaining rows (Butina 1999).
     """
     near = _squares(rows, rows) <= radius**2
     groups = np.full(len(rows), -1, dtype=np.int64)
@@ -114,14 +114,14 @@ def _silhouette(squares: Floats) -> float:
 
 def _squares(rows: Floats, others: Floats) -> Floats:
     """Squared distances (n, m) of rows (n, d) and others (m, d)."""
-    found = np.square(rows).sum(1)[:, None] + np.square(others).sum(1) - 2.0 * (rows @ others.T)
-    return np.maximum(found, 0.0)
+    squares = np.square(rows).sum(1)[:, None] + np.square(others).sum(1) - 2.0 * (rows @ others.T)
+    return np.maximum(squares, 0.0)
 
 
 def _by_size(groups: Groups) -> Groups:
-    """The groups numbered from 0, the largest first; of equal ones first that of the earliest row."""
-    _, firsts, places, counts = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
+    """The groups numbered from 0, largest first; equal ones by their earliest row."""
+    _, firsts, labels, counts = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     order = np.lexsort((firsts, -counts))
     numbers = np.empty(len(order), dtype=np.int64)
     numbers[order] = np.arange(len(order))
-    return numbers[places]
+    return numbers[labels]

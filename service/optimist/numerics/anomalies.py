@@ -1,11 +1,11 @@
-"""Which batches are on another scale than the others, such as pixels from 0 to 255 among those from 0 to 1.
+"""Detection of batches on another scale, such as pixels from 0 to 255 among pixels from 0 to 1.
 
 The *level* of a batch is the logarithm of the median norm of its rows. Of every generator at most `KEPT` levels are
-kept (`keep`). A batch is *anomalous* if its level is so far from the median of its generator that a deviation like this
-is not to be expected among as many batches, even if norms have heavy tails; a generator, if its median level is far
-from the reference, or from those of most other generators. Where the batches of a generator fall into two groups, one
-of them is lawful: the one that the reference or other generators confirm, or else the larger one. What is anomalous
-follows from the kept levels alone, so it does not depend on the order in which batches came. Free of torch and I/O.
+kept (`keep`). A batch is *anomalous* if its level deviates more from its generator's median than can be expected among
+as many batches, even if norms have heavy tails; a generator is, if its median level is far from the reference, or from
+the median levels of most other generators. Where the batches of a generator fall into two groups, one group is lawful:
+the group that the reference or other generators confirm, or else the larger. The result depends on the kept levels
+alone, not on the order in which batches came. Free of torch and I/O.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _FROM_OTHERS = math.log(30.0)
 _WIDE = 3.0
 """The gap between two groups is at least this many times the range of either."""
 _CHANCE = math.log(1e4)
-"""Logarithm of 1/α: α is about the chance that one of all batches of lawful generators is named."""
-_VIRTUAL = tuple(-math.log2(1 - (place + 0.5) / 6) for place in range(6))
-"""What is assumed before there are deviations: six of exponential law, in units of their median."""
+"""Logarithm of 1/α: α is about the chance that any batch of lawful generators is named."""
+_VIRTUAL = tuple(-math.log2(1 - (i + 0.5) / 6) for i in range(6))
+"""Assumed deviations before there are any: six of exponential law, in units of their median."""
 _TYPICAL = 0.675
 """This median for batches of one row whose norms are lognormal with σ = 0.8, times 1.25 as medians vary more than
 means; it falls with the square root of the rows."""
@@ -67,11 +67,11 @@ class Anomaly(NamedTuple):
     generator: int
     position: int
     difference: float
-    """The level minus the one that it is compared with: the logarithm of a factor."""
+    """The level minus the level it is compared with: the logarithm of a factor."""
     against: Against
-    """What the batch is compared with: the other batches of its generator, the reference, or the other generators."""
+    """Standard of comparison: the other batches of the generator, the reference, or the other generators."""
     is_general: bool
-    """Whether it is named because its generator as a whole is on another scale."""
+    """True if the batch is named because its whole generator is on another scale."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Levels:
     kept: Sequence[Level]
     """In the order of `rank`."""
     batches: int
-    """Batches that count, of which these were kept."""
+    """Number of batches that count, from which these were kept."""
     accepted: frozenset[int] = field(default_factory=frozenset[int])
     """Positions of batches that somebody has accepted as they are."""
     accepted_until: int = 0
@@ -89,9 +89,7 @@ class Levels:
 
     @property
     def weights(self) -> list[float]:
-        """The number of batches that each kept level stands for: extreme ones for themselves, the others for the
-        rest.
-        """
+        """Number of batches that each kept level represents: 1 for extreme levels, the rest for the others."""
         if self.batches <= len(self.kept) or len(self.kept) <= 2 * EXTREMES:
             return [1.0] * len(self.kept)
         inner = len(self.kept) - 2 * EXTREMES
@@ -109,7 +107,7 @@ def rank(level: Level) -> tuple[float, int]:
 
 
 def keep(kept: list[Level], new: Level) -> None:
-    """Add a level to the sorted `kept`. When full, an arbitrary one of those that are neither low nor high leaves."""
+    """Add a level to the sorted `kept`. When full, an arbitrary level that is neither low nor high leaves."""
     kept.append(new)
     kept.sort(key=rank)
     if len(kept) > KEPT:
@@ -117,43 +115,41 @@ def keep(kept: list[Level], new: Level) -> None:
 
 
 def anomalies(generators: Sequence[Levels], reference: float | None = None) -> list[Anomaly]:
-    """The anomalous batches of all generators that nobody has accepted, in no particular order.
+    """The unaccepted anomalous batches of all generators, in no particular order.
 
-    reference: the level of real rows, if there are any. It decides between generators. Without it those that differ
-    from most others are named, and where no level has most of them, as with two generators, all are.
+    reference: the level of real rows, if any, which decides between generators. Without it generators that differ from
+    most others are named; where no level has most generators, as with two generators, all are.
     """
     if _are_alike(generators, reference):
         return []
-    present = [place for place, one in enumerate(generators) if one.kept]
-    groups = {place: _groups(generators[place]) for place in present}
-    medians = {place: _middle(generators[place], groups[place]) for place in present}
-    rows = median([level.rows for one in generators for level in one.kept])
-    most = _threshold([deviation for place in present for deviation in _deviations(groups[place], rows)], rows)
+    present = [g for g, levels in enumerate(generators) if levels.kept]
+    groups = {g: _groups(generators[g]) for g in present}
+    medians = {g: _middle(generators[g], groups[g]) for g in present}
+    rows = median([level.rows for levels in generators for level in levels.kept])
+    largest = _threshold([deviation for g in present for deviation in _deviations(groups[g], rows)], rows)
     # The median of few batches may be far off by chance, as a single batch may.
-    least = {place: most / math.sqrt(len(generators[place].kept)) for place in present}
-    counts = {place: len(generators[place].kept) for place in present}
-    first = {place: _outside(place, medians, counts, reference) for place in present}
-    centres = {
-        place: _centre(groups[place], first[place], medians[place], most, least[place], rows) for place in present
-    }
-    found: list[Anomaly] = []
-    for place in present:
-        one, centre = generators[place], centres[place]
-        outside = _outside(place, centres, counts, reference)
-        is_far = abs(centre - outside.level) > max(outside.limit, least[place]) and not one.accepted_until
-        confirmed = {x.position for x in one.kept if abs(x.value - outside.level) < abs(x.value - centre)}
+    least = {g: largest / math.sqrt(len(generators[g].kept)) for g in present}
+    counts = {g: len(generators[g].kept) for g in present}
+    first = {g: _outside(g, medians, counts, reference) for g in present}
+    centres = {g: _centre(groups[g], first[g], medians[g], largest, least[g], rows) for g in present}
+    anomalous: list[Anomaly] = []
+    for g in present:
+        levels, centre = generators[g], centres[g]
+        outside = _outside(g, centres, counts, reference)
+        is_far = abs(centre - outside.level) > max(outside.limit, least[g]) and not levels.accepted_until
+        confirmed = {x.position for x in levels.kept if abs(x.value - outside.level) < abs(x.value - centre)}
         # Where its own batches and those that confirm the other level are fewer, the generator is not in doubt.
-        is_far = is_far and not (confirmed and outside.support + len(confirmed) < counts[place] - len(confirmed))
-        for level in one.kept:
-            beside = _compared_with(level, groups[place], centre, most, rows)
-            if one.accepts(level.position):
+        is_far = is_far and not (confirmed and outside.support + len(confirmed) < counts[g] - len(confirmed))
+        for level in levels.kept:
+            beside = _compared_with(level, groups[g], centre, largest, rows)
+            if levels.accepts(level.position):
                 continue
             if beside is not None and not (is_far and level.position in confirmed):
-                found.append(Anomaly(place, level.position, level.value - beside, "batches", False))
+                anomalous.append(Anomaly(g, level.position, level.value - beside, "batches", False))
             elif is_far and level.position not in confirmed:
                 against: Against = "generators" if reference is None else "reference"
-                found.append(Anomaly(place, level.position, level.value - outside.level, against, not confirmed))
-    return found
+                anomalous.append(Anomaly(g, level.position, level.value - outside.level, against, not confirmed))
+    return anomalous
 
 
 class _Group(NamedTuple):
@@ -168,33 +164,33 @@ class _Group(NamedTuple):
         return _weighted_median([level.value for level in self.kept], self.weights)
 
 
-def _groups(one: Levels) -> list[_Group]:
-    """The two groups into which a generator's batches fall, or all of them as one.
+def _groups(levels: Levels) -> list[_Group]:
+    """The two groups into which a generator's batches fall, or all batches as one group.
 
     Two batches are two groups. More fall into two where the widest gap between their levels is wide, also beside the
     range of either group.
     """
-    kept, weights = one.kept, one.weights
-    if len(kept) == 1 or one.batches > len(kept):
+    kept, weights = levels.kept, levels.weights
+    if len(kept) == 1 or levels.batches > len(kept):
         return [_Group(kept, weights)]
-    gap, cut = max((after.value - before.value, place) for place, (before, after) in enumerate(pairwise(kept), start=1))
+    gap, cut = max((after.value - before.value, index) for index, (before, after) in enumerate(pairwise(kept), start=1))
     spread = max(part[-1].value - part[0].value for part in (kept[:cut], kept[cut:]))
     if len(kept) > 2 and gap <= max(_FROM_REFERENCE, _WIDE * spread):
         return [_Group(kept, weights)]
     return [_Group(kept[:cut], weights[:cut]), _Group(kept[cut:], weights[cut:])]
 
 
-def _middle(one: Levels, groups: Sequence[_Group]) -> float:
-    """The median level of a generator's batches, or of the larger of two groups of them."""
+def _middle(levels: Levels, groups: Sequence[_Group]) -> float:
+    """The median level of a generator's batches, or of the larger of two groups."""
     low, high = groups[0], groups[-1]
     if len(low.kept) == len(high.kept):
-        return _Group(one.kept, one.weights).level
+        return _Group(levels.kept, levels.weights).level
     return max(low, high, key=lambda group: len(group.kept)).level
 
 
 def _are_alike(generators: Sequence[Levels], reference: float | None) -> bool:
-    """True if nothing can be anomalous, which is known from the ends of the sorted levels."""
-    ends = [(one.kept[0].value, one.kept[-1].value) for one in generators if one.kept]
+    """True if nothing can be anomalous, by the ends of the sorted levels."""
+    ends = [(levels.kept[0].value, levels.kept[-1].value) for levels in generators if levels.kept]
     if not ends:
         return True
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
@@ -214,8 +210,10 @@ class _Outside(NamedTuple):
     """The number of batches of other generators that confirm it; infinite for a reference."""
 
 
-def _outside(place: int, centres: Mapping[int, float], counts: Mapping[int, int], reference: float | None) -> _Outside:
-    """The level that others than this generator confirm: the reference, or else most of the other generators.
+def _outside(
+    generator: int, centres: Mapping[int, float], counts: Mapping[int, int], reference: float | None
+) -> _Outside:
+    """The level confirmed from outside a generator: the reference, or else most of the other generators.
 
     counts: the batches of each generator.
     """
@@ -230,26 +228,26 @@ def _outside(place: int, centres: Mapping[int, float], counts: Mapping[int, int]
     most = max(map(len, groups))
     largest = [group for group in groups if len(group) == most]
     if len(largest) == 1:
-        beside = [other for other in largest[0] if other != place]
-        limit = math.inf if place in largest[0] else _FROM_OTHERS
+        beside = [other for other in largest[0] if other != generator]
+        limit = math.inf if generator in largest[0] else _FROM_OTHERS
         return _level_among(beside, centres, counts, limit) if beside else _Outside(math.nan, limit)
     # No level has most of the generators. All are in doubt, each beside the nearest of the other levels.
-    levels = [_level_among(group, centres, counts, _FROM_OTHERS) for group in groups if place not in group]
-    return min(levels, key=lambda outside: abs(outside.level - centres[place]))
+    levels = [_level_among(group, centres, counts, _FROM_OTHERS) for group in groups if generator not in group]
+    return min(levels, key=lambda outside: abs(outside.level - centres[generator]))
 
 
 def _level_among(
     group: Sequence[int], centres: Mapping[int, float], counts: Mapping[int, int], limit: float
 ) -> _Outside:
-    return _Outside(median([centres[one] for one in group]), limit, sum(counts[one] for one in group))
+    return _Outside(median([centres[g] for g in group]), limit, sum(counts[g] for g in group))
 
 
 def _centre(
     groups: Sequence[_Group], outside: _Outside, middle: float, most: float, least: float, rows: float
 ) -> float:
-    """The level of the lawful batches of a generator: their median `middle`, unless others confirm another level.
+    """The level of a generator's lawful batches: their median `middle`, unless others confirm another level.
 
-    least: how far from a level that others confirm the median must be at least for that.
+    least: minimum distance of the median from a confirmed level for that.
     """
     if len(groups) == 2:
         if not _are_apart(groups, most, rows) or math.isnan(outside.level):
@@ -285,33 +283,33 @@ def _are_apart(groups: Sequence[_Group], most: float, rows: float) -> bool:
 
 
 def _deviations(groups: Sequence[_Group], rows: float) -> list[tuple[float, float]]:
-    """The distances of batches from the median of their group, and how many batches each of these stands for."""
-    found: list[tuple[float, float]] = []
+    """The distances of batches from the median of their group, and the number of batches that each represents."""
+    deviations: list[tuple[float, float]] = []
     for group in groups:
         own = [
             (abs(level.value - group.level) * _shrunk(level, rows), weight)
             for level, weight in zip(*group, strict=True)
         ]
-        # One deviation says nothing: that of the median itself, and of two batches both are the same.
+        # One deviation says nothing: the median's own, and two batches have the same.
         own.sort()
-        found += own[1:]
-    return found
+        deviations += own[1:]
+    return deviations
 
 
 def _threshold(own: Sequence[tuple[float, float]], rows: float) -> float:
-    """The deviation from its generator's median that one of all batches exceeds with a chance of about α.
+    """The deviation from its generator's median that any batch exceeds with a chance of about α.
 
     The tail of the deviations is taken as exponential, with the scale of their upper half. Both are quantiles, so that
-    batches that are wrong do not matter while they are few.
+    few wrong batches do not matter.
     """
     typical = _TYPICAL / math.sqrt(max(rows, 1.0))
-    known = [(typical * virtual, 1.0) for virtual in _VIRTUAL] + list(own)
-    known.sort()
-    deviations, weights = [deviation for deviation, _ in known], [weight for _, weight in known]
+    weighted = [(typical * virtual, 1.0) for virtual in _VIRTUAL] + list(own)
+    weighted.sort()
+    deviations, weights = [deviation for deviation, _ in weighted], [weight for _, weight in weighted]
     middle = _weighted_median(deviations, weights)
     below = list(accumulate(weights, initial=0.0))
-    upper = [place for place in range(len(known)) if below[place] >= (1 - _SLACK) * below[-1] / 2]
-    excess = _weighted_median([deviations[place] - middle for place in upper], [weights[place] for place in upper])
+    upper = [i for i in range(len(weighted)) if below[i] >= (1 - _SLACK) * below[-1] / 2]
+    excess = _weighted_median([deviations[i] - middle for i in upper], [weights[i] for i in upper])
     tail = excess / math.log(2.0)
     return max(_FACTOR, middle + tail * (math.log(sum(weights) / 2.0) + _CHANCE))
 
@@ -324,17 +322,17 @@ def _shrunk(level: Level, rows: float) -> float:
 def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
     """The median of sorted values, each of which counts by its weight."""
     half, total = sum(weights) / 2.0, 0.0
-    for place, weight in enumerate(weights):
+    for i, weight in enumerate(weights):
         total += weight
         if total > half * (1 + _SLACK):
-            return values[place]
-        if total >= half * (1 - _SLACK) and place + 1 < len(values):
-            return (values[place] + values[place + 1]) / 2.0
+            return values[i]
+        if total >= half * (1 - _SLACK) and i + 1 < len(values):
+            return (values[i] + values[i + 1]) / 2.0
     return values[-1]
 
 
 def in_words(difference: float, against: Against) -> str:
-    """A text of what is anomalous: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
+    """Text about an anomaly: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
     factor = math.exp(min(abs(difference), 700.0))
     times = f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"
     size, ranges = ("larger", "0–255 instead of 0–1") if difference > 0 else ("smaller", "0–1 instead of 0–255")

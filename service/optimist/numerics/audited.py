@@ -33,10 +33,10 @@ STRATA = 5
 """Bins of a judge's doubt, by its quantiles."""
 FEWEST_IN_STRATUM = 6
 """Audits of a bin from which on its own residuals say how large they are."""
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 """A sample is at least so much as likely to be drawn as by the mean of the bins' residuals."""
 AIMED_FROM = 40
-"""Audits from which on doubt chooses; those before are drawn at random."""
+"""Number of audits from which on doubt chooses; earlier audits are drawn at random."""
 CERTAIN = 3.0
 """Its errors that a judge's favour must be above what people say to be named, as it is looked at again and again."""
 
@@ -50,10 +50,10 @@ class Audited(NamedTuple):
     correlation: float
     """√ρ², ρ² the share of the variance of what people say that the judge explains, out of fold."""
     saved: float
-    """The share of the labels that the judge saves: those without it would be 1/(1 − this) times as many."""
+    """Share of the labels that the judge saves: without the judge 1/(1 − this) times as many would be needed."""
     favour: float = 0.0
-    """By how many standard errors the judge, on the people's scale, says more than people do, with the sign of what it
-    says; 0 where it says less, as one does that is noisy and fair."""
+    """Excess of the judge, on the people's scale, over the people, in standard errors with the judge's sign; 0 for an
+    understating judge, as noisy fair judges are."""
 
 
 def audited(
@@ -76,9 +76,9 @@ def audited(
     explained = 1.0 - float(residuals.var()) / spread if spread > 0.0 else 0.0
     explained = max(explained, 0.0)
     by_judge = float(scores.var())
-    said = math.sqrt(spread / by_judge) * mean if by_judge > 0.0 else 0.0
-    beyond = max((said - value) * math.copysign(1.0, said), 0.0)
-    favour = math.copysign(beyond, said) / math.sqrt(variance) if variance > 0.0 else 0.0
+    scaled = math.sqrt(spread / by_judge) * mean if by_judge > 0.0 else 0.0
+    beyond = max((scaled - value) * math.copysign(1.0, scaled), 0.0)
+    favour = math.copysign(beyond, scaled) / math.sqrt(variance) if variance > 0.0 else 0.0
     return Audited(n, value, float(variance), math.sqrt(explained), explained * max(1.0 - share, 0.0), favour)
 
 
@@ -117,17 +117,17 @@ class AuditedMean:
         return codec.encode(self) == codec.encode(other) if isinstance(other, AuditedMean) else NotImplemented
 
     @cached_property
-    def found(self) -> Audited | None:
-        """The score by the people; None of fewer than 2 audits."""
+    def by_people(self) -> Audited | None:
+        """The score by the people; None with fewer than 2 audits."""
         if len(self.audits) < 2:
             return None
         share = len(self.audits) / self.samples
         return audited(self.people, self.scores, self.weights, self.mean, self.variance / self.samples, share)
 
-    def at(self, places: NDArray[Any]) -> Self:
-        """With the audits at these places alone."""
+    def at(self, indices: NDArray[Any]) -> Self:
+        """The mean with only the audits at these indices."""
         names = ("audits", "people", "scores", "weights")
-        return replace(self, **{name: getattr(self, name)[places] for name in names})
+        return replace(self, **{name: getattr(self, name)[indices] for name in names})
 
     def is_sound(self) -> bool:
         """True if every number may be stored; a judge's score of an index may be NaN."""
@@ -136,36 +136,36 @@ class AuditedMean:
         return is_even and bool(np.isfinite(np.concatenate(rows)).all()) and not bool(np.isinf(self.judged).any())
 
 
-def differing(one: AuditedMean, other: AuditedMean) -> Audited | None:
-    """The difference of two generators, one less the other, by the audits of both; None where these are fewer than 2.
+def differing(first: AuditedMean, other: AuditedMean) -> Audited | None:
+    """The difference of two generators, first less other, by common audits; None with fewer than 2 of these.
 
-    The judge's mean difference is of all samples, also of those that only one of the two has.
+    The judge's mean difference is of all samples, also of samples that only one of the two has.
     """
-    _, own, its = np.intersect1d(one.audits, other.audits, assume_unique=True, return_indices=True)
+    _, own, its = np.intersect1d(first.audits, other.audits, assume_unique=True, return_indices=True)
     if len(own) < 2:
         return None
-    shared = ~(np.isnan(one.judged[: len(other.judged)]) | np.isnan(other.judged[: len(one.judged)]))
-    covariance = _covariance(one.judged[: len(shared)][shared], other.judged[: len(shared)][shared], one, other)
-    samples = min(one.samples, other.samples)
-    variance = one.variance / one.samples + other.variance / other.samples
-    variance -= 2.0 * covariance / max(one.samples, other.samples)
+    shared = ~(np.isnan(first.judged[: len(other.judged)]) | np.isnan(other.judged[: len(first.judged)]))
+    covariance = _covariance(first.judged[: len(shared)][shared], other.judged[: len(shared)][shared], first, other)
+    samples = min(first.samples, other.samples)
+    variance = first.variance / first.samples + other.variance / other.samples
+    variance -= 2.0 * covariance / max(first.samples, other.samples)
     return audited(
-        one.people[own] - other.people[its],
-        one.scores[own] - other.scores[its],
-        one.weights[own],
-        one.mean - other.mean,
+        first.people[own] - other.people[its],
+        first.scores[own] - other.scores[its],
+        first.weights[own],
+        first.mean - other.mean,
         max(variance, 0.0),
         len(own) / samples,
     )
 
 
-def _covariance(own: Array, its: Array, one: AuditedMean, other: AuditedMean) -> float:
-    """The covariance of the judge's scores of common samples, of which these are the first; 0 of fewer than 2."""
+def _covariance(own: Array, its: Array, first: AuditedMean, other: AuditedMean) -> float:
+    """The covariance of the judge's scores of common samples, from these scores; 0 with fewer than 2."""
     if len(own) < 2:
         return 0.0
     apart, others = own - own.mean(), its - its.mean()
     scale = math.sqrt(float(apart @ apart) * float(others @ others))
-    return float(apart @ others) / scale * math.sqrt(one.variance * other.variance) if scale > 0.0 else 0.0
+    return float(apart @ others) / scale * math.sqrt(first.variance * other.variance) if scale > 0.0 else 0.0
 
 
 def strata(doubt: Array) -> NDArray[np.int64]:
@@ -174,24 +174,24 @@ def strata(doubt: Array) -> NDArray[np.int64]:
     return np.unique(np.searchsorted(ends, doubt, side="right"), return_inverse=True)[1]
 
 
-def realised(bins: NDArray[np.int64], places: NDArray[Any]) -> Array:
-    """The weights (n,) of audits at these places, if within each bin they were chosen at random: its share of all
-    samples over its share of the audits."""
-    all_, own = np.bincount(bins), np.bincount(bins[places], minlength=int(bins.max()) + 1)
-    return (all_ / len(bins))[bins[places]] / (own / max(len(places), 1))[bins[places]]
+def realised(bins: NDArray[np.int64], indices: NDArray[Any]) -> Array:
+    """The weights (n,) of audits at these indices, if chosen at random within each bin: its share of all samples over
+    its share of the audits."""
+    all_, own = np.bincount(bins), np.bincount(bins[indices], minlength=int(bins.max()) + 1)
+    return (all_ / len(bins))[bins[indices]] / (own / max(len(indices), 1))[bins[indices]]
 
 
 def chances(bins: NDArray[np.int64], audited_bins: NDArray[np.int64], residuals: Array) -> Array:
-    """How much more often than at random samples of each bin are drawn (B,): by the root mean square of the residuals.
+    """Frequency of each bin's samples relative to uniform drawing (B,), by the root mean square of the residuals.
 
-    residuals: those (n,) of the audits so far about their mean, in these bins (n,).
+    residuals: of the audits so far (n,) about their mean, in these bins (n,).
     """
     overall = float(np.sqrt(np.square(residuals).mean())) if len(residuals) else 0.0
     sizes = np.bincount(bins)
-    each = [residuals[audited_bins == place] for place in range(len(sizes))]
-    known = [overall if len(own) < FEWEST_IN_STRATUM else math.sqrt(float(np.square(own).mean())) for own in each]
+    by_bin = [residuals[audited_bins == number] for number in range(len(sizes))]
+    spreads = [overall if len(own) < FEWEST_IN_STRATUM else math.sqrt(float(np.square(own).mean())) for own in by_bin]
     shares = sizes / sizes.sum()
-    raised = np.maximum(known, LEAST_SHARE * float(shares @ known))
+    raised = np.maximum(spreads, MIN_SHARE * float(shares @ spreads))
     total = float(shares @ raised)
     return raised / total if total > 0.0 else np.ones(len(sizes))
 
@@ -203,22 +203,22 @@ def drawn(
     bins: NDArray[np.int64] | None = None,
     by_bin: Sequence[float] | Array = (),
 ) -> tuple[NDArray[np.int64], Array]:
-    """The places (c,) of up to `count` of the free samples (N,), none twice, and their weights (c,).
+    """The indices (c,) of up to `count` of the free samples (N,), none twice, and their weights (c,).
 
     At random; or first a bin, `by_bin` times as likely as at random, and then one of its free samples at random, until
     a bin has none.
     """
     if bins is None:
-        places = np.flatnonzero(free)
-        return generator.permutation(places)[:count], np.ones(min(count, len(places)))
+        indices = np.flatnonzero(free)
+        return generator.permutation(indices)[:count], np.ones(min(count, len(indices)))
     times = np.asarray(by_bin, np.float64)
     shares = np.bincount(bins) / len(bins) * times
     total = float(shares.sum())
-    left = [generator.permutation(np.flatnonzero(free & (bins == place))).tolist() for place in range(bins.max() + 1)]
-    places, weights = list[int](), list[float]()
-    # A bin that is used up has no chance, and what is drawn after would speak for the other bins alone.
-    while len(places) < count and all(left):
+    left = [generator.permutation(np.flatnonzero(free & (bins == number))).tolist() for number in range(bins.max() + 1)]
+    indices, weights = list[int](), list[float]()
+    # An exhausted bin has no chance, so later draws would represent only the other bins.
+    while len(indices) < count and all(left):
         chosen = int(generator.choice(len(left), p=shares / total))
-        places.append(left[chosen].pop())
+        indices.append(left[chosen].pop())
         weights.append(total / float(times[chosen]))
-    return np.array(places, np.int64), np.array(weights)
+    return np.array(indices, np.int64), np.array(weights)

@@ -51,7 +51,7 @@ _ROWS = 4096
 
 
 def as_matrices(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """The arrays, where those of one column by `widths` may be given as (n,) and become (n, 1)."""
+    """The arrays; single columns by `widths` may be given as (n,) and become (n, 1)."""
     return {
         name: array.reshape(-1, 1) if array.ndim == 1 and widths.get(name) == 1 else array
         for name, array in arrays.items()
@@ -60,9 +60,9 @@ def as_matrices(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -
 
 def readers_of(metrics: Iterable[Metric]) -> dict[str, list[str]]:
     """The labels of the metrics that read each array of a batch, by its name; {} for a single metric."""
-    known = list(metrics)
+    listed = list(metrics)
     readers: dict[str, list[str]] = {}
-    for metric in known if len(known) > 1 else ():
+    for metric in listed if len(listed) > 1 else ():
         for array in metric.array_names.values():
             readers.setdefault(array, []).append(metric.shown_label)
     return readers
@@ -71,11 +71,10 @@ def readers_of(metrics: Iterable[Metric]) -> dict[str, list[str]]:
 def check_batch(
     arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int], readers: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Raise `FixError` unless `arrays` are those of `widths`, optionally with ids and records, of equal length,
-    and valid.
+    """Raise `FixError` unless `arrays` are as in `widths`, optionally with ids and records, of equal length, and valid.
 
     `widths` are the columns of each expected tensor by name; ids and records are as `pack_ids` makes them. `readers`
-    are those of `check_shapes`. What metrics expect of the numbers is left to `ExpectedValues`.
+    as for `check_shapes`. `ExpectedValues` checks the numbers against the metrics.
     """
     check_shapes({name: array.shape for name, array in arrays.items()}, widths, readers)
     for name, width in widths.items():
@@ -86,7 +85,7 @@ def check_batch(
 
 @dataclass(frozen=True, slots=True)
 class ExpectedValues:
-    """What metrics expect of the numbers in the arrays of a batch, by the names of these."""
+    """Expectations of metrics about the numbers in the arrays of a batch, by array name."""
 
     probabilities: list[str]
     directions: list[str]
@@ -94,14 +93,14 @@ class ExpectedValues:
 
     @classmethod
     def from_metrics(cls, metrics: Iterable[Metric]) -> ExpectedValues:
-        """What these metrics expect together."""
-        found = cls([], [], [])
+        """The joint expectations of these metrics."""
+        expected = cls([], [], [])
         for metric in metrics:
             names = metric.array_names
-            found.probabilities.extend(names[own] for own in metric.simplex)
-            found.directions.extend(names[own] for own in metric.directed)
-            found.ranges.extend((names[own], low, high) for own, (low, high) in metric.limits.items())
-        return found
+            expected.probabilities.extend(names[own] for own in metric.simplex)
+            expected.directions.extend(names[own] for own in metric.directed)
+            expected.ranges.extend((names[own], low, high) for own, (low, high) in metric.limits.items())
+        return expected
 
     def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Raise `FixError` for numbers in the arrays, which `check_batch` accepts, that one of the metrics refuses."""
@@ -118,17 +117,17 @@ def check_shapes(
     widths: Mapping[str, int],
     readers: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Raise `FixError` unless tensors of these shapes, by name, are those of `widths`, optionally with ids and records.
+    """Raise `FixError` unless tensors of these shapes, by name, are as in `widths`, optionally with ids and records.
 
     `readers` are the metrics that read each tensor, for the message about a missing one. `check_batch` includes this
-    check; use it alone for a body whose shapes are known before it is unpacked.
+    check, which alone serves a body whose shapes are known before it is unpacked.
     """
     if shapes.keys() - BESIDE.keys() != set(widths):
-        found = ", ".join(sorted(shapes)) or "none"
+        listed = ", ".join(sorted(shapes)) or "none"
         missing = [f"{name} is read by {', '.join(readers[name])}" for name in widths if readers and name not in shapes]
         raise FixError(
-            f"expected the tensor{'s' * (len(widths) > 1)} {', '.join(widths)}; found {found}"
-            + "".join(f"; {one}" for one in missing)
+            f"expected the tensor{'s' * (len(widths) > 1)} {', '.join(widths)}; found {listed}"
+            + "".join(f"; {text}" for text in missing)
         )
     for name, width in widths.items():
         _check_shape(name, shapes[name], width)
@@ -136,8 +135,8 @@ def check_shapes(
     for shape in shapes.values():
         if shape[:1] != rows:
             counts = {name: shapes[name][0] if shapes[name] else 0 for name in (*widths, *BESIDE) if name in shapes}
-            found = ", ".join(f"{count} of {name}" for name, count in counts.items())
-            raise FixError(f"expected as many rows of each tensor, got {found}")
+            listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
+            raise FixError(f"expected as many rows of each tensor, got {listed}")
 
 
 def _check_shape(name: str, shape: tuple[int, ...], dimension: int) -> None:

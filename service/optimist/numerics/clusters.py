@@ -1,7 +1,7 @@
 """Variances of means, and of their differences, where samples come in clusters (rules/calibration.md). No torch.
 
-A cluster is a prompt that comes again, or a batch whose samples are alike. On prompts *like these* clusters are drawn
-at random. On a *list* there are no others, so that only how unevenly they came, and chance within them, is an error.
+A cluster is a recurring prompt, or a batch whose samples are alike. On prompts *like these* clusters are drawn at
+random. On a *list* there are no others: errors come only from uneven counts and from chance within clusters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.integer[Any]]
 
 FEW = 5.0
-"""A variance from m clusters, or samples, counts 1 + 5/m times, as that of a mean does: it is estimated, too."""
+"""A variance from m clusters, or samples, counts 1 + 5/m times, like a mean's: it is estimated, too."""
 SHOWN = 1.5
 """The design effect above which it is reported, and which a warning needs where errors do not count batches."""
 FEWEST_BATCHES = 20
@@ -38,12 +38,12 @@ def deviations(values: Array, clusters: Counts, count: int | None = None) -> Arr
 def clustered_variance(parts: Array, clusters: NDArray[Any] | float) -> Array:
     """The variance (…) of means by independent clusters: Σ s² · m/(m − 1) · (1 + 5/m). NaN for fewer than 2 clusters.
 
-    parts: s (…, P), `deviations` of each cluster, or their difference of two means. clusters: m (…), those seen.
+    parts: s (…, P), `deviations` of each cluster, or their difference of two means. clusters: m (…), the number seen.
     """
     m = np.asarray(clusters, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.square(parts).sum(axis=-1) * (m / (m - 1.0)) * (1.0 + FEW / m)
-    return np.where(m >= 2, found, np.nan)
+        variance = np.square(parts).sum(axis=-1) * (m / (m - 1.0)) * (1.0 + FEW / m)
+    return np.where(m >= 2, variance, np.nan)
 
 
 def design_effect(parts: Array, clusters: float, samples: int, variance: float) -> float:
@@ -58,15 +58,15 @@ def design_effect(parts: Array, clusters: float, samples: int, variance: float) 
 
 
 def lasting_variance(parts: Array, within: Array | float) -> Array:
-    """The part (…) of a mean's variance that more samples of the same clusters do not take away: [Σ s² − W/n]₊.
+    """The part (…) of a mean's variance that more samples of the same clusters do not remove: [Σ s² − W/n]₊.
 
-    within: W/n (…), the variance of the mean by chance within clusters; of a difference that of both.
+    within: W/n (…), the variance of the mean, or of the difference, by chance within clusters.
     """
     return np.maximum(np.square(parts).sum(axis=-1) - within, 0.0)
 
 
 def clusters_to_decide(difference: float, variance: float, clusters: int, errors: float) -> int | None:
-    """How many more clusters would bring a difference to so many of its errors, if it stays as it is; None: no number.
+    """Number of further clusters that bring a difference to so many errors, if it stays; None if no number does.
 
     variance: of the difference, from the clusters so far; it falls as 1/m.
     """
@@ -103,7 +103,7 @@ def list_variance(total: float, within: float, samples: int, uneven: float) -> f
 
 
 class Alike(NamedTuple):
-    """How much the samples of clusters are alike, as some of them show."""
+    """Similarity of the samples of clusters, measured on some samples."""
 
     effect: float
     """Var_B/Var_iid of the mean of all samples: the design effect."""
@@ -112,24 +112,24 @@ class Alike(NamedTuple):
 
 
 def alike(values: Array, clusters: Counts, uneven: float) -> Alike | None:
-    """How much samples of clusters are alike, of which some (b,) have these values and clusters; None if no two of
-    these are of one cluster, or all are.
+    """Similarity of samples of clusters, from b samples with these values and clusters (b,); None if no two of these,
+    or all, are of one cluster.
 
     uneven: Σ c²/n of all n samples. 1 + (B − 1)(Σ c²/n − 1)/(Σ b²/b − 1), B the effect on the mean of these values.
     """
-    places = np.unique(clusters, return_inverse=True)[1]
-    counts = np.bincount(places)
+    labels = np.unique(clusters, return_inverse=True)[1]
+    counts = np.bincount(labels)
     among = float(np.square(counts).sum()) / len(values) - 1.0
     if len(counts) < 2 or among <= 0.0:
         return None
-    here = design_effect(deviations(values, places), len(counts), len(values), float(values.var(ddof=1)))
+    here = design_effect(deviations(values, labels), len(counts), len(values), float(values.var(ddof=1)))
     scale = (uneven - 1.0) / among
     return Alike(1.0 + (here - 1.0) * scale, scale * float(np.sqrt(2.0 * among / len(values))))
 
 
-def alike_warning(found: Alike, samples: int, batches: int) -> tuple[str, ...]:
+def alike_warning(similarity: Alike, samples: int, batches: int) -> tuple[str, ...]:
     """The warning that samples of a batch are alike, if they are."""
-    if batches < FEWEST_BATCHES or found.effect <= max(SHOWN, 1.0 + CERTAIN * found.error):
+    if batches < FEWEST_BATCHES or similarity.effect <= max(SHOWN, 1.0 + CERTAIN * similarity.error):
         return ()
-    alike = f"samples of a batch are alike: they count as {samples / found.effect:,.0f} independent ones"
+    alike = f"samples of a batch are alike: they count as {samples / similarity.effect:,.0f} independent ones"
     return (f"{alike} (clusters='batch' counts them so)",)

@@ -20,8 +20,7 @@ class Change:
     """The finding of a test that a generator's answers are no longer as they were."""
 
     position: int
-    """The position in the generator's log of the last batch before the change, about: later ones are of the changed
-    one."""
+    """Approximate position in the generator's log of the last batch before the change."""
     pick: int
     """The pick of the first batch after it; 0 where it was recorded without one."""
     samples: int
@@ -69,7 +68,7 @@ class Estimate:
     """Two values between which the true one lies on average, whatever the samples' law: the plug-in and a cross
     entropy (rules/estimates.md). None if the bound has none: only scores of orders below 2 do."""
     pairing: Pairing | None = None
-    """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
+    """Data for comparisons by index; None if the experiment is not paired, or the metric does not offer it."""
     value_skewness: float | None = None
     """`Analysis.value_skewness`: the skewness of the values, where the estimate is their mean."""
     farthest: tuple[float, float] | None = None
@@ -89,9 +88,9 @@ class Estimate:
     censored: int = 0
     """`Analysis.censored`: the values that are at least what was told, where the estimate is their mean."""
     timing: Timing | None = field(default=None, compare=False)
-    """What is known of the time of its batches, where the estimate is a mean. No number depends on it."""
+    """Relation of scores to the time of batches, where the estimate is a mean. No number depends on it."""
     strict: bool = False
-    """True if the interval holds at all sample sizes at once, and together with those of the other generators."""
+    """True if the interval holds at all sample sizes at once, and together with the other generators' intervals."""
 
     @property
     def score(self) -> float:
@@ -100,13 +99,13 @@ class Estimate:
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether it is the mean of a latency, a cost, or the like: lower is better, no value is below 0, and it is not
-        known how large values can be."""
+        """True for the mean of a latency, a cost, or the like: lower is better, no value is below 0, and values have no
+        known upper limit."""
         return self.farthest is not None and self.lower_is_better and self.value >= self.farthest[0]
 
     @property
     def is_below_noise(self) -> bool:
-        """Whether `value` is below `floor`, which `score` is then."""
+        """True if `value` is below `floor`, which is then the `score`."""
         return self.scale == "linear" and self.floor is not None and self.value < self.floor
 
     def natural(self, value: float) -> float:
@@ -115,7 +114,7 @@ class Estimate:
 
     @property
     def units(self) -> tuple[int, str]:
-        """How many independent units its errors are made from, and what these are called."""
+        """Number of independent units behind the errors, and their name."""
         if self.audited is not None:
             return len(self.audited.audits), "audits"
         if self.prompted is not None and self.prompted.kind == "sample":
@@ -132,12 +131,12 @@ class Estimate:
 
     @property
     def shared_effect(self) -> float:
-        """The design effect of prompts that it has in common with others; 1 where there are none."""
+        """Design effect of prompts shared with other generators; 1 without any."""
         return self.design_effect if self.prompts is not None and self.design_effect is not None else 1.0
 
     @property
     def is_exact(self) -> bool:
-        """Whether it has no error: every prompt of a list has its one score."""
+        """True if it has no error: every prompt of a list has its one score."""
         return self.prompted is not None and self.prompted.is_complete
 
     @property

@@ -10,16 +10,16 @@ _SHARE = 0.25
 
 
 def lone_value(values: NDArray[np.floating]) -> str | None:
-    """What is to be said of the lowest of some values (n,), if it stands alone: it is the only negative one, or several
-    have it and its distance from the next is larger than the range of the others.
+    """Sentence about the lowest of some values (n,), if it stands alone: it is the only negative one, or it repeats and
+    is farther from the next value than the range of the others.
     """
-    found, counts = np.unique(values, return_counts=True)
-    if len(found) < 2 or counts[0] > _SHARE * len(values):
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) < 2 or counts[0] > _SHARE * len(values):
         return None
-    lowest, low, high = found[0], found[1], found[-1]
+    lowest, low, high = distinct[0], distinct[1], distinct[-1]
     is_negative = lowest < 0.0 <= low
-    is_far = counts[0] > 1 and len(found) > 2 and low - lowest > high - low
-    if not (is_negative or is_far) or (is_negative and counts[0] == 1 and len(found) == len(values)):
+    is_far = counts[0] > 1 and len(distinct) > 2 and low - lowest > high - low
+    if not (is_negative or is_far) or (is_negative and counts[0] == 1 and len(distinct) == len(values)):
         return None
-    said = f"{lowest:g} in {counts[0]:,} of {len(values):,} rows is alone below all others ({low:g} to {high:g})"
-    return f"{said}: if it means that there is no score, leave such rows out (--where FIELD!={lowest:g})"
+    text = f"{lowest:g} in {counts[0]:,} of {len(values):,} rows is alone below all others ({low:g} to {high:g})"
+    return f"{text}: if it means that there is no score, leave such rows out (--where FIELD!={lowest:g})"

@@ -1,7 +1,7 @@
-"""What is known of the best mixture of some generators, and by how much another one may be better.
+"""Bound on the improvement of any other mixture over the best known mixture of some generators.
 
-The duality gap alone, the largest slack, falls as slowly as its error does. What another mixture gains falls with the
-square of that error, as the loss is curved: `Improvement` takes the curvature into account (docs/mixtures.md).
+The duality gap alone, the largest slack, falls as slowly as its error. The gain of another mixture falls with the
+square of this error, as the loss is curved: `Improvement` takes the curvature into account (docs/mixtures.md).
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ class Improvement:
     slacks: Floats
     """(G,): how fast the loss falls towards each generator alone."""
     errors: Floats
-    """(G,): standard errors of the slacks."""
+    """Gains of steps from some weights (G,) to others, with their errors. All is on one scale."""
     covariance: Floats | None
     """(G, G): of the errors in the gradient, up to a number that all entries share; None: not known."""
     curvature: Floats
     """K (G, G): a step d adds dᵀKd to the loss beyond the first order; positive semidefinite."""
 
     def bound(self, z: float) -> float:
-        """The most that another mixture gains, at least 0, with the confidence of z standard errors for each slack.
+        """The maximum gain of another mixture, at least 0, with the confidence of z standard errors for each slack.
 
-        It is the least of two bounds. In the first, a step is made of parts c_i ≥ 0 towards each generator alone, and
+        The smaller of two bounds. In the first, a step is made of parts c_i ≥ 0 towards each generator alone, and
         gains at most Σ c_i (slack_i + z error_i) − dᵀKd. It is narrow where a generator has no weight. In the second,
-        steps between generators that have weight have an error by the covariance, at all of them at once.
+        steps between generators with weight have an error by the covariance, for all such steps at once.
         """
         ends = self.slacks + z * self.errors
         if ends.max() <= 0.0:
             return 0.0
         # Another row: to stay.
         steps = np.vstack([self._steps, np.zeros(len(ends))])
-        found = _most(steps @ self.curvature @ steps.T, np.append(ends, 0.0))
-        return max(0.0, min(found, self._jointly(z, ends)))
+        by_parts = _most(steps @ self.curvature @ steps.T, np.append(ends, 0.0))
+        return max(0.0, min(by_parts, self._jointly(z, ends)))
 
     @property
     def _steps(self) -> Floats:
@@ -57,7 +57,7 @@ class Improvement:
     def _jointly(self, z: float, ends: Floats) -> float:
         """The second bound, ∞ where the curvature does not limit a step.
 
-        A step between those with weight is d; with probability as that of z it gains at most slack·d + r √(dᵀCd), r² a
+        A step d between generators with weight gains, with the probability of z, at most slack·d + r √(dᵀCd), r² a
         quantile of χ², for all d at once (Scheffé), and r √(dᵀCd) ≤ r²/(2t) + t dᵀCd/2 for every t.
         """
         has = self.weights > 0.0
@@ -108,8 +108,8 @@ def _quantile(freedom: int, z: float) -> float:
     return freedom * max(1.0 - part + z * math.sqrt(part), 0.0) ** 3
 
 
-LEAST_SAMPLES = 4
-"""Samples that each generator of a mixture needs: two in each half. As in `records.MIN_MIXED`."""
+MIN_SAMPLES = 4
+"""Minimum number of samples of each generator of a mixture: two in each half. As `records.MIN_MIXED`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +117,8 @@ class Mixture:
     """The best weights, what the mixture scores and gains, and by what a policy goes on.
 
     Values, errors, `gain` and `gap` are on the metric's `scale`; a loss is the value where lower is better, else minus
-    the value. Each half of the samples (by even and odd place in the log) fits weights, and the other half scores them:
-    `weights` are the mean of both, and no score is of samples that took part in the choice of its weights.
+    the value. Each half of the samples (even and odd positions in the log) fits weights, and the other half scores
+    them: `weights` are the mean of both, and no score is of samples that took part in the choice of its weights.
     """
 
     generators: tuple[str, ...]
@@ -135,17 +135,17 @@ class Mixture:
     best_value: float
     """Its de-biased score by the same samples."""
     gain: float
-    """Loss of the best single generator minus that of the mixture: above 0 if mixing helps."""
+    """Loss of the best single generator minus the mixture's: above 0 if mixing helps."""
     gain_error: float
     slacks: tuple[float, ...]
     """h̄ − h_i: how fast the loss falls as the weight of a generator grows, by samples that took no part in the choice
     of the weights. The duality gap is the largest: no mixture is better than this one by more than that."""
     slack_errors: tuple[float, ...]
     contributions: tuple[float, ...]
-    """For each generator, the loss of the best mixture without it less that of this one, by `model`."""
+    """For each generator, the loss of the best mixture without it less this mixture's, by `model`."""
     model: Quadratic
     """Second-order model, at `weights`, of the loss that the weights minimise, by all samples; exact for RKE and MMD.
-    Its unit may be another than that of `scale`: 1/RKE for RKE. For published policies it is that of the papers'
+    Its unit may differ from the unit of `scale`: 1/RKE for RKE. Published policies have the model of the papers'
     estimates, at the weights that are best by these."""
     deviations: tuple[float, ...]
     """Standard deviation of what a sample of each generator adds to its own entry of the gradient, in the unit of

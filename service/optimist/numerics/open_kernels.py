@@ -12,7 +12,7 @@ MEDIAN_ROWS = 256
 
 
 def map_size(kernel: Kernel, dimension: int) -> int:
-    """Numbers that the feature map of a kernel holds, for rows of `dimension` columns."""
+    """Size in numbers of a kernel's feature map, for rows of `dimension` columns."""
     # Landmarks, and the root of their kernel.
     sizes = {
         "gaussian": dimension * kernel.features,

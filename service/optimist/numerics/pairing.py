@@ -1,7 +1,7 @@
-"""What an estimate carries to be compared with a generator of the same seeds or prompts (paired sampling).
+"""Data of an estimate for comparisons of generators with the same seeds or prompts (paired sampling).
 
 Index i means the same prompt and the same seed for every generator. The influence values of the same indices therefore
-show how much the chance in two estimates is the same.
+show how much of the chance two estimates share.
 
 The influences of earlier estimates are kept in a few bytes each. A correlation needs neither their scale nor a
 constant, and few digits: they are float16 with the mean 0 and the largest size 1.
@@ -34,17 +34,17 @@ def packed(influence: NDArray[np.floating[Any]]) -> bytes:
     return (centred / (float(np.abs(centred).max()) or 1.0)).astype(_DTYPE).tobytes()
 
 
-def unpacked(known: Sequence[bytes], width: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The influences of k estimates (k, width), and how many each has (k,). Behind these they are 0."""
-    counts = np.array([len(each) for each in known], np.int64) // _DTYPE.itemsize
-    rows = np.zeros((len(known), width))
-    rows[np.arange(width) < counts[:, None]] = np.frombuffer(b"".join(known), _DTYPE)
+def unpacked(packed: Sequence[bytes], width: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The influences of k estimates (k, width), 0 beyond each one's count (k,), and these counts."""
+    counts = np.array([len(influences) for influences in packed], np.int64) // _DTYPE.itemsize
+    rows = np.zeros((len(packed), width))
+    rows[np.arange(width) < counts[:, None]] = np.frombuffer(b"".join(packed), _DTYPE)
     return rows, counts
 
 
-def joined(known: Sequence[bytes]) -> bytes:
+def joined(texts: Sequence[bytes]) -> bytes:
     """The texts, one after the other; nothing if one of them is empty."""
-    return b"".join(known) if all(known) else b""
+    return b"".join(texts) if all(texts) else b""
 
 
 def parted(joint: bytes, counts: Sequence[int]) -> list[bytes]:
@@ -72,11 +72,11 @@ HISTORY = 64
 """Earlier estimates that are kept."""
 HISTORY_GROWTH = 0.04
 """An estimate joins the history once the samples have grown by this fraction since the last one there. It is the
-default growth of estimates: of generators in lockstep the one ahead then has an earlier estimate at the count of the
-other. Where every second one was missing (0.08), more exact ties were decided."""
+default growth of estimates: of generators in lockstep the leading one then has an earlier estimate at the other's
+count. With half of these estimates (0.08), more exact ties were decided."""
 
 LATER = 256
-"""Newest samples whose influence is kept beyond that of the common indices: gaps are near the end of a log."""
+"""Number of newest samples whose influence is kept beyond the common indices: gaps are near the end of a log."""
 INTERVALS = 64
 """Intervals of indices that are kept; W batches on their way leave about W + 1."""
 
@@ -128,11 +128,11 @@ class Earlier(NamedTuple):
 
 
 class StoredHistory(Sequence[Earlier]):
-    """A history as it is stored, unpacked once somebody looks at it: most picks need none of it.
+    """A stored history, unpacked on first access: most picks need none of it.
 
-    That are three texts in base64: the numbers of its estimates (k, 5), the jackknives of its newest ones (≤ 8, 10),
-    zeros for none, and the influences, one after the other. What is no history is found when it is needed, by
-    `Pairing.is_sound` at the latest (FixError).
+    It consists of three texts in base64: the numbers of its estimates (k, 5), the jackknives of its newest estimates
+    (≤ 8, 10), zeros for none, and the influences, concatenated. Invalid texts raise FixError on access, by
+    `Pairing.is_sound` at the latest.
     """
 
     def __init__(self, stored: Sequence[str]) -> None:
@@ -152,18 +152,18 @@ class StoredHistory(Sequence[Earlier]):
     def _known(self) -> tuple[Earlier, ...]:
         numbers, jackknives, influences = self._stored
         rows = from_text(numbers, "<f8").reshape(-1, HISTORY_NUMBERS)
-        known = from_text(jackknives, "<f8").reshape(-1, JACKKNIFE_GROUPS)
-        return tuple(history_of(rows, known, a2b_base64(influences)))
+        deviations = from_text(jackknives, "<f8").reshape(-1, JACKKNIFE_GROUPS)
+        return tuple(history_of(rows, deviations, a2b_base64(influences)))
 
     def __len__(self) -> int:
         return len(self._known)
 
     @overload
-    def __getitem__(self, place: int) -> Earlier: ...
+    def __getitem__(self, index: int) -> Earlier: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Earlier, ...]: ...
-    def __getitem__(self, place: int | slice) -> Earlier | tuple[Earlier, ...]:
-        return self._known[place]
+    def __getitem__(self, index: slice) -> tuple[Earlier, ...]: ...
+    def __getitem__(self, index: int | slice) -> Earlier | tuple[Earlier, ...]:
+        return self._known[index]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self._known == tuple(other)
@@ -180,7 +180,7 @@ def from_text(text: str, dtype: str = "<f4") -> NDArray[Any]:
 
 
 Influences = Annotated[NDArray[np.float32], PlainValidator(from_text), PlainSerializer(as_text)]
-"""Numbers that a record has as base64 of little-endian float32."""
+"""Numbers stored in a record as base64 of little-endian float32."""
 Whole = Annotated[
     NDArray[np.int32], PlainValidator(partial(from_text, dtype="<i4")), PlainSerializer(partial(as_text, dtype="<i4"))
 ]
@@ -190,7 +190,7 @@ History = Annotated[Sequence[Earlier], PlainValidator(StoredHistory), PlainSeria
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairing:
-    """The part of an estimate that is needed to compare it with others by index.
+    """The part of an estimate for comparisons by index.
 
     All of it belongs to the estimate's own position in the log, so that the same log gives the same numbers.
     """
@@ -210,15 +210,14 @@ class Pairing:
     """The indices of its samples, as the start and the end of each interval, ascending: (0, n) if none of n samples is
     missing or has no index. Of more than 64 intervals these are the first and the newest."""
     later: Influences = field(default_factory=lambda: np.zeros(0, np.float32))
-    """Influence, up to the same constant, of those of the newest 256 samples whose indices are beyond those of
-    `influence`, by index."""
+    """Influence, up to the same constant, of samples among the newest 256 with indices beyond `influence`, by index."""
     later_told: tuple[int, ...] = ()
     """The indices of `later`, as the start and the end of each interval."""
     history: History = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
     jackknife: tuple[float, ...] = ()
-    """Deviations of the estimates without each of 10 groups of indices, of the `jackknife_rows` least ones, from their
-    mean, by group; empty from fewer than 10 samples, where the metric makes none, and where all are 0."""
+    """Deviations of the estimates without each of 10 groups of indices, of the first `jackknife_rows`, from their mean,
+    by group; empty for fewer than 10 samples, for a metric without a jackknife, and where all are 0."""
     skewness: float | None = None
     """`Analysis.skewness`; None: rare rows widen no difference."""
     missing: float = 1.0
@@ -262,7 +261,7 @@ class Pairing:
 
     @property
     def _jackknives(self) -> list[tuple[float, ...]]:
-        """The estimate's own, then those of the newest in the history; each one is empty or has all groups."""
+        """Deviations of the estimate, then of the newest estimates in the history; empty, or of all groups."""
         return [self.jackknife, *(past.jackknife for past in self.history[-JACKKNIFE_HISTORY:])]
 
     @property
@@ -273,7 +272,7 @@ class Pairing:
 
 def intervals_of(indices: Sequence[int]) -> tuple[int, ...]:
     """Different indices, ascending, as the start and the end of each interval."""
-    breaks = [place for place in range(1, len(indices)) if indices[place] > indices[place - 1] + 1]
+    breaks = [i for i in range(1, len(indices)) if indices[i] > indices[i - 1] + 1]
     bounds = [0, *breaks, len(indices)] if indices else []
     return tuple(end for a, b in pairwise(bounds) for end in (indices[a], indices[b - 1] + 1))
 

@@ -1,9 +1,9 @@
-"""Checks whether the size of a batch's numbers is plausible. Free of torch: the API and `Evaluation` share it.
+"""Checks of the size of a batch's numbers. Free of torch: the API and `Evaluation` share it.
 
 The *scale* of features is the root mean square of their entries. It is known for a reference, and for a generator with
 `USUAL_ROWS` rows or more. The *usual size* is the lower median of the known scales above 0, so that of two generators
-that differ the larger one is anomalous. Rows of absurd size are refused. What is less absurd, such as pixels from 0 to
-255 among those from 0 to 1, is found by the levels of batches (`anomalies`).
+that differ the larger is anomalous. Rows of absurd size are refused. Less absurd sizes, such as pixels from 0 to 255
+among pixels from 0 to 1, are found by the levels of batches (`anomalies`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from optimist_client.metrics import Metric
 USUAL_ROWS = 20
 """Number of rows from which on a generator's scale counts as known; also in store/lua/checking.lua."""
 LARGE = 1000.0
-"""Batches with entries above this multiple of the usual size do not change it, as otherwise each could be larger than
-the one before; also in store/lua/checking.lua."""
+"""Batches with entries above this multiple of the usual size do not change it, as otherwise sizes could grow from batch
+to batch; also in store/lua/checking.lua."""
 _BLOCK = 2**16
-"""Entries that are read at a time."""
+"""Entries read at a time."""
 
 
 class Magnitude(NamedTuple):
@@ -49,26 +49,26 @@ class Magnitude(NamedTuple):
 def magnitudes(
     arrays: Mapping[str, NDArray[Any]], names: Iterable[str], levelled: Collection[str] = ()
 ) -> list[Magnitude]:
-    """The sizes of the tensors (n, d) of these names in a checked batch, those `levelled` with their levels."""
+    """Sizes of the tensors (n, d) of these names in a checked batch, with levels for `levelled` ones."""
     return [_magnitude(name, arrays[name], has_level=name in levelled) for name in names]
 
 
 def sized(metrics: Iterable[Metric]) -> list[str]:
     """The arrays of a batch whose sizes are checked, in the order of the metrics: all but probabilities."""
-    known = list(metrics)
-    probabilities = {metric.array_names[own] for metric in known for own in metric.simplex}
-    names = dict.fromkeys(name for metric in known for name in metric.array_names.values())
+    all_metrics = list(metrics)
+    probabilities = {metric.array_names[own] for metric in all_metrics for own in metric.simplex}
+    names = dict.fromkeys(name for metric in all_metrics for name in metric.array_names.values())
     return [name for name in names if name not in probabilities]
 
 
 def levelled(metrics: Iterable[Metric], widths: Mapping[str, int]) -> list[str]:
     """The arrays among the `sized` ones that have levels, in their order; `widths` are their columns.
 
-    Narrow arrays have none, as costs or rewards may jump, nor have those of which only directions count.
+    Narrow arrays have none, as costs or rewards may jump, nor have arrays of which only directions count.
     """
-    known = list(metrics)
-    lengths_count = {name for metric in known for own, name in metric.array_names.items() if own not in metric.directed}
-    return [name for name in sized(known) if name in lengths_count and widths[name] >= NARROW]
+    all_metrics = list(metrics)
+    lengths_count = {name for m in all_metrics for own, name in m.array_names.items() if own not in m.directed}
+    return [name for name in sized(all_metrics) if name in lengths_count and widths[name] >= NARROW]
 
 
 def _magnitude(name: str, rows: NDArray[np.floating], *, has_level: bool) -> Magnitude:
@@ -81,9 +81,9 @@ def _magnitude(name: str, rows: NDArray[np.floating], *, has_level: bool) -> Mag
         squares += float(np.einsum("i,i", part, part))  # unlike BLAS it starts no threads
         if has_level:
             norms += np.sqrt(np.einsum("ij,ij->i", block, block)).tolist()
-        place = int(np.abs(part, out=part).argmax())
-        if part[place] > largest:
-            largest, row = float(part[place]), start + place // rows.shape[1]
+        index = int(np.abs(part, out=part).argmax())
+        if part[index] > largest:
+            largest, row = float(part[index]), start + index // rows.shape[1]
     return Magnitude(name, largest, row, squares / rows.size, level_of(norms), rows.shape[1])
 
 
@@ -105,15 +105,15 @@ def reference_level(scale: float, width: int) -> float:
 
 def usual_scale(scales: Iterable[float]) -> float | None:
     """The lower median of the scales above 0, None where there is none."""
-    known = sorted(scale for scale in scales if scale > 0)
-    return known[(len(known) - 1) // 2] if known else None
+    positive = sorted(scale for scale in scales if scale > 0)
+    return positive[(len(positive) - 1) // 2] if positive else None
 
 
 class Plausibility:
-    """The usual sizes of the generators of one evaluation in memory, as the service keeps them in its store.
+    """Usual sizes of the generators of one evaluation in memory, as the service keeps them in its store.
 
-    references: scale of the real features of those arrays that have a reference. limit: times the usual size above
-    which a batch is refused.
+    references: scale of the real features of arrays with a reference. limit: times the usual size above which a batch
+    is refused.
     """
 
     def __init__(self, references: Mapping[str, float] | None = None, limit: float = MAX_MAGNITUDE) -> None:
@@ -124,44 +124,43 @@ class Plausibility:
         self._rows: dict[str, int] = {}
         self._squares: dict[str, dict[str, float]] = {}
 
-    def check(self, found: Sequence[Magnitude]) -> bool:
-        """True unless a batch has values so large that it does not tell what is usual. Raises `FixError` for absurd
-        ones.
-        """
+    def check(self, magnitudes: Sequence[Magnitude]) -> bool:
+        """True unless a batch has too large values to show the usual size. Raises `FixError` for absurd values."""
         is_usual = True
-        for one in found:
-            usual = usual_scale(self._scales(one.name))
+        for size in magnitudes:
+            usual = usual_scale(self._scales(size.name))
             if usual is None:
                 continue
-            if one.largest > self._limit * usual:
+            if size.largest > self._limit * usual:
                 raise FixError(
-                    f"{one.name}: row {one.row} holds a value of size {one.largest:.3g}, {one.largest / usual:.3g} "
+                    f"{size.name}: row {size.row} holds a value of size {size.largest:.3g}, {size.largest / usual:.3g} "
                     f"times the usual size {usual:.3g}; expected at most {self._limit:g} times. Where such values are "
                     "right, set max_magnitude higher"
                 )
-            is_usual = is_usual and one.largest <= LARGE * usual
+            is_usual = is_usual and size.largest <= LARGE * usual
         return is_usual
 
-    def add(self, generator: str, found: Sequence[Magnitude], rows: int) -> None:
-        """Count an accepted batch that tells what is usual."""
+    def add(self, generator: str, magnitudes: Sequence[Magnitude], rows: int) -> None:
+        """Count an accepted batch that shows the usual size."""
         total = self._rows[generator] = self._rows.get(generator, 0) + rows
         squares = self._squares.setdefault(generator, {})
-        for one in found:
-            before = squares.get(one.name, 0.0)
-            squares[one.name] = before + (one.mean_square - before) * rows / total
+        for tensor in magnitudes:
+            before = squares.get(tensor.name, 0.0)
+            squares[tensor.name] = before + (tensor.mean_square - before) * rows / total
 
     def state(self) -> dict[str, Any]:
         """The counts so far, as values for JSON."""
-        return {"rows": dict(self._rows), "squares": {name: dict(one) for name, one in self._squares.items()}}
+        return {"rows": dict(self._rows), "squares": {name: dict(squares) for name, squares in self._squares.items()}}
 
-    def restore(self, known: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state`."""
-        self._rows, self._squares = dict(known["rows"]), {name: dict(one) for name, one in known["squares"].items()}
+        self._rows = dict(state["rows"])
+        self._squares = {name: dict(squares) for name, squares in state["squares"].items()}
 
     def _scales(self, name: str) -> list[float]:
-        known = [
+        scales = [
             math.sqrt(squares.get(name, 0.0))
             for generator, squares in self._squares.items()
             if self._rows[generator] >= USUAL_ROWS
         ]
-        return known if name not in self._references else [*known, self._references[name]]
+        return scales if name not in self._references else [*scales, self._references[name]]

@@ -1,4 +1,5 @@
-"""The best weights of a mixture: a quadratic loss, programmes over the simplex, and convex ones by a sequence of these.
+"""The best weights of a mixture: a quadratic loss, programmes over the simplex, and convex programmes by a sequence of
+these.
 
 No number depends on a random choice.
 """
@@ -16,7 +17,7 @@ from pydantic import PlainSerializer, PlainValidator
 
 Floats = NDArray[np.float64]
 StoredFloats = Annotated[Floats, PlainValidator(np.array), PlainSerializer(np.ndarray.tolist)]
-"""Numbers that a record has as lists."""
+"""Numbers stored in a record as lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +38,9 @@ class Quadratic:
         """The gradient 2Kα + f (G,)."""
         return 2.0 * (self.matrix @ weights) + self.linear
 
-    def restricted_to(self, places: Sequence[int]) -> Quadratic:
-        """The loss of mixtures of the generators in these places alone."""
-        chosen = np.asarray(places, dtype=np.int64)
+    def restricted_to(self, ordinals: Sequence[int]) -> Quadratic:
+        """The loss of mixtures of only these generators."""
+        chosen = np.asarray(ordinals, dtype=np.int64)
         return Quadratic(self.matrix[np.ix_(chosen, chosen)], self.linear[chosen], self.constant)
 
 
@@ -56,7 +57,7 @@ MODELS = 60
 _NULL = 1e-13
 """Eigenvalues of a system below this part of its largest count as 0."""
 _TIED = 1e-14
-"""Losses that differ by less than this part are equal: the smaller support wins."""
+"""Relative difference below which losses are equal: the smaller support wins."""
 
 
 class Modelled(Protocol):
@@ -68,7 +69,7 @@ class Modelled(Protocol):
         ...
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
-        """Second-order model at these weights; its value and gradient there are those of the loss."""
+        """Second-order model at these weights, with the loss's value and gradient there."""
         ...
 
 
@@ -91,7 +92,7 @@ def least(quadratic: Quadratic) -> Floats:
 
 
 def minimise(objective: Modelled, published: bool = False) -> Floats:
-    """The weights (G,) of the least loss, at least 0, of sum 1, by sequential quadratic programming from uniform ones.
+    """The weights (G,) of least loss, at least 0, of sum 1, by sequential quadratic programming from uniform weights.
 
     The loss never rises on the way. One model and its check suffice where the model is exact. published: by the papers'
     biased estimates (`Objective.model`).
@@ -106,21 +107,21 @@ def minimise(objective: Modelled, published: bool = False) -> Floats:
         size = NEGLIGIBLE * (abs(value) + float(np.ptp(model.gradient(weights))))
         if -slope <= size:
             break
-        length, found = 1.0, None
-        while found is None and asked < MODELS and length > 1e-6:
+        length, accepted = 1.0, None
+        while accepted is None and asked < MODELS and length > 1e-6:
             tried = _normalised(weights + length * way)
             there = objective.model(tried, published=published)
             asked += 1
             reached = there.value(tried)
             if reached <= value + 1e-4 * length * slope:
-                found = there, tried, reached
+                accepted = there, tried, reached
             else:
-                # The least point of the parabola through value, slope and what was reached.
+                # The minimum of the parabola through value, slope and the reached value.
                 length *= min(max(-slope * length / (2.0 * (reached - value - slope * length)), 0.1), 0.5)
-        if found is None:
+        if accepted is None:
             break
-        decrease = value - found[2]
-        model, weights, value = found
+        decrease = value - accepted[2]
+        model, weights, value = accepted
         if decrease <= size:
             break
     return weights
@@ -168,7 +169,7 @@ def _supports(count: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _solved(quadratic: Quadratic, supports: NDArray[np.int64]) -> Floats:
-    """The weights (s, G) that make the loss stationary on each support (s, k): those that are feasible."""
+    """The feasible weights (s, G) that make the loss stationary on each support (s, k)."""
     count, size = supports.shape
     system = np.zeros((count, size + 1, size + 1))
     system[:, :size, :size] = 2.0 * quadratic.matrix[supports[:, :, None], supports[:, None, :]]
@@ -182,9 +183,9 @@ def _solved(quadratic: Quadratic, supports: NDArray[np.int64]) -> Floats:
     def times(inner: Floats) -> Floats:
         return np.einsum("sij,sj->si", vectors, inverse * np.einsum("sji,sj->si", vectors, inner))
 
-    found = times(right)
-    found += times(right - np.einsum("sij,sj->si", system, found))
-    parts = found[:, :size]
+    solution = times(right)
+    solution += times(right - np.einsum("sij,sj->si", system, solution))
+    parts = solution[:, :size]
     is_feasible = parts.min(axis=1) >= -1e-12
     weights = np.zeros((count, len(quadratic.linear)))
     np.put_along_axis(weights, supports, np.maximum(parts, 0.0), axis=1)

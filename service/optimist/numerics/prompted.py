@@ -1,6 +1,6 @@
-"""The mean of answers to prompts that come again, and of the difference of two (rules/calibration.md).
+"""Mean of answers to recurring prompts, and of the difference of two means (rules/calibration.md).
 
-Of a *sample* of prompts the error is by clusters; on a *list* it is that of a finite population. No torch.
+On a *sample* of prompts the error is by clusters; on a *list* it is a finite population's. No torch.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from optimist.numerics.pairing import Whole, as_text, from_text
 from optimist.records import codec
 
 Kind = Literal["sample", "list", "repeatable"]
-"""What the score is about: prompts like these; exactly these; exactly these, where a prompt's score is always the same.
-"""
+"""Subject of the score: prompts like these; exactly these; exactly these, where a prompt's score is always the same."""
 Floats = Annotated[
     NDArray[np.float64], PlainValidator(partial(from_text, dtype="<f8")), PlainSerializer(partial(as_text, dtype="<f8"))
 ]
@@ -49,7 +48,7 @@ class ListParts(NamedTuple):
 @codec.record
 @dataclass(frozen=True, eq=False)
 class PromptedMean:
-    """The mean of n values, k of them of known prompts, m ≥ 1 different ones of `length`."""
+    """The mean of n values, k of known prompts, m ≥ 1 different ones of `length`."""
 
     kind: Kind
     length: int
@@ -57,11 +56,11 @@ class PromptedMean:
     prompts: Whole
     """The prompts seen (m,), ascending."""
     counts: Whole
-    """How many values each of them has (m,); 1 where it is `repeatable`."""
+    """Number of values of each prompt (m,); 1 where it is `repeatable`."""
     means: Floats
-    """The mean of each (m,) less that of all."""
+    """Mean of each prompt (m,) less the mean of all values."""
     variance: float
-    """T, that of the values."""
+    """T, the variance of the values."""
     squares: float
     """Σ of squares within prompts."""
     strays: int = 0
@@ -69,20 +68,20 @@ class PromptedMean:
     stray_squares: float = 0.0
     """Σ of squares of these about the mean of all."""
     residuals: Floats = field(default_factory=lambda: np.zeros(0))
-    """Values less the mean of their prompt by index, of the first ones; NaN where one is not known."""
+    """Values less the mean of their prompt by index, of the first indices; NaN for unknown ones."""
 
     def __eq__(self, other: object) -> bool:
         return codec.encode(self) == codec.encode(other) if isinstance(other, PromptedMean) else NotImplemented
 
     @property
-    def known(self) -> int:
-        """k."""
+    def prompted(self) -> int:
+        """k, the number of values of known prompts."""
         return int(self.counts.sum())
 
     @property
     def samples(self) -> int:
         """n."""
-        return self.known + self.strays
+        return self.prompted + self.strays
 
     @property
     def clusters(self) -> int:
@@ -91,7 +90,7 @@ class PromptedMean:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is the score on the list, exactly."""
+        """True if it is the score on the list, exactly."""
         return self.kind == "repeatable" and len(self.prompts) == self.length and not self.strays
 
     @property
@@ -99,7 +98,7 @@ class PromptedMean:
         """W, the variance within prompts."""
         if self.kind == "repeatable":
             return 0.0
-        return within_variance(self.squares, self.known, len(self.prompts), self.variance)
+        return within_variance(self.squares, self.prompted, len(self.prompts), self.variance)
 
     @property
     def parts(self) -> ListParts:
@@ -121,7 +120,7 @@ class PromptedMean:
         return counts, means
 
     def uneven(self, other: PromptedMean) -> float:
-        """How unevenly the prompts came to both means, over n n′: U/n with itself (`clusters.unevenness`)."""
+        """Unevenness of the prompts of both means, over n n′: U/n with itself (`clusters.unevenness`)."""
         strays = self.strays if other is self else 0
         most = math.sqrt(float(self.samples) * other.samples)
         both = unevenness(self.by_prompt[0], other.by_prompt[0], self.length) + strays
@@ -144,37 +143,37 @@ class Differing(NamedTuple):
     """The prompts that either has."""
 
 
-def differing(one: PromptedMean, other: PromptedMean) -> Differing:
+def differing(first: PromptedMean, other: PromptedMean) -> Differing:
     """The difference of two means of the same prompts (rules/differences.md)."""
-    (counts, means), (others, other_means) = one.by_prompt, other.by_prompt
-    clusters = int(((counts > 0) | (others > 0)).sum()) + one.strays + other.strays
-    n, m = float(one.samples), float(other.samples)
+    (counts, means), (others, other_means) = first.by_prompt, other.by_prompt
+    clusters = int(((counts > 0) | (others > 0)).sum()) + first.strays + other.strays
+    n, m = float(first.samples), float(other.samples)
     both = np.minimum(counts, others)
     shared = float(both.sum())
-    within = one.within / n + other.within / m
-    covariance = _within_covariance(one, other)
+    within = first.within / n + other.within / m
+    covariance = _within_covariance(first, other)
     within -= 2.0 * covariance * shared / (n * m)
-    if one.kind == "sample":
-        strays = [math.sqrt(one.stray_squares) / n, math.sqrt(other.stray_squares) / m]
+    if first.kind == "sample":
+        strays = [math.sqrt(first.stray_squares) / n, math.sqrt(other.stray_squares) / m]
         deviations = np.append(counts * means / n - others * other_means / m, strays)
         variance = _finite(clustered_variance(deviations, clusters))
         return Differing(ListParts(variance, 0.0), float(lasting_variance(deviations, max(within, 0.0))), clusters)
     if shared < 2:
-        apart = zip(one.parts, other.parts, strict=True)
+        apart = zip(first.parts, other.parts, strict=True)
         return Differing(ListParts(*(a + b for a, b in apart)), 0.0, clusters)
     # T and W of the differences of values at common indices.
-    each = np.array([_spread_within(one), _spread_within(other)])
+    spreads = np.array([_spread_within(first), _spread_within(other)])
     freedom = shared - float((both > 0).sum())
     apart = means - other_means
-    squares = max(float(each.sum()) - 2.0 * covariance, 0.0) * freedom
+    squares = max(float(spreads.sum()) - 2.0 * covariance, 0.0) * freedom
     total = (squares + float((both * np.square(apart - (both @ apart) / shared)).sum())) / (shared - 1.0)
     noise = 0.0
-    if one.kind == "list":
+    if first.kind == "list":
         noise = within_variance(squares, int(shared), int((both > 0).sum()), total)
     few = 1.0 + FEW / min(n, m)
-    by_values = _combined(noise, one.within, other.within, (1.0 / n, 1.0 / m, shared / (n * m)))
-    uneven = one.uneven(one), other.uneven(other), one.uneven(other)
-    between = total - noise, one.variance - one.within, other.variance - other.within
+    by_values = _combined(noise, first.within, other.within, (1.0 / n, 1.0 / m, shared / (n * m)))
+    uneven = first.uneven(first), other.uneven(other), first.uneven(other)
+    between = total - noise, first.variance - first.within, other.variance - other.within
     by_prompts = _combined(*between, uneven)
     return Differing(ListParts(few * by_values, few * by_prompts), 0.0, clusters)
 
@@ -190,22 +189,24 @@ def _combined(of_difference: float, own: float, other: float, weights: tuple[flo
 
 
 def _spread_within(mean: PromptedMean) -> float:
-    freedom = mean.known - len(mean.prompts)
+    freedom = mean.prompted - len(mean.prompts)
     return mean.squares / freedom if freedom > 0 else 0.0
 
 
-def _within_covariance(one: PromptedMean, other: PromptedMean) -> float:
-    """The covariance of the two within prompts, by the first indices; 0 where nothing is known of it."""
-    size = min(len(one.residuals), len(other.residuals))
-    products = one.residuals[:size] * other.residuals[:size]
-    known = ~np.isnan(products)
-    # Means of prompts take up a part of the squares.
-    left = math.sqrt(max((1.0 - len(one.prompts) / one.known) * (1.0 - len(other.prompts) / other.known), 0.0))
-    if not known.any() or not left > 0.0:
+def _within_covariance(first: PromptedMean, other: PromptedMean) -> float:
+    """The covariance of the two within prompts, by the first indices; 0 without common indices."""
+    size = min(len(first.residuals), len(other.residuals))
+    products = first.residuals[:size] * other.residuals[:size]
+    is_shared = ~np.isnan(products)
+    # Means of prompts absorb a part of the squares.
+    left = math.sqrt(
+        max((1.0 - len(first.prompts) / first.prompted) * (1.0 - len(other.prompts) / other.prompted), 0.0)
+    )
+    if not is_shared.any() or not left > 0.0:
         return 0.0
-    return float(products[known].sum()) / (float(known.sum()) * left)
+    return float(products[is_shared].sum()) / (float(is_shared.sum()) * left)
 
 
 def _finite(variance: NDArray[Any]) -> float:
-    found = float(variance)
-    return found if math.isfinite(found) else math.inf
+    value = float(variance)
+    return value if math.isfinite(value) else math.inf

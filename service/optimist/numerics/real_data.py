@@ -41,7 +41,8 @@ def moments_of_features(name: str, features: NDArray[np.floating]) -> tuple[Matr
 
 
 class RunningMoments:
-    """Mean and covariance of rows that come in parts, each merged with those before it (Chan, Golub, LeVeque 1983)."""
+    """Mean and covariance of rows that come in parts, each merged with the earlier parts (Chan, Golub, LeVeque
+    1983)."""
 
     def __init__(self, dimension: int) -> None:
         self.count = 0
@@ -165,7 +166,7 @@ class RealData:
     some_rows: NDArray[Any] | None = None
     """A random choice of the rows (k ≤ 256, d), float32 (`references.some_of`); None where only moments are known."""
     hashes: Hashes | None = None
-    """Of the rows (m,), by which copies of them are found; None where they are not known. They are not stored."""
+    """Hashes of the rows (m,), by which copies are found; None if unknown. Not stored."""
 
     def __post_init__(self) -> None:
         if self.rows is not None:
@@ -174,7 +175,8 @@ class RealData:
 
     @classmethod
     def of_rows(cls, name: str, rows: NDArray[np.floating]) -> Self:
-        """Real features (m ≥ 2, d ≥ 1) with their moments. Raises `FixError`, beginning with `name`, for others."""
+        """Real features (m ≥ 2, d ≥ 1) with their moments. Raises `FixError`, beginning with `name`, for invalid
+        features."""
         mean, covariance = moments_of_features(name, rows)
         kept = np.asarray(rows, dtype=np.float64)
         return cls(mean, covariance, kept, hashes=hashes_of(kept))
@@ -192,7 +194,7 @@ class RealData:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The data in `arrays`. Raises FixError for others."""
+        """The data in `arrays`. Raises FixError for invalid arrays."""
         rest = dict(arrays)
         rows = rest.pop("features", None)
         moments = moments_from(rest)
@@ -247,11 +249,11 @@ class Reference:
     dimension: int
     """The columns of the features that it is compared with."""
     hashes: Hashes | None = None
-    """Those of the real rows (`RealData.hashes`)."""
+    """Hashes of the real rows (`RealData.hashes`)."""
 
     @property
     def bytes(self) -> int:
         """Bytes of its tensors, including those computed on demand so far."""
         # Two attributes may be one tensor.
-        held = {id(each): each for each in list(vars(self).values())}.values()
-        return sum(getattr(each, "nbytes", getattr(each, "bytes", 0)) for each in held)
+        parts = {id(part): part for part in list(vars(self).values())}.values()
+        return sum(getattr(part, "nbytes", getattr(part, "bytes", 0)) for part in parts)

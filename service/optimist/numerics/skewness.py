@@ -1,8 +1,8 @@
 """Rare rows that decide a score: the skewness of influences widens errors (rules/calibration.md). No torch.
 
-The mean of skewed rows and its error go together: before the rare large rows come, both are too small. A variance from
-n rows of skewness γ is therefore taken as 1 + c γ²/n times what it seems, and that of a difference, whose sign is
-claimed, as (1 + γ/√n)² times, where γ speaks against the claim.
+The mean of skewed rows and its error are correlated: before the rare large rows come, both are too small. A variance
+from n rows of skewness γ is therefore multiplied by 1 + c γ²/n, and the variance of a difference, whose sign is
+claimed, by (1 + γ/√n)², where γ speaks against the claim.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def missing_widening(ratio: float, skewed: float, samples: int) -> float:
 def against_widening(skewed: Array, samples: Array | float) -> Array:
     """(1 + |γ|/√n)², the factor of the variance of a difference by a skewness that speaks against its sign.
 
-    The statistic t of n rows has about the quantiles z + γ (2z² + 1)/(6√n), z those of a normal one. At the z of about
-    2.8 that decisions need, this is z (1 + γ/√n).
+    The statistic t of n rows has about the quantiles z + γ (2z² + 1)/(6√n), z the normal quantiles. At z of about 2.8,
+    as decisions need, this is z (1 + γ/√n).
     """
     return np.square(1.0 + np.abs(skewed) / np.sqrt(samples))

@@ -1,4 +1,4 @@
-"""How the scores of a generator's batches go with the time that these took."""
+"""Relation between the scores of a generator's batches and their duration."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ picks."""
 RELATED = 0.5
 """The rank correlation of a batch's mean with its time a sample above which scores go with time, from 20 batches on."""
 CHANCE = 2.2
-"""Times 1/√(k − 1), which is the standard deviation of the rank correlation of k independent batches: with fewer than
-20 batches scores go with time only above this, which 3 % of independent ones are. Four or five batches do where time
+"""Factor of 1/√(k − 1), the standard deviation of the rank correlation of k independent batches: with fewer than 20
+batches scores are related to time only above this, as 3 % of independent ones are. Four or five batches are where time
 orders them exactly."""
 KEPT = 256
 """The newest batches that are looked at."""
@@ -23,12 +23,12 @@ KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What is known of the time that a generator's batches took, from when each was asked for until it was told."""
+    """Relation of scores to the time from ask to tell of a generator's batches."""
 
     pace: float
     """Median of the seconds a sample."""
     batches: int
-    """How many of the newest batches this is known of."""
+    """Number of newest batches in the relation."""
     correlation: float
     """Spearman's rank correlation of the mean of a batch with its seconds a sample."""
 
@@ -42,19 +42,19 @@ class Timing:
 
     @property
     def is_related(self) -> bool:
-        """Whether scores go with time, in either direction."""
+        """True if scores are related to time, in either direction."""
         if self.batches < FEWEST_BATCHES:
             return False
         return abs(self.correlation) > min(max(RELATED, CHANCE / math.sqrt(self.batches - 1)), 1.0 - 1e-9)
 
 
-def rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def rank_correlation(values: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     """Spearman's rank correlation of two arrays (k,), equal numbers having their mean rank; 0 where all are equal."""
-    first, second = (ranks - ranks.mean() for ranks in map(_ranks, (one, other)))
+    first, second = (ranks - ranks.mean() for ranks in map(_ranks, (values, other)))
     scale = float(np.sqrt((first @ first) * (second @ second)))
     return float(first @ second) / scale if scale > 0.0 else 0.0
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (counts.cumsum() - 0.5 * (counts - 1)).astype(np.float64)[places]
+    _, labels, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (counts.cumsum() - 0.5 * (counts - 1)).astype(np.float64)[labels]

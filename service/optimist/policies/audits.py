@@ -29,7 +29,7 @@ def said_of_judge(arms: Sequence[Arm]) -> tuple[str, ...]:
     best, differences = contrasts.best, contrasts.against(contrasts.best).differences
     of_pairs = {place: differing(means[best], mean) for place, mean in enumerate(means) if place != best}
     pairs = {place: found for place, found in of_pairs.items() if found is not None}
-    closest = pairs[min(pairs, key=differences.__getitem__)] if pairs else means[best].found
+    closest = pairs[min(pairs, key=differences.__getitem__)] if pairs else means[best].by_people
     if closest is None:
         return ()
     sign = -1.0 if contrasts.estimates[best].lower_is_better else 1.0

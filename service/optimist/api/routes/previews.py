@@ -26,7 +26,7 @@ from optimist.api.middleware.permissions import READ_SAMPLES, WORK, permits
 from optimist.api.pages import Body, respond
 from optimist.api.problems import invalid
 from optimist.api.routes.picks import INSTANCE, NONCE
-from optimist.numerics.alike import central_ones, modes_and_copies
+from optimist.numerics.alike import are_central, modes_and_copies
 from optimist.records import NewPreview, NotFound, StoredPreview
 from optimist_client import models
 from optimist_client.models import Identifier, PreviewInfo, PreviewReply, PreviewRequest, Previews
@@ -114,7 +114,7 @@ def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[
 def _grouped(rows: bytes, generators: tuple[int, ...]) -> list[Group]:
     features = np.frombuffer(rows, dtype="<f4").reshape(len(generators), -1)
     modes, copies = modes_and_copies(features, np.array(generators))
-    known = zip(modes.tolist(), copies.tolist(), central_ones(features, modes).tolist(), strict=True)
+    known = zip(modes.tolist(), copies.tolist(), are_central(features, modes).tolist(), strict=True)
     return [{"mode": mode, "alike": alike, "central": central} for mode, alike, central in known]
 
 

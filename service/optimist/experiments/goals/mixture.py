@@ -10,7 +10,7 @@ from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.numerics.mixture import Mixture
 from optimist.policies import (
-    LEAST_SAMPLES,
+    MIN_SAMPLES,
     Arms,
     Decision,
     MixturePolicy,
@@ -40,7 +40,7 @@ class ForMixture(Goal):
     def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
         """The warm-up also brings the samples of a first mixture."""
         config, made = experiment.config, stored.mixture
-        needed = max(needed, LEAST_SAMPLES)
+        needed = max(needed, MIN_SAMPLES)
         warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
         stopping = Stopping(config.delta, config.tolerance)
         policy = MixturePolicy.from_metric(config.policy, config.metric, warmup, stopping, config.seed)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from optimist.metrics.base import Score
 from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, SharedChance
-from optimist.numerics.mixture import LEAST_SAMPLES, Improvement, Mixture
+from optimist.numerics.mixture import MIN_SAMPLES, Improvement, Mixture
 from optimist.numerics.programme import Floats, Quadratic, least, minimise
 from optimist_client.errors import FixError
 
@@ -111,7 +111,7 @@ class Fitted:
 
     @classmethod
     def across(cls, halves: Sequence[Objective], best: int, shared: SharedChance) -> Fitted:
-        """Fitted by each half, scored by the other. best: the place of the best single generator."""
+        """Weights fitted by each half, scored by the other. best: index of the best single generator."""
         weights = [minimise(half) for half in halves]
         others = halves[::-1]
         scored = [
@@ -121,10 +121,10 @@ class Fitted:
         mean = 0.5 * (weights[0] + weights[1])
         return cls(
             weights=mean / mean.sum(),
-            loss=0.5 * sum(each.loss for each in scored),
-            error=0.5 * math.hypot(*(each.error for each in scored)),
-            gain=0.5 * sum(each.gain for each in scored),
-            gain_error=0.5 * math.hypot(*(each.gain_error for each in scored)),
+            loss=0.5 * sum(part.loss for part in scored),
+            error=0.5 * math.hypot(*(part.error for part in scored)),
+            gain=0.5 * sum(part.gain for part in scored),
+            gain_error=0.5 * math.hypot(*(part.gain_error for part in scored)),
             slacks=0.5 * (scored[0].slacks + scored[1].slacks),
             slack_errors=0.5 * np.hypot(scored[0].slack_errors, scored[1].slack_errors),
             covariance=0.25 * (scored[0].covariance + scored[1].covariance),
@@ -156,14 +156,16 @@ def _slacks(weights: Floats, slopes: Tensor) -> Tensor:
     return slopes @ torch.from_numpy(weights).to(slopes.device)[:, None] - slopes
 
 
-def _difference(one: MixtureAnalysis, other: MixtureAnalysis) -> MixtureAnalysis:
-    """The loss of one mixture minus that of the other, of the same objective."""
-    rows = tuple(mine - theirs for mine, theirs in zip(one.rows, other.rows, strict=True))
+def _difference(first: MixtureAnalysis, other: MixtureAnalysis) -> MixtureAnalysis:
+    """The loss of the first mixture minus the other's, of the same objective."""
+    rows = tuple(mine - theirs for mine, theirs in zip(first.rows, other.rows, strict=True))
     common = tuple(
         None if mine is None or theirs is None else mine - theirs
-        for mine, theirs in zip(one.common, other.common, strict=True)
+        for mine, theirs in zip(first.common, other.common, strict=True)
     )
-    return MixtureAnalysis(one.loss - other.loss, one.slopes - other.slopes, rows, one.extra - other.extra, common)
+    return MixtureAnalysis(
+        first.loss - other.loss, first.slopes - other.slopes, rows, first.extra - other.extra, common
+    )
 
 
 def _error(mixture: MixtureAnalysis, shared: SharedChance) -> float:
@@ -174,27 +176,25 @@ def _error(mixture: MixtureAnalysis, shared: SharedChance) -> float:
 
 
 def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
-    """The loss (G,) of the best mixture without each generator, less that of the best, on the metric's scale, by the
-    model.
-    """
+    """The loss (G,) of the best mixture without each generator less the best's, on the metric's scale, by the model."""
     count = len(model.linear)
     if count == 1:
         return (0.0,)
     weights = least(model)
     lowest = whole.scaled(model.value(weights))
 
-    def without(place: int) -> float:
-        others = model.restricted_to([other for other in range(count) if other != place])
+    def without(g: int) -> float:
+        others = model.restricted_to([other for other in range(count) if other != g])
         return max(whole.scaled(others.value(least(others))) - lowest, 0.0)
 
-    return tuple(without(place) if weights[place] > 0.0 else 0.0 for place in range(count))
+    return tuple(without(g) if weights[g] > 0.0 else 0.0 for g in range(count))
 
 
 def _bounds(whole: Objective, fitted: Fitted) -> tuple[tuple[float, float], ...]:
-    """The numbers of `Mixture.bounds`: how much another mixture gains at most, by standard errors."""
+    """The numbers of `Mixture.bounds`: the maximum gain of another mixture, by standard errors."""
     curvature = _curvature(whole, fitted.weights)
-    known = Improvement(fitted.weights, fitted.slacks, fitted.slack_errors, fitted.covariance, curvature)
-    return tuple((z, known.bound(z)) for z in BOUNDED)
+    improvement = Improvement(fitted.weights, fitted.slacks, fitted.slack_errors, fitted.covariance, curvature)
+    return tuple((z, improvement.bound(z)) for z in BOUNDED)
 
 
 def _curvature(whole: Objective, weights: Floats) -> Floats:
@@ -208,16 +208,18 @@ def _curvature(whole: Objective, weights: Floats) -> Floats:
 
 def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> tuple[str, ...]:
     few = [name for name, n in zip(names, samples, strict=True) if n < FEW]
-    found = [f"fewer than {FEW} samples of {', '.join(few)}"] if few else []
+    warnings = [f"fewer than {FEW} samples of {', '.join(few)}"] if few else []
     if fitted.apart.max() > APART:
-        most = int(fitted.apart.argmax())
-        found.append(f"the halves of the samples disagree: by {fitted.apart[most]:.2f} in the weight of {names[most]}")
-    return tuple(found)
+        worst = int(fitted.apart.argmax())
+        warnings.append(
+            f"the halves of the samples disagree: by {fitted.apart[worst]:.2f} in the weight of {names[worst]}"
+        )
+    return tuple(warnings)
 
 
 def _check(score: Score, statistics: Sequence[Any], names: Sequence[str]) -> None:
     if not names or len(names) != len(statistics):
         raise FixError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
-    few = [name for name, each in zip(names, statistics, strict=True) if each.samples < LEAST_SAMPLES]
+    few = [name for name, own in zip(names, statistics, strict=True) if own.samples < MIN_SAMPLES]
     if few:
-        raise FixError(f"a mixture needs at least {LEAST_SAMPLES} samples of each generator; fewer of {', '.join(few)}")
+        raise FixError(f"a mixture needs at least {MIN_SAMPLES} samples of each generator; fewer of {', '.join(few)}")
