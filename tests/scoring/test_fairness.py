@@ -37,7 +37,7 @@ def in_turn(queue: FairQueue) -> list[tuple[str, int]]:
     found = []
     while (record := queue.next()) is not None:
         queue.end(record)
-        found.append(record.place)
+        found.append(record.address)
     return found
 
 

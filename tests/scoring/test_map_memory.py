@@ -139,7 +139,7 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
             (MAP - 1, [], []),
         ):
             evict_beyond(records.values(), experiments, limit)
-            assert sorted(one.place for one in records.values() if one.bytes > 0) == cached
+            assert sorted(one.address for one in records.values() if one.bytes > 0) == cached
             assert sorted(experiments.cached) == maps
         assert experiments.bytes == 0
         assert records["x", 0, "rke"].room == room > 0, "its log may still have as many bytes as its statistic had"

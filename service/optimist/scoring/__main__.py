@@ -1,4 +1,4 @@
-"""The scorer of `optimist serve`: a child by `optimist.process`, which says once a second whether it is alive."""
+"""The scorer of `optimist serve`: a child by `optimist.process`, which reports its state every second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from optimist_client.errors import FixError
 PERIOD = 1.0
 """Seconds between messages."""
 GRACE = 8.0
-"""Seconds that the scorer has to release its generators after its parent ended."""
+"""Seconds for releasing the generators after the parent's end."""
 
 _log = logging.getLogger(__name__)
 

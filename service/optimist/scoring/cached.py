@@ -26,7 +26,7 @@ SHOWN_MODES = 20
 SHOWN_SAMPLES = 32
 """Number of modes, and of samples of each, that are computed at once; a request may show fewer."""
 FORMAT = 1
-"""Version of snapshots; others are refused. It counts on as that of the data does (`store/store.py`)."""
+"""Version of snapshots; other versions are refused. It increases as the version of the data (`store/store.py`)."""
 DIGEST_BYTES = 32
 """Length of the SHA-256 at the start of a snapshot."""
 SINGLE = " as float32"
@@ -34,7 +34,7 @@ LOOKED_AT = 1024
 """Numbers of a tensor that are looked at before all of it is."""
 NOTHING_RETRACTED = RetractedLog()
 SMALLEST_TAIL = 2**16
-"""Bytes that the log may have beyond a snapshot, however small the statistic."""
+"""Minimum bytes that the log may have beyond a snapshot, however small the statistic."""
 
 
 class EstimatorSettings(TypedDict, total=False):
@@ -91,7 +91,7 @@ class CachedStatistic:
         self.chain = ""
         """`LogEntry.chain` at `seq`; "" where that is not known."""
         self.room = SMALLEST_TAIL
-        """Bytes that the log may have after the snapshot: the size of the statistic when it was last measured."""
+        """Bytes that the log may have after the snapshot: the size of the statistic at its last measurement."""
         self.published = 0
         """Position of the newest published estimate; no other is made up to there."""
 
@@ -112,18 +112,18 @@ class CachedStatistic:
 
     @property
     def reaches(self) -> int:
-        """Position of the newest retraction that is left out: nothing is published or stored before it.
+        """Position of the newest retraction that is left out; before it nothing is published or stored.
 
-        Only there is it certain that the log is the one that was retracted from.
+        Only from there on it is certain that the log is the retracted one.
         """
         return self._retracted.newest
 
     def knows(self, entries: Sequence[LogEntry]) -> bool:
-        """Whether the retractions among the next entries of the log are those that it was made for, and no others."""
+        """True if the next entries of the log have exactly the retractions that the statistic was made for."""
         return all(self._retracted.is_as_read(entry) for entry in entries)
 
     def has_outgrown(self) -> bool:
-        """Whether the log after the snapshot is as large as the statistic is now, and a snapshot may be stored."""
+        """True if the log after the snapshot is as large as the statistic, and a snapshot may be stored."""
         if self.tail < self.room or self.seq < self.reaches:
             return False
         self.room = max(self.bytes, SMALLEST_TAIL)
@@ -133,11 +133,10 @@ class CachedStatistic:
         """Apply the next entries of the log, and make the estimate at the last due position among them.
 
         Every process makes the same estimates from the same log, each at exactly its due position, however many entries
-        it applies together. Earlier due positions are skipped, because a newer estimate replaces theirs; so are all
-        before `newest`, the newest due position that the caller knows to be in the log. An entry that cannot be read,
-        or that differs from what was accepted, is skipped. Retracted batches are left out, as if they had never been
-        told; at the retraction an estimate is due. `StreamingEstimator` itself makes the estimates that the
-        history needs (`Paired`).
+        it applies together. Earlier due positions are skipped, because a newer estimate replaces theirs; likewise all
+        before `newest`, the newest due position known to the caller. An entry that cannot be read, or that differs from
+        the accepted batch, is skipped. Retracted batches are left out, as if never told; at the retraction an estimate
+        is due. `StreamingEstimator` itself makes the estimates that the history needs (`Paired`).
         """
         due = self._estimator.last_due_position([self._rows(entry) for entry in entries])
         newest = max(newest, self.reaches)
@@ -174,7 +173,7 @@ class CachedStatistic:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the statistic has no samples yet."""
+        """True if the statistic has no samples yet."""
         return self._estimator.statistic.samples == 0
 
     def modes(self, name: str) -> Modes:

@@ -43,7 +43,7 @@ from optimist_client.models import Experiment
 SECONDS_PER_PRODUCT = 1e-9
 """Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""
 SECONDS_PER_FREQUENCY = 2e-8
-"""Seconds that it takes to draw one number of a feature map."""
+"""Seconds to draw one number of a feature map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +65,24 @@ class FirstBatch:
 
 
 async def first_batches(
-    store: Store, place: tuple[str, int], question: Question, rows: int, batches: int
+    store: Store, log: tuple[str, int], question: Question, rows: int, batches: int
 ) -> list[FirstBatch]:
-    """The first readable batches that have `rows` rows together, `batches` of them or more; [] if there are too few.
+    """The first readable batches with `rows` rows together, at least `batches`; [] if there are too few.
 
-    place: experiment and ordinal.
+    log: experiment and ordinal.
     """
-    found: list[FirstBatch] = []
-    retracted = await store.retracted_log(*place)
+    first: list[FirstBatch] = []
+    retracted = await store.retracted_log(*log)
     seq, chain = max(0, retracted.restart - 1), ""
-    while entries := await store.read_log(*place, seq, max_entries=32, chain=chain):
+    while entries := await store.read_log(*log, seq, max_entries=32, chain=chain):
         for entry in entries:
             if entry.is_retraction or entry in retracted:
                 continue
             with contextlib.suppress(ValueError):
-                found.append(FirstBatch.from_entry(entry, question))
+                first.append(FirstBatch.from_entry(entry, question))
                 rows -= entry.rows
-            if rows <= 0 and len(found) >= batches:
-                return found
+            if rows <= 0 and len(first) >= batches:
+                return first
         seq, chain = entries[-1].seq, entries[-1].chain
     return []
 
@@ -102,17 +102,17 @@ class ScoredExperiment:
     bytes: int
     """Bytes of the bound's feature maps; 0 without a bound. References are shared and counted separately."""
     estimator_settings: EstimatorSettings
-    """How estimators differ beside bound and growth."""
+    """Settings of estimators beside bound and growth."""
     delta: float = 0.05
     """δ of the intervals of mixtures."""
     published: bool = False
-    """Whether mixtures are made for a published policy, see `cross_fitted`."""
+    """True if mixtures are made for a published policy, see `cross_fitted`."""
     policy: str = ""
-    """By which picks are made."""
+    """Name of the policy that makes picks."""
     sampled: int = 0
     """Prompts on which a model of contexts says what generators score, see `model_of`."""
     context_settings: ContextSettings | None = None
-    """How contexts become columns; None where prompts are not routed by this metric."""
+    """Conversion of contexts to columns; None where prompts are not routed by this metric."""
 
     @property
     def bound(self) -> Bound:
@@ -141,7 +141,7 @@ class References:
         return sum(reference.bytes for reference in list(self._made.values()))
 
     async def get(self, full_name: str, metric: Metric) -> Reference:
-        """The reference that a metric names, in the namespace of an experiment, as the metric compares with it.
+        """The reference that a metric names, in an experiment's namespace, converted for the metric.
 
         Raises ValueError where the reference is gone, or does not suffice for the metric.
         """
@@ -151,10 +151,10 @@ class References:
         if digest is not None:
             key = digest, metric.model_dump_json(exclude={"reference", "label", "reads"})
             async with self._making.setdefault(key, asyncio.Lock()):
-                if (known := self._made.get(key)) is not None:
-                    return known
-                if (found := await stored.get(named)) is not None:
-                    made = self._made[key] = await self._in_thread(_made_of, metric, found[1], self._device)
+                if (cached := self._made.get(key)) is not None:
+                    return cached
+                if (stored_data := await stored.get(named)) is not None:
+                    made = self._made[key] = await self._in_thread(_made_of, metric, stored_data[1], self._device)
                     return made
         raise ValueError(f"reference {named!r} is gone")
 
@@ -171,7 +171,7 @@ class Experiments:
         self._store = store
         self._in_thread = in_thread
         self._references = References(store, in_thread, device)
-        self._known: dict[Subject, ScoredExperiment] = {}
+        self._cached: dict[Subject, ScoredExperiment] = {}
         self._making: dict[Subject, asyncio.Lock] = {}
 
     async def get(self, task: ScoringTask[Any], claim: Claim) -> ScoredExperiment | None:
@@ -181,19 +181,19 @@ class Experiments:
         """
         subject = task.subject
         async with self._making.setdefault(subject, asyncio.Lock()):
-            known = self._known.get(subject)
-            if known is not None and known.instance == claim.instance and known.made is not None:
-                return known
-            self._known.pop(subject, None)
-            found = await self._make(task, claim)
-            if found is None:
+            cached = self._cached.get(subject)
+            if cached is not None and cached.instance == claim.instance and cached.made is not None:
+                return cached
+            self._cached.pop(subject, None)
+            made = await self._make(task, claim)
+            if made is None:
                 return None
-            if known is not None and (known.instance, known.kernels) == (found.instance, found.kernels):
+            if cached is not None and (cached.instance, cached.kernels) == (made.instance, made.kernels):
                 # Keep the same object, so that tasks keep their statistics.
-                known.made, known.bytes = found.made, found.bytes
-                found = known
-            self._known[subject] = found
-            return found
+                cached.made, cached.bytes = made.made, made.bytes
+                made = cached
+            self._cached[subject] = made
+            return made
 
     async def expected_seconds(self, task: ScoringTask[Any]) -> float:
         """A rough estimate of the time of a first quantum, from the sizes of its matrices; never 0."""
@@ -209,7 +209,7 @@ class Experiments:
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
         columns = experiment.widths_of(metric)[metric.first_array()]
         features = [kernel.features or 0 for kernel in kernels]
-        width = max(columns, *(2 * each for each in features), 1)
+        width = max(columns, *(2 * count for count in features), 1)
         if isinstance(task, MixtureTask):  # products of each two, of both halves and of all
             return SECONDS_PER_PRODUCT * 3 * len(experiment.config.generators) ** 2 * width**2
         samples = task.samples if isinstance(task, GeneratorTask) else 0
@@ -222,32 +222,32 @@ class Experiments:
 
     def forget_fitted(self, subject: Subject | None = None) -> None:
         """Drop the bounds with fixed kernels, of one metric or of all: Redis may have lost these kernels."""
-        for known in list(self._known) if subject is None else [subject]:
-            if known in self._known and self._known[known].kernels:
-                del self._known[known]
+        for cached in list(self._cached) if subject is None else [subject]:
+            if cached in self._cached and self._cached[cached].kernels:
+                del self._cached[cached]
 
     @property
     def bytes(self) -> int:
         """Bytes of all feature maps and references."""
-        return sum(known.bytes for known in self._known.values()) + self._references.bytes
+        return sum(cached.bytes for cached in self._cached.values()) + self._references.bytes
 
     @property
     def cached(self) -> list[Subject]:
         """The experiments and metrics whose bound is in memory."""
-        return [subject for subject, known in self._known.items() if known.made is not None]
+        return [subject for subject, experiment in self._cached.items() if experiment.made is not None]
 
     def evict(self, subject: Subject) -> int:
         """Drop the bound of a metric until it is needed again. Returns the number of bytes freed."""
-        before, known = self._references.bytes, self._known[subject]
-        freed, known.made, known.bytes = known.bytes, None, 0
+        before, cached = self._references.bytes, self._cached[subject]
+        freed, cached.made, cached.bytes = cached.bytes, None, 0
         return freed + before - self._references.bytes
 
     def keep(self, names: set[str]) -> None:
-        """Forget all experiments but these, and those that are being built."""
+        """Forget all experiments but these, and experiments being built."""
         for subject in [subject for subject in self._making if subject[0] not in names]:
             if not self._making[subject].locked():
                 del self._making[subject]
-                self._known.pop(subject, None)
+                self._cached.pop(subject, None)
 
     async def _make(self, task: ScoringTask[Any], claim: Claim) -> ScoredExperiment | None:
         name, label = task.subject
@@ -269,7 +269,7 @@ class Experiments:
         growth = experiment.config.rescore_growth
         contexts = None if question.contexts is None else question.contexts.made()
         size = bytes_of(bound, {id(reference)}) + (
-            0 if contexts is None else sum(each.nbytes for each in contexts.arrays)
+            0 if contexts is None else sum(array.nbytes for array in contexts.arrays)
         )
         estimator_settings = EstimatorSettings(
             paired=question.is_paired, clusters=question.counts, reads=question.reads, contexts=contexts
@@ -299,11 +299,11 @@ class Experiments:
             return None
         logs = [[question.own(first.tensors) for first in log] for log in read.values()]
         contexts = [np.stack([first.context for first in log[:batches]]) for log in read.values()] if batches else []
-        found = await self._in_thread(question.fitted, first_rows(logs, rows), contexts)
+        fitted = await self._in_thread(question.fitted, first_rows(logs, rows), contexts)
         # The first scorer to store them wins; from the same generators all compute the same.
         ends = {ordinal: log[-1].entry for ordinal, log in read.items()}
-        packed = pack_kernels(question, found)
-        return await self._store.put_fitted(*task.place, packed, claim.token, ends, label=task.label)
+        packed = pack_kernels(question, fitted)
+        return await self._store.put_fitted(*task.address, packed, claim.token, ends, label=task.label)
 
 
 def bytes_of(thing: Any, seen: set[int] | None = None) -> int:
@@ -311,11 +311,11 @@ def bytes_of(thing: Any, seen: set[int] | None = None) -> int:
     seen = set() if seen is None else seen
     if isinstance(thing, Tensor):
         storage = thing.untyped_storage()
-        known, size = storage.data_ptr(), storage.nbytes()
+        key, size = storage.data_ptr(), storage.nbytes()
     else:
-        known, size = id(thing), 0
-    if known in seen:
+        key, size = id(thing), 0
+    if key in seen:
         return 0
-    seen.add(known)
+    seen.add(key)
     parts = thing.values() if isinstance(thing, dict) else getattr(thing, "__dict__", {}).values()
     return size + sum(bytes_of(part, seen) for part in parts)

@@ -1,6 +1,6 @@
-"""Who is scored next: what asks wait for before the rest, namespaces by shares, short quanta not behind long ones.
+"""Order of scoring: work that asks wait for first, namespaces by shares, short quanta not behind long ones.
 
-Before that: which experiments a sweep looks at, all that are active and a few of those that rest. No I/O.
+Also the experiments that a sweep looks at: all active and a few resting ones. No I/O.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from optimist.turns import Shares
 ACTIVE = 15.0
 """Seconds for which an experiment is looked at in each sweep after an announcement, or a change, was noticed."""
 RESTING = 10
-"""How many others a sweep looks at. The work of a scorer that has none does not depend on how many rest."""
+"""Number of resting experiments in a sweep. The work of an idle scorer does not depend on how many rest."""
 MOST = 200
-"""How many active experiments a sweep looks at of those that are this scorer's, and of the others."""
+"""Maximum number of active experiments in a sweep, of this scorer's and again of the others."""
 OTHERS = 10.0
 """Seconds after which an active experiment that is another scorer's is looked at again."""
 AnyTask = ScoringTask[Any]
@@ -44,33 +44,33 @@ BACKGROUND_QUANTUM = 0.1
 CONTENDED_QUANTUM = 0.02
 """The quantum of a task that asks wait for, while another namespace waits for one."""
 PATIENCE = 1.0
-"""Seconds after which a quantum that nobody waits for begins beside others, however many short ones go on."""
+"""Seconds after which a quantum that nobody waits for begins, however many short quanta are at work."""
 BESIDE = 0.002
-"""Seconds that a quantum takes beside the threads: it reads the log, and publishes."""
+"""Seconds of a quantum beside the threads, for reading the log and publishing."""
 
 
 class SweepSchedule:
-    """Which experiments a sweep looks at.
+    """Choice of the experiments that a sweep looks at.
 
-    An experiment is active from an announcement, or a change that a sweep has seen, until nothing of it is due and it
-    has not changed for `ACTIVE` seconds. An experiment that has never been seen is active, too.
+    An experiment is active from an announcement, or a change seen by a sweep, until nothing is due and it has not
+    changed for `ACTIVE` seconds. A new experiment is active, too.
 
-    Announcements may be lost, as in a cluster, so those that rest are looked at in turn. Of the active ones a scorer
-    looks at its own in each sweep, those that were looked at longest ago first, and at those of other scorers seldom.
+    Announcements may be lost, as in a cluster, so a sweep looks at resting experiments in turn. Each sweep looks at the
+    scorer's own active experiments, least recently seen first, and seldom at other scorers' experiments.
     """
 
     def __init__(self) -> None:
         self._active: dict[str, float] = {}
-        """Until when, in monotonic seconds."""
+        """End of activity, in monotonic seconds."""
         self._tokens: dict[str, str] = {}
         """`ExperimentState.state_token` when it was last looked at."""
         self._looked: dict[str, float] = {}
-        """When it was last looked at."""
+        """Time of the last look."""
         self._resting: list[str] = []
         """Resting experiments that are still to be looked at, the next one last."""
 
     def next(self, names: Collection[str], owns: Callable[[str], bool] = lambda _: True) -> list[str]:
-        """The experiments to look at now, of all these. owns: whether one is this scorer's."""
+        """The experiments to look at now. owns: True for an experiment of this scorer."""
         now = time.monotonic()
         self._tokens = {name: token for name, token in self._tokens.items() if name in names}
         self._looked = {name: at for name, at in self._looked.items() if name in names}
@@ -83,15 +83,15 @@ class SweepSchedule:
         )
         if not self._resting:
             self._resting = [name for name in names if name not in self._active and name in self._tokens]
-        known, rested = set(chosen), self._resting[-RESTING:]
+        active, rested = set(chosen), self._resting[-RESTING:]
         del self._resting[-RESTING:]
-        return [*chosen, *(name for name in rested if name in self._tokens and name not in known)]
+        return [*chosen, *(name for name in rested if name in self._tokens and name not in active)]
 
     def _is_active(self, name: str) -> bool:
         return name in self._active or name not in self._tokens
 
     def _longest_ago(self, names: Iterable[str]) -> list[str]:
-        """At most `MOST` of them, those that were looked at longest ago."""
+        """At most `MOST` of these, least recently seen first."""
         return nsmallest(MOST, names, key=lambda name: self._looked.get(name, -math.inf))
 
     def notice(self, name: str) -> None:
@@ -99,10 +99,10 @@ class SweepSchedule:
         self._active[name] = time.monotonic() + ACTIVE
 
     def seen(self, name: str, state: ExperimentState, *, is_due: bool) -> None:
-        """Note that an experiment was looked at; is_due: whether anything of it has to be made."""
-        known = self._tokens.get(name, state.state_token)
+        """Record a look at an experiment; is_due: True if anything has to be made."""
+        before = self._tokens.get(name, state.state_token)
         self._tokens[name], self._looked[name] = state.state_token, time.monotonic()
-        if is_due or state.state_token != known:
+        if is_due or state.state_token != before:
             self.notice(name)
 
     def forget(self) -> None:
@@ -123,20 +123,20 @@ class _Running:
 
     lane: _Lane
     seconds: float
-    """Seconds that the task was expected to take."""
+    """Expected seconds of the task."""
     begun: float
 
 
 class FairQueue:
-    """Generators, mixtures, and models of contexts, that wait for one of `threads`, or of `behind` other ones.
+    """Tasks (generators, mixtures, models of contexts) that wait for one of `threads`, or of `behind` further threads.
 
-    Those that asks wait for have the `threads`. Watched metrics, models of contexts, and mixtures that somebody only
-    asks for, have the others (models as many of the usual priority), and begin only while no short one of the first is
-    at work, and none may begin; or once in `PATIENCE`. Within both, namespaces have equal shares of the time
-    (`Shares`); within one its experiments take turns; within an experiment the task that has waited longest is next.
-    One thread is kept free for short quanta of the first while any waits, and for `REMEMBERED` seconds after one. A
-    long one begins beside another long one only if no other experiment has had one that is not long for `EXPECTED`
-    seconds. A quantum's length is `ScoringTask.expected_seconds`; an unknown one counts as short.
+    Tasks that asks wait for have the `threads`. Watched metrics, models of contexts, and mixtures made on request have
+    the further threads (models as many of the usual priority). These begin only while no short task of the first kind
+    is at work or may begin, or once in `PATIENCE`. Within both kinds, namespaces have equal shares of the time
+    (`Shares`), a namespace's experiments take turns, and an experiment's longest-waiting task is next. One thread is
+    kept free for short quanta of the first kind while any waits, and for `REMEMBERED` seconds after one. A long quantum
+    begins beside another long one only if no other experiment has had a shorter quantum for `EXPECTED` seconds. A
+    quantum's length is `ScoringTask.expected_seconds`; an unknown length counts as short.
     """
 
     def __init__(self, threads: int, behind: int = 1) -> None:
@@ -145,7 +145,7 @@ class FairQueue:
         self._running: dict[AnyTask, _Running] = {}
         self._last_short = -math.inf
         self._not_long: dict[str, float] = {}
-        """When an experiment last had a quantum that was not long, the latest one last."""
+        """Time of an experiment's last quantum that was not long, the latest last."""
         self._last_behind = time.monotonic()
 
     def add(self, task: AnyTask) -> None:
@@ -169,7 +169,7 @@ class FairQueue:
         return None
 
     def is_over(self, task: AnyTask) -> bool:
-        """Whether a task has used up its quantum, and stops as soon as it has stored something."""
+        """True if a task has used up its quantum, and stops as soon as it has stored something."""
         running = self._running[task]
         limit = BACKGROUND_QUANTUM if running.lane is self._others else QUANTUM
         if running.lane is self._deciding and running.lane.is_wanted_beside(namespace_of(task.name)):
@@ -190,12 +190,12 @@ class FairQueue:
 
     @property
     def _is_at_work(self) -> bool:
-        """Whether a short task that asks wait for is at work, or waits for a thread."""
+        """True if a short task that asks wait for is at work, or waits for a thread."""
         return bool(self._deciding.short) or any(seconds < SHORT for seconds in self._seconds(self._deciding))
 
     def _seconds(self, lane: _Lane) -> list[float]:
-        """The seconds that each task of a lane that is at work was expected to take."""
-        return [one.seconds for one in self._running.values() if one.lane is lane]
+        """Expected seconds of each task of a lane at work."""
+        return [entry.seconds for entry in self._running.values() if entry.lane is lane]
 
     def _lane(self, task: AnyTask) -> _Lane:
         return self._deciding if task.decides else self._others
@@ -226,13 +226,13 @@ class FairQueue:
             del self._not_long[next(iter(self._not_long))]
 
     def _expects_another(self, name: str) -> bool:
-        """Whether a quantum that is not long is expected of another experiment."""
+        """True if a quantum that is not long is expected of another experiment."""
         others = (at for other, at in reversed(self._not_long.items()) if other != name)
         return time.monotonic() - next(others, -math.inf) <= EXPECTED
 
 
 class _Lane:
-    """Tasks that wait for some of the threads, those with short quanta apart; with one thread in one queue."""
+    """Tasks that wait for some of the threads, tasks with short quanta apart; with one thread in one queue."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -241,11 +241,11 @@ class _Lane:
         self.other = _Waiting(self.shares) if threads > 1 else self.short
 
     def add(self, task: AnyTask) -> None:
-        """Put a task behind the others of its experiment."""
+        """Put a task behind the other tasks of its experiment."""
         (self.short if task.expected_seconds < SHORT else self.other).add(task)
 
     def is_wanted_beside(self, namespace: str) -> bool:
-        """Whether a task of another namespace waits."""
+        """True if a task of another namespace waits."""
         return any(self.short.namespaces - {namespace}) or any(self.other.namespaces - {namespace})
 
 
@@ -265,14 +265,14 @@ class _Waiting:
         return set(self._waiting)
 
     def add(self, task: AnyTask) -> None:
-        """Put a task behind the others of its experiment."""
+        """Put a task behind the other tasks of its experiment."""
         namespace = namespace_of(task.name)
         if namespace not in self._waiting:
             self._shares.wait(namespace)
         self._waiting.setdefault(namespace, {}).setdefault(task.name, deque()).append(task)
 
     def pop(self, may_begin: Callable[[AnyTask], bool] = lambda _: True) -> AnyTask | None:
-        """The next task that may begin; its experiment and its namespace go behind the others."""
+        """The next task that may begin; its experiment and its namespace go to the end of their queues."""
         for namespace in self._shares.first(self._waiting):
             for tasks in self._waiting[namespace].values():
                 for task in tasks:
@@ -283,7 +283,7 @@ class _Waiting:
         return None
 
     def discard(self, task: AnyTask) -> None:
-        """Remove a task, if it is here; the order of the others stays as it is."""
+        """Remove a task, if present; the order of the others does not change."""
         experiments = self._waiting.get(namespace_of(task.name), {})
         tasks = experiments.get(task.name, deque())
         if task in tasks:

@@ -49,9 +49,9 @@ class MixtureJob(CombinedJob[MixtureTask]):
 
     async def _make(self, generators: list[GeneratorState]) -> None:
         task = self._task
-        async with self._acquired(generators) as found:
-            estimators = {generator.name: found[generator.ordinal].estimator for generator in generators}
-            parts = parts_of(found)
+        async with self._acquired(generators) as statistics:
+            estimators = {generator.name: statistics[generator.ordinal].estimator for generator in generators}
+            parts = parts_of(statistics)
             made, task.seconds = await self._in_thread(timed, _made, estimators, self._experiment)
         self._observe("mixture", task.seconds)
         await self._put(Artefact("mixture", task.label), made.payload, parts, made.point)

@@ -36,7 +36,7 @@ from optimist_client.goals import OWN_GROWTH
 from optimist_client.models import Experiment, Routes
 
 TABLE_GROWTH = 0.25
-"""By which part samples grow until a table is made that nobody asked for."""
+"""Growth of samples after which a table is made without a request."""
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +47,7 @@ class _Taken:
     model: bytes
     """b"" where it is not due."""
     rows: RoutedRows | None
-    """What the table is to be made of; None where it is not."""
+    """Rows for the table; None if no table is made."""
     parts: list[ChainedExtent]
 
 
@@ -68,7 +68,7 @@ def _table(
     if model is not None and state.model is not None and isinstance(now.goal, ForRouting):
         loaded = LoadedModel.from_stored(state.model, RouteModel.unpack(model.payload))
         now.put_goal(replace(now.goal, loaded=loaded))
-    return table_of(now, rows, {one.generator: LogExtent(one.seq, one.samples) for one in parts}, contexts)
+    return table_of(now, rows, {part.generator: LogExtent(part.seq, part.samples) for part in parts}, contexts)
 
 
 class RouteJob(CombinedJob[RouteTask]):
@@ -116,13 +116,13 @@ class RouteJob(CombinedJob[RouteTask]):
         return {g.ordinal: LogExtent(g.seq, g.samples) for g in state.modelled if g.ordinal not in left_out}
 
     def _has_news(self, state: ExperimentState) -> bool:
-        """Whether the model is due for another reason than generators that could not be read the last time."""
+        """True if the model is due for another reason than generators that could not be read the last time."""
         if state.model is None or not self._task.left_out:
             return True
         return is_outgrown(state.model.parts, self._readable(state), state.model_growth or 0.0, OWN_GROWTH)
 
     async def _has_other_costs(self, table: bytes, state: ExperimentState) -> bool:
-        """Whether costs have changed since the table was made."""
+        """True if costs have changed since the table was made."""
         text = await self._store.config(self._task.name)
         if text is None:
             return False
@@ -131,12 +131,12 @@ class RouteJob(CombinedJob[RouteTask]):
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
         task, model, rows = self._task, b"", None
-        async with self._acquired(state.modelled, without_corrupt=True) as found:
-            task.left_out = frozenset(generator.ordinal for generator in state.modelled) - found.keys()
-            if not found:
+        async with self._acquired(state.modelled, without_corrupt=True) as statistics:
+            task.left_out = frozenset(generator.ordinal for generator in state.modelled) - statistics.keys()
+            if not statistics:
                 raise CorruptData("the log of no generator can be read")
-            estimators = {ordinal: cached.estimator for ordinal, cached in found.items()}
-            parts = parts_of(found)
+            estimators = {ordinal: cached.estimator for ordinal, cached in statistics.items()}
+            parts = parts_of(statistics)
             if makes_model:
                 model, task.seconds = await self._in_thread(timed, _model, estimators, self._experiment)
                 self._observe("routing", task.seconds)
@@ -160,7 +160,7 @@ class RouteJob(CombinedJob[RouteTask]):
             SCORING_FAILURES.inc()
             _log.exception("the table of %s cannot be made", task)
             note = f"the table cannot be made: {reason(error)}"
-            await self._store.put_scoring_error(*task.place, note, task.token, task.label)
+            await self._store.put_scoring_error(*task.address, note, task.token, task.label)
             return
         self._observe("routing table", task.table_seconds)
         await self._put(Artefact("table", task.label), made.model_dump_json(), parts, route_point(made))

@@ -23,33 +23,33 @@ _log = logging.getLogger(__name__)
 
 
 async def resumed(
-    store: Store, in_thread: InThread, place: tuple[str, int], label: str, experiment: ScoredExperiment
+    store: Store, in_thread: InThread, log: tuple[str, int], label: str, experiment: ScoredExperiment
 ) -> CachedStatistic:
-    """The statistic from the snapshot if there is one, otherwise an empty one. place: experiment and ordinal.
+    """The statistic from the snapshot if there is one, otherwise an empty one. log: experiment and ordinal.
 
     Raises CorruptData if the snapshot cannot be read, and the log before it was trimmed.
     """
     # Before the snapshot: a retraction that comes meanwhile is then noticed as the log is read.
-    retracted = await store.retracted_log(*place)
+    retracted = await store.retracted_log(*log)
     try:
-        snapshot = await store.snapshot(*place, label)
+        snapshot = await store.snapshot(*log, label)
         if snapshot is not None:
-            known = {"chain": snapshot.chain, "retracted": retracted, "ordinal": place[1]}
-            thaw = partial(CachedStatistic.thaw, **known, **experiment.estimator_settings)
+            state = {"chain": snapshot.chain, "retracted": retracted, "ordinal": log[1]}
+            thaw = partial(CachedStatistic.thaw, **state, **experiment.estimator_settings)
             return await in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
     except (CorruptData, ValueError) as error:
         # From an untrimmed log the same statistic can be computed.
-        if not await _has_whole_log(store, place, retracted):
+        if not await _has_whole_log(store, log, retracted):
             raise CorruptData(f"{error}; the log before it is trimmed") from None
-        _log.warning("%s/%d by %s is scored from its log: %s", *place, label, error)
+        _log.warning("%s/%d by %s is scored from its log: %s", *log, label, error)
     return CachedStatistic(
-        experiment.bound, experiment.growth, retracted, ordinal=place[1], **experiment.estimator_settings
+        experiment.bound, experiment.growth, retracted, ordinal=log[1], **experiment.estimator_settings
     )
 
 
-async def _has_whole_log(store: Store, place: tuple[str, int], retracted: RetractedLog) -> bool:
+async def _has_whole_log(store: Store, log: tuple[str, int], retracted: RetractedLog) -> bool:
     try:
-        await store.read_log(*place, max(0, retracted.restart - 1), max_entries=1)
+        await store.read_log(*log, max(0, retracted.restart - 1), max_entries=1)
     except LogGap:
         return False
     return True
@@ -131,11 +131,11 @@ class ScoreJob:
 
     async def _read_log(self, cached: CachedStatistic) -> list[LogEntry]:
         task = self._task
-        return await self._store.read_log(*task.place, cached.seq, chain=cached.chain, label=task.label)
+        return await self._store.read_log(*task.address, cached.seq, chain=cached.chain, label=task.label)
 
     async def _resumed(self) -> CachedStatistic:
         task = self._task
-        return await resumed(self._store, self._in_thread, task.place, task.label, self._experiment)
+        return await resumed(self._store, self._in_thread, task.address, task.label, self._experiment)
 
     async def _quarantine(self, step: Step, entries: Sequence[LogEntry]) -> None:
         chains = {entry.seq: entry.chain for entry in entries}
@@ -143,7 +143,7 @@ class ScoreJob:
             _log.warning("batch %d of %s is quarantined: %s", seq, self._task, reason)
             QUARANTINED.inc()
             await self._store.quarantine(
-                *(*self._task.place, seq, reason, self._task.token), chain=chains[seq], label=self._task.label
+                *(*self._task.address, seq, reason, self._task.token), chain=chains[seq], label=self._task.label
             )
 
     async def _publish(self, scored: Scored) -> None:
@@ -151,7 +151,7 @@ class ScoreJob:
         payload = codec.encode(scored.estimate)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
         await self._store.put_estimate(
-            *(*self._task.place, scored.seq, payload, self._task.token),
+            *(*self._task.address, scored.seq, payload, self._task.token),
             chain=scored.chain,
             kernels=self._experiment.kernels,
             point=point,
@@ -169,7 +169,7 @@ class ScoreJob:
     async def _put_snapshot(self, cached: CachedStatistic) -> None:
         body = await self._in_thread(cached.freeze)
         await self._store.put_snapshot(
-            *(*self._task.place, cached.seq, body, self._task.token),
+            *(*self._task.address, cached.seq, body, self._task.token),
             chain=cached.chain,
             kernels=self._experiment.kernels,
             label=self._task.label,

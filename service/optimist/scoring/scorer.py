@@ -46,21 +46,22 @@ IDLE = 60.0
 STUCK = 60.0
 """Seconds without a complete sweep after which the scorer counts as dead."""
 QUEUED = 2.0
-"""Seconds that a generator may wait for a thread; after that its claim is not renewed, so that others can claim it."""
+"""Seconds that a generator may wait for a thread; later its claim is not renewed, so that other scorers can claim
+it."""
 
 
 class Scorer:
     """Scores generators of every experiment in the store, as many at once as it has `threads` for numerics.
 
-    What no ask waits for, such as watched metrics, has a thread less, of its own and of low priority.
+    Work that no ask waits for, such as watched metrics, has one thread fewer, separate and of low priority.
 
     A generator is claimed when an estimate of it is due, and kept while it has batches: any number of scorers share the
     work. A scorer may die or be paused at any moment: everything in it is derived from snapshot and log, so another
     scorer computes the same numbers, and nothing is published under a claim that was taken over.
 
-    Who works next is decided by `FairQueue`. Statistics live on the `device`. They stay in memory between quanta,
-    with their feature maps and references, up to `warm_bytes` (None: no limit); the latest one always does. The least
-    recently used ones are dropped, and computed again when they are needed.
+    `FairQueue` decides what is scored next. Statistics live on the `device`. Between quanta, statistics stay in memory
+    with their feature maps and references, up to `warm_bytes` (None: no limit); the latest always does. The least
+    recently used are dropped, and computed again on demand.
     """
 
     def __init__(
@@ -86,11 +87,12 @@ class Scorer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the sweeps go on; they do while Redis is unreachable, too."""
+        """True while the sweeps continue; unreachable Redis does not end them."""
         return time.monotonic() - self._swept < STUCK
 
     async def run(self) -> None:
-        """Score until cancelled; then release all generators, so that others need not wait for the claims to end."""
+        """Score until cancelled; then release all generators, so that other scorers need not wait for the claims to
+        end."""
         loops = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
         try:
             async with self._store.announcements(DUE, WANTED) as announcements:
@@ -182,7 +184,7 @@ class Scorer:
         token = task.token
         task.release()
         if token:
-            await self._store.end_claim(*task.place, token, task.label)
+            await self._store.end_claim(*task.address, token, task.label)
 
     def _schedule(self, task: ScoringTask[Any]) -> None:
         """Queue a task for a quantum; if it is working, for another quantum after this one."""
@@ -243,7 +245,7 @@ class Scorer:
             if task.seconds >= SHORT:
                 task.again = True  # it is queued again, with the long quanta
                 return
-        claim = await self._store.claim(*task.place, self._owner, CLAIM, task.label)
+        claim = await self._store.claim(*task.address, self._owner, CLAIM, task.label)
         if claim is None:
             task.release()
             task.is_wanted = False
@@ -279,10 +281,10 @@ class Scorer:
         token = task.token
         task.release()
         with contextlib.suppress(StoreError):
-            claim = await self._store.claim(*task.place, self._owner, CLAIM, task.label)
+            claim = await self._store.claim(*task.address, self._owner, CLAIM, task.label)
             # If another scorer had the claim in between, it may have trimmed the log that was being read.
             if claim is not None and token in ("", claim.token):
-                await self._store.put_scoring_error(*task.place, reason(error), claim.token, task.label)
+                await self._store.put_scoring_error(*task.address, reason(error), claim.token, task.label)
                 task.problem = "failed"
 
 
@@ -337,10 +339,10 @@ def kept(tasks: Iterable[ScoringTask[Any]], experiments: Experiments) -> int:
 
 
 def evict_beyond(tasks: Collection[ScoringTask[Any]], experiments: Experiments, limit: float) -> None:
-    """Drop the least recently used parts until the rest takes at most `limit` bytes; those at work keep theirs.
+    """Drop the least recently used parts until the rest takes at most `limit` bytes; tasks at work keep their parts.
 
-    A feature map was last used when the latest generator of its experiment and metric was. It is dropped after the
-    statistics of all of them, which refer to it; a reference is dropped with the last bound that uses it.
+    A feature map is as recently used as the latest generator of its experiment and metric. It is dropped after all
+    statistics that refer to it; a reference is dropped with the last bound that uses it.
     """
     left = kept(tasks, experiments)
     if left <= limit:
@@ -360,6 +362,6 @@ def evict_beyond(tasks: Collection[ScoringTask[Any]], experiments: Experiments, 
             task.evict()
         else:
             left -= experiments.evict(subject)
-            for one in tasks:
-                if one.subject == subject:
-                    one.seconds = None  # unknown again: the next quantum has to build the bound
+            for task in tasks:
+                if task.subject == subject:
+                    task.seconds = None  # unknown again: the next quantum has to build the bound

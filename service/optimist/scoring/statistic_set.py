@@ -1,6 +1,6 @@
-"""What jobs have in common that make something of all generators: their statistics, and how the result is stored.
+"""Common part of jobs that combine all generators: access to their statistics, and storage of the result.
 
-Statistics that this scorer holds are locked meanwhile. The others are read as copies, from snapshot and log.
+Statistics of this scorer are locked meanwhile. Other statistics are read as copies, from snapshot and log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from optimist.scoring.threads import InThread
 from optimist.store import Store
 
 ATTEMPTS = 5
-"""How often a log is read from the snapshot on, where another scorer trims it meanwhile."""
+"""Maximum number of readings of a log from the snapshot on, where another scorer trims it meanwhile."""
 
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class StatisticLock:
         self._locked: dict[Key, GeneratorTask] = {}
 
     def is_busy(self, name: str, ordinal: int, label: str) -> bool:
-        """Whether the generator is at work: `acquire` would wait for the end of its quantum."""
+        """True if the generator is at work: `acquire` would wait for the end of its quantum."""
         task = self._tasks.get((name, ordinal, label))
         return task is not None and task in self._running
 
@@ -92,8 +92,8 @@ class StatisticLock:
             self._schedule(task)
 
     def look_into(self, name: str, ordinal: int, label: str) -> None:
-        """Give a generator that cannot be read a quantum of its own: that says what is wrong, if this scorer may."""
-        self._schedule(self._tasks.known(name, ordinal, label))
+        """Give an unreadable generator a separate quantum, which records the cause if this scorer gets the claim."""
+        self._schedule(self._tasks.task_of(name, ordinal, label))
 
     async def _caught_up(
         self, task: GeneratorTask, experiment: ScoredExperiment, position: int
@@ -116,9 +116,8 @@ class StatisticLock:
 
 
 class CombinedJob(Generic[Task]):
-    """One quantum of something that is made of the statistics of all generators, whose task must have a claim and an
-    experiment. Those statistics that this scorer holds are locked, the others are copies, read from their snapshots and
-    logs."""
+    """One quantum of a job on the statistics of all generators, whose task must have a claim and an experiment.
+    Statistics of this scorer are locked; others are copies, read from snapshots and logs."""
 
     def __init__(
         self,
@@ -140,17 +139,17 @@ class CombinedJob(Generic[Task]):
     ) -> AsyncGenerator[dict[int, CachedStatistic]]:
         """The statistics by ordinal, ascending, each at its generator's position or later, to be read only.
 
-        Nothing changes them until the end of the block. without_corrupt: leave out generators of which neither snapshot
-        nor log can be read, for which otherwise CorruptData is raised; they get a quantum of their own, which notes
-        why. Raises Superseded where a log is not the one that it was.
+        Nothing changes them until the end of the block. without_corrupt: leave out generators without a readable
+        snapshot or log, for which otherwise CorruptData is raised; a separate quantum records the cause. Raises
+        Superseded where a log was replaced.
         """
-        task, found = self._task, dict[int, CachedStatistic]()
-        # Copies of generators that are locked now, or retired since, are of no more use.
+        task, statistics = self._task, dict[int, CachedStatistic]()
+        # Copies of generators that are locked now, or retired since, are useless.
         task.copies = {g.ordinal: task.copies[g.ordinal] for g in generators if g.ordinal in task.copies}
         try:
             async with AsyncExitStack() as stack:
-                # Those at work come last: their quantum may be over by then.
-                for generator in sorted(generators, key=lambda one: self._lock.is_busy(*self._unit(one))):
+                # Generators at work come last: their quantum may be over by then.
+                for generator in sorted(generators, key=lambda state: self._lock.is_busy(*self._unit(state))):
                     unit = self._unit(generator)
                     cached = await self._lock.acquire(*unit, self._experiment, generator.seq)
                     if cached is not None:
@@ -165,8 +164,8 @@ class CombinedJob(Generic[Task]):
                             _log.warning("generator %r is left out of %s: %s", generator.name, task, error)
                             self._lock.look_into(*unit)
                             continue
-                    found[generator.ordinal] = cached
-                yield dict(sorted(found.items()))
+                    statistics[generator.ordinal] = cached
+                yield dict(sorted(statistics.items()))
         finally:
             task.bytes = sum(copy.memory for copy in task.copies.values())
 
@@ -183,15 +182,15 @@ class CombinedJob(Generic[Task]):
     async def _copied(self, generator: GeneratorState) -> CachedStatistic:
         """A statistic to be read, at the generator's position or later, from a snapshot and the log behind it.
 
-        It is kept for the next time. Nothing is published of it: that is for the scorer that has the generator.
+        The copy is kept for the next time. Only the scorer that has the generator publishes.
         """
         task = self._task
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 cached = task.copies.get(generator.ordinal)
                 if cached is None:
-                    place = task.name, generator.ordinal
-                    cached = await resumed(self._store, self._in_thread, place, task.label, self._experiment)
+                    log = task.name, generator.ordinal
+                    cached = await resumed(self._store, self._in_thread, log, task.label, self._experiment)
                 if await self._read(cached, generator):
                     task.copies[generator.ordinal] = cached
                     return cached
@@ -206,18 +205,18 @@ class CombinedJob(Generic[Task]):
 
     async def _read(self, cached: CachedStatistic, generator: GeneratorState) -> bool:
         """Apply the log. False if a batch was retracted since the statistic was begun."""
-        place, label = (self._task.name, generator.ordinal), self._task.label
-        while entries := await self._store.read_log(*place, cached.seq, chain=cached.chain, label=label):
+        log, label = (self._task.name, generator.ordinal), self._task.label
+        while entries := await self._store.read_log(*log, cached.seq, chain=cached.chain, label=label):
             if not cached.knows(entries):
                 return False
             await self._in_thread(cached.apply, entries, sys.maxsize)
         if cached.seq < max(generator.seq, cached.reaches):
-            raise LogGap(f"log of generator {generator.name!r} in {place[0]!r} ends before {generator.seq}")
+            raise LogGap(f"log of generator {generator.name!r} in {log[0]!r} ends before {generator.seq}")
         return True
 
 
 def parts_of(statistics: dict[int, CachedStatistic]) -> list[ChainedExtent]:
-    """How far each of these statistics has read its log, as it is stored with what is made of them."""
+    """Position of each of these statistics in its log, as stored with an artefact."""
     return [
         ChainedExtent(ordinal, cached.seq, cached.estimator.samples, cached.chain)
         for ordinal, cached in statistics.items()

@@ -1,5 +1,5 @@
-"""What a scorer has to do: the state of each generator, and of what is made of all generators, by one metric; and all
-of them together, which are shown as gauges."""
+"""Work of a scorer: the state of each generator, and of each artefact of all generators, by one metric; and their sums,
+as gauges."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Key = tuple[str, int, str]
 PUBLISH_EVERY = 2.0
 """Seconds between two models of contexts at least, however fast samples grow: every dispatcher reads each of them."""
 TABLE_TIMES = 5.0
-"""How many times as long as a model its table is expected to take, before the first one."""
+"""Expected ratio of a table's duration to its model's, before the first table."""
 RETRY = 30.0
-"""Seconds after which a model that could not be made is tried again: picks go on by the one before."""
+"""Seconds after which a failed model is tried again; meanwhile picks use the earlier model."""
 RESTED = 120.0
 """Seconds without work after which nothing is remembered of a task that the scorer does not hold."""
 LONGEST_TAIL = 8 * 2**20
-"""Bytes that a log may have beyond the snapshot while the size of the statistic is not known."""
+"""Maximum bytes of a log beyond the snapshot while the size of the statistic is unknown."""
 At = TypeVar("At", bound=Place)
 
 
@@ -48,20 +48,20 @@ class ScoringTask(Generic[At]):
     """The full name of the experiment."""
     ordinal: At
     label: str = ""
-    """Of the metric."""
+    """Metric label."""
     decides: bool = field(default=False, kw_only=True)
-    """Whether asks may wait for the result."""
+    """True if asks may wait for the result."""
     state: Literal["idle", "waiting", "working"] = field(default="idle", kw_only=True)
     queued: float = field(default=0.0, kw_only=True)
-    """When it last began to wait."""
+    """Time at which it last began to wait."""
     worked: float = field(default=0.0, kw_only=True)
-    """When its last quantum ended, or it was last locked."""
+    """Time at which its last quantum or lock ended."""
     again: bool = field(default=False, kw_only=True)
-    """Whether it gets another quantum after this one, because something was announced or left meanwhile."""
+    """True if another quantum follows, because work was announced or left over."""
     is_locked: bool = field(default=False, kw_only=True)
-    """Whether a mixture reads it, or is about to: it gets no quantum of its own before that is over."""
+    """True while a mixture reads it, or is about to: it gets no quantum of its own meanwhile."""
     problem: Literal["", "broken off", "failed"] = field(default="", kw_only=True)
-    """How its last quantum went wrong. "broken off" is retried at the next sweep, "failed" at the next announcement."""
+    """Failure of its last quantum. "broken off" is retried at the next sweep, "failed" at the next announcement."""
     seconds: float | None = field(default=None, kw_only=True)
     """Processor time of the last result, or an expected one before the first; None: not known yet."""
     token: str = field(default="", kw_only=True)
@@ -70,10 +70,10 @@ class ScoringTask(Generic[At]):
     bytes: int = field(default=0, kw_only=True)
     """Memory of what `evict` drops."""
     is_wanted: bool = field(default=False, kw_only=True)
-    """Whether somebody waits for what it makes beside estimates: the modes of a generator, a mixture, or a table."""
+    """True if somebody waits for a result beside estimates: the modes of a generator, a mixture, or a table."""
 
     @property
-    def place(self) -> tuple[str, At]:
+    def address(self) -> tuple[str, At]:
         """Experiment and ordinal."""
         return self.name, self.ordinal
 
@@ -87,12 +87,12 @@ class ScoringTask(Generic[At]):
 
     @property
     def expected_seconds(self) -> float:
-        """Seconds that the next quantum is expected to take; 0 while nothing is known."""
+        """Expected seconds of the next quantum; 0 while nothing is known."""
         return self.seconds or 0.0
 
     @property
     def is_ahead(self) -> bool:
-        """Whether its threads have the usual priority."""
+        """True if its threads have the usual priority."""
         return self.decides
 
     @property
@@ -133,9 +133,9 @@ class GeneratorTask(ScoringTask[int]):
     published: int = field(default=0, kw_only=True)
     """Position of the newest estimate that was published under this claim."""
     wants_estimate: bool = field(default=False, kw_only=True)
-    """Whether somebody waits for the estimate of all that was told, though none is due."""
+    """True if somebody waits for the estimate of all batches, though none is due."""
     has_changed: bool = field(default=False, kw_only=True)
-    """Whether that one says that answers have changed."""
+    """True if the last estimate says that answers have changed."""
     room: int = field(default=LONGEST_TAIL, kw_only=True)
     """Bytes that the log may have beyond the snapshot before the next snapshot is taken."""
 
@@ -163,7 +163,7 @@ class GeneratorTask(ScoringTask[int]):
 
 @dataclass(slots=True, eq=False)
 class CombinedTask(ScoringTask[At]):
-    """Something that is made of the statistics of all generators together."""
+    """Task of an artefact of all generators together."""
 
     copies: dict[int, CachedStatistic] = field(default_factory=dict, kw_only=True)
     """Statistics of generators that this scorer does not hold, to be read only, by ordinal."""
@@ -188,11 +188,11 @@ class RouteTask(CombinedTask[Literal["model"]]):
 
     ordinal: Literal["model"] = MODEL_UNIT
     published: float = field(default=-math.inf, kw_only=True)
-    """When the last model was published."""
+    """Time at which the last model was published."""
     table_seconds: float = field(default=0.0, kw_only=True)
     """Processor time of its last table; 0 before the first."""
     left_out: frozenset[int] = field(default=frozenset(), kw_only=True)
-    """Generators that are not in the last model, because they could not be read."""
+    """Generators missing in the last model, because they could not be read."""
 
     @property
     def expected_seconds(self) -> float:
@@ -208,7 +208,7 @@ class RouteTask(CombinedTask[Literal["model"]]):
 
     @property
     def may_publish(self) -> bool:
-        """Whether the last model is old enough for another one."""
+        """True if the last model is old enough for another one."""
         return time.monotonic() >= self.published + PUBLISH_EVERY
 
     def forget(self) -> None:
@@ -222,7 +222,7 @@ class Overview:
     def __init__(self) -> None:
         self._total: Counter[str] = Counter()
         self._sums: dict[str, Counter[str]] = {}
-        """By experiment, as `_due` and `_full`."""
+        """Sums by experiment, as `_due` and `_full`."""
         self._due: dict[str, dict[Key, float]] = {}
         self._full: dict[str, dict[Key, float]] = {}
 
@@ -247,7 +247,7 @@ class Overview:
     ) -> None:
         """Count a generator; outgrown: the metrics by which a snapshot is due, as the log is long.
 
-        before: what `begin` returned. Nobody waits for estimates by other metrics than the one that decides.
+        before: from `begin`. Nobody waits for estimates by metrics that do not decide.
         """
         now, counts = time.monotonic(), generator.state != "retired"
         for label in outgrown:
@@ -261,8 +261,8 @@ class Overview:
             name,
             generators=counts,
             scoring_errors=counts and primary.scoring_error is not None,
-            watched_overdue=counts * sum(generator.due_seq > one.estimate_seq for _, one in others),
-            watched_scoring_errors=counts * sum(one.scoring_error is not None for _, one in others),
+            watched_overdue=counts * sum(generator.due_seq > unit.estimate_seq for _, unit in others),
+            watched_scoring_errors=counts * sum(unit.scoring_error is not None for _, unit in others),
             log_bytes=primary.log_bytes,
             log_entries=generator.seq - primary.snapshot_seq,
             quarantined=generator.quarantined_count,
@@ -274,8 +274,8 @@ class Overview:
 
     def show(self, experiments: int, held: int, warm_bytes: int) -> None:
         now = time.monotonic()
-        due = [since for those in self._due.values() for since in those.values()]
-        full = [since for those in self._full.values() for since in those.values()]
+        due = [since for times in self._due.values() for since in times.values()]
+        full = [since for times in self._full.values() for since in times.values()]
         metrics.EXPERIMENTS.set(experiments)
         metrics.GENERATORS.set(self._total["generators"])
         metrics.SCORING_ERRORS.set(self._total["scoring_errors"])
@@ -295,7 +295,7 @@ class Overview:
 class ScoringTasks(dict[Key, GeneratorTask]):
     """The tasks of all generators and metrics; `mixtures` has those of mixtures, `routes` those of routed prompts.
 
-    They learn of work by announcements and from the state.
+    Announcements and the state bring work.
     """
 
     def __init__(self) -> None:
@@ -304,9 +304,9 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         self.mixtures: dict[Subject, MixtureTask] = {}
         self.routes: dict[str, RouteTask] = {}
         self.labels: dict[str, Sequence[str]] = {}
-        """Of the metrics of each experiment, that of the one that decides first."""
+        """Labels of each experiment's metrics, the deciding metric's first."""
         self._limited: dict[str, Sequence[str]] = {}
-        """Of the other metrics that decide, as there are limits on them."""
+        """Labels of the other deciding metrics of each experiment, which have limits."""
         self._mixture_goals: set[str] = set()  # experiments whose goal is the mixture
 
     @property
@@ -315,8 +315,8 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         return [*self.values(), *self.mixtures.values(), *self.routes.values()]
 
     def keep(self, names: Collection[str]) -> None:
-        """Forget all experiments but these, whose claimed generators are released later, as idle ones; and of these
-        experiments the tasks that have rested for so long that they were released, and did not fail."""
+        """Forget all experiments but these, and of these the tasks that were released after long rest without a
+        failure. Claimed generators of forgotten experiments are released later, as idle ones."""
         self.overview.keep(names)
         self.labels = {name: labels for name, labels in self.labels.items() if name in names}
         self._limited = {name: labels for name, labels in self._limited.items() if name in names}
@@ -330,25 +330,25 @@ class ScoringTasks(dict[Key, GeneratorTask]):
                     del tasks[key]
 
     def hear(self, announcement: Announcement) -> Sequence[ScoringTask[Any]]:
-        """The tasks that an announcement gives work to, that of the metric that decides first."""
+        """The tasks that an announcement gives work to, the deciding metric's first."""
         name, wanted = announcement.experiment, announcement.wanted
         if wanted is not None:
             of = claimed_for(wanted)
             combined = self._mixture if of == MIXTURE else self._routes
-            task = self.known(name, of, wanted.label) if isinstance(of, int) else combined(name, wanted.label)
+            task = self.task_of(name, of, wanted.label) if isinstance(of, int) else combined(name, wanted.label)
             if wanted.kind == "estimate" and isinstance(task, GeneratorTask):
                 task.wants_estimate = True
             else:
                 task.is_wanted = True
             return [task]
         # Estimates are due by all metrics.
-        found = [self.known(name, announcement.generator, label) for label in self.labels.get(name, ())]
-        for task in found:
+        tasks = [self.task_of(name, announcement.generator, label) for label in self.labels.get(name, ())]
+        for task in tasks:
             task.due = max(task.due, announcement.seq)
-        return found
+        return tasks
 
     def look_at(self, name: str, state: ExperimentState) -> Iterator[ScoringTask[Any]]:
-        """The tasks that have something due; state: with the units of all metrics."""
+        """The tasks with something due; state: with the units of all metrics."""
         self.labels[name], self._limited[name] = state.labels, state.limited
         before = self.overview.begin(name)
         for generator in state.generators:
@@ -363,7 +363,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
                         task.decides = self._decides(name, label)
                     is_due = task.problem != "failed" and (is_due or task.problem == "broken off")
                 elif is_due:
-                    task = self.known(name, generator.ordinal, label)
+                    task = self.task_of(name, generator.ordinal, label)
                 if task is not None:
                     task.due, task.samples = generator.due_seq, generator.samples
                     if is_due:
@@ -394,8 +394,8 @@ class ScoringTasks(dict[Key, GeneratorTask]):
     def _routes(self, name: str, label: str) -> RouteTask:
         return self.routes.setdefault(name, RouteTask(name, label=label))
 
-    def known(self, name: str, ordinal: int, label: str) -> GeneratorTask:
-        """The task of a generator by a metric, a new one if there is none yet."""
+    def task_of(self, name: str, ordinal: int, label: str) -> GeneratorTask:
+        """The task of a generator by a metric, created if needed."""
         task = self.get((name, ordinal, label))
         if task is None:
             task = self[name, ordinal, label] = GeneratorTask(name, ordinal, label, decides=self._decides(name, label))

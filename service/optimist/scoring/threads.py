@@ -1,4 +1,4 @@
-"""The threads that a scorer computes in: those of what asks wait for or are answered by, and others of low priority."""
+"""Threads that a scorer computes in: of the usual priority for work that asks depend on, and of low priority."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Work:
     """The work of one quantum."""
 
     is_ahead: bool
-    """Whether asks wait for it, or are answered by what it makes: its threads have the usual priority."""
+    """True if asks wait for the result or are answered by it: the threads have the usual priority."""
     seconds: float = 0.0
     """Processor time so far."""
 
@@ -67,7 +67,7 @@ class Threads:
         )
 
     def end(self) -> None:
-        """Begin no further function; those that run go on."""
+        """Begin no further function; running functions continue."""
         for pool in self.pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
 
