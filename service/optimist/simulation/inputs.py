@@ -1,4 +1,4 @@
-"""What a simulation is about: its sources with the arrays of its metrics, and the questions that they answer."""
+"""Subject of a simulation: its sources with the arrays of its metrics, and the questions that they answer."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class SimulationInputs:
         sources = parts_for(declared, everything) if further or declared.reads is not None else everything
         _check_sources(sources, question)
         watched: dict[str, tuple[Question, dict[str, Source]]] = {}
-        for label, one in list(by_label([declared, *further]).items())[1:]:
-            other, parts = Question(prepared(one)), parts_for(one, everything)
+        for label, further_metric in list(by_label([declared, *further]).items())[1:]:
+            other, parts = Question(prepared(further_metric)), parts_for(further_metric, everything)
             _check_sources(parts, other)
             watched[label] = _fitted(other, parts, plan.seed), parts
         question = _fitted(question, sources, plan.seed)
@@ -84,15 +84,15 @@ def _source_set(asked: Asked, watch: Sequence[Metric]) -> SourceSet:
 
 
 def arrays_read(metric: str | Metric, watch: Iterable[Metric]) -> dict[str, int | None]:
-    """The arrays that the metrics read, with their columns where the settings say them."""
+    """The arrays that the metrics read, with their columns where the settings fix them."""
     if isinstance(metric, str):
         name, own = parsed(metric)
         metric = find(name)(reads=own.get("reads"))
-    found: dict[str, int | None] = {}
-    for one in (metric, *watch):
-        for array, name in one.array_names.items():
-            found[name] = found.get(name) or one.widths.get(array)
-    return found
+    columns: dict[str, int | None] = {}
+    for declared in (metric, *watch):
+        for array, name in declared.array_names.items():
+            columns[name] = columns.get(name) or declared.widths.get(array)
+    return columns
 
 
 def parts_for(metric: Metric, sources: Mapping[str, Source]) -> dict[str, Source]:
@@ -118,14 +118,14 @@ def source_of(name: str, made: Any, arrays: Mapping[str, int | None]) -> Source:
         raise FixError(f"generator {name!r}: {error}") from None
 
 
-def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Mapping[str, Any]) -> Metric:
-    """The metric asked for, by default that of the sources. Settings that are not `given` are taken from there, too."""
-    known = brought.get("metric", "fid")
-    chosen = known if metric is None else metric
+def _declared(metric: str | Metric | None, brought: Mapping[str, Any], asked: Mapping[str, Any]) -> Metric:
+    """The metric asked for, by default the sources' metric. Settings missing in `asked` are also the sources'."""
+    of_sources = brought.get("metric", "fid")
+    chosen = of_sources if metric is None else metric
     name, own = parsed(chosen) if isinstance(chosen, str) else (chosen.name, _set(chosen))
-    settings = _set(known) if isinstance(known, Metric) and known.name == name else {}
+    settings = _set(of_sources) if isinstance(of_sources, Metric) and of_sources.name == name else {}
     settings |= {setting: brought[setting] for setting in find(name).settings() & brought.keys()}
-    settings |= own | _not_none(given)
+    settings |= own | _not_none(asked)
     if "reference" in find(name).needs and settings.get("reference") is None:
         raise FixError(
             f"reference: expected real features or their moments, which the metric {name!r} compares with; found none"
@@ -144,22 +144,22 @@ def _name(metric: str | Metric | None) -> str | None:
 
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
     """Raise FixError unless all sources have the metric's tensors with equal widths and valid numbers."""
-    known = {
+    widths = {
         question.reads[own]: (width, "the reference" if question.reference else "the kernel")
         for own, width in question.widths.items()
     }
     names = list(question.reads.values())
     for source in sources.values():
         if set(source.widths) != set(names):
-            found = f"expected {', '.join(names)}, found {', '.join(source.widths)}"
-            raise FixError(f"{source.origin}: {found}")
+            text = f"expected {', '.join(names)}, found {', '.join(source.widths)}"
+            raise FixError(f"{source.origin}: {text}")
         if isinstance(source, ArraySource):
             try:
                 check_arrays(source.rows, [question], source.widths)
             except FixError as error:
                 raise FixError(f"{source.origin}: {error}") from None
         for tensor, width in source.widths.items():
-            wanted, whose = known.setdefault(tensor, (width, source.origin))
+            wanted, whose = widths.setdefault(tensor, (width, source.origin))
             if width != wanted:
                 raise FixError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
 

@@ -33,17 +33,17 @@ def simulate(
     progress: bool = False,
     **settings: Any,
 ) -> Result:
-    """Play each policy in many trials on these samples, and compare what they cost. `settings` are those of a `Plan`
-    (`rounds`, `batch_size`, `trials`, `seed`, `shuffle`, `paired`, `prompts_are`, `stop`, `delta`, `tolerance`, and for
+    """Play each policy in many trials on these samples, and compare their costs. `settings` are a `Plan`'s (`rounds`,
+    `batch_size`, `trials`, `seed`, `shuffle`, `paired`, `prompts_are`, `stop`, `delta`, `tolerance`, and for
     the goal "route" `price`, `tries`, `ceiling`, `at_least`), and the metric's.
 
     `sources` are the generators by name, each an array (n, d) that the metric scores, a mapping of such arrays by
     tensor, or a `Source`. They may also be a `SourceSet` or a path: a folder or file of features (see `sources.files`),
     or an exported experiment (.zip), which includes its metric with its settings. For the goal "route" they are a file
     as `optimist route` reads it, or `ScoredPrompts`. `metric` is a text, such as "rke:kernel.sigma=10", or an object;
-    its settings, such as `reference` (which may be a file) and `kernel`, may also be given by name. They, δ and the
-    tolerance are by default those of the sources, or else those of "fid" and 0.05 and 0. Open kernels (σ "median",
-    landmarks) are fitted once before all trials. `watch` are further metrics, as objects, that decide nothing: sources
+    its settings, such as `reference` (which may be a file) and `kernel`, may also be given by name. Metric, settings, δ
+    and tolerance are by default the sources', or else "fid", 0.05 and 0. Open kernels (σ "median", landmarks) are
+    fitted once before all trials. `watch` are further metrics, as objects, that decide nothing: sources
     have the arrays of all metrics by name, and the result has regret and accuracy by each. `policies` are names or
     presets of the `goal`, optionally with options: "ucb:bound=theorem,delta=0.1"; the keys of a mapping are their
     labels.
@@ -57,20 +57,20 @@ def simulate(
     computed in closed form or from all samples. joblib runs the trials in `jobs` processes (None: as set by
     `joblib.parallel_config`, which may use other machines, otherwise one).
 
-    Raises FixError before anything is run if an argument is invalid, saying what was expected and what was found.
+    Raises FixError before anything is run if an argument is invalid.
     Warns (`SimulationWarning`) if a generator may run out of samples.
     """
     kind = judge_of(goal)
     plan = valid(Plan, {name: value for name, value in settings.items() if name in Plan.model_fields})
     of_metric = {name: value for name, value in settings.items() if name not in Plan.model_fields and value is not None}
-    given = {"metric": metric, "watch": watch or None, "truth": truth}
-    check_taken(kind, plan.model_fields_set | {name for name, value in given.items() if value is not None})
+    arguments = {"metric": metric, "watch": watch or None, "truth": truth}
+    check_taken(kind, plan.model_fields_set | {name for name, value in arguments.items() if value is not None})
     competing = contenders(kind.default[0] if policies is None else policies, kind.policies)
     runner = Runner(jobs, progress)
     judge = kind.from_asked(Asked(sources, metric, watch, truth, of_metric), plan, competing, runner)
     plays = runner.run("trials", judge.trials(competing))
     count = len(competing)
-    return Result.from_plays(judge, {each.label: plays[place::count] for place, each in enumerate(competing)})
+    return Result.from_plays(judge, {contender.label: plays[index::count] for index, contender in enumerate(competing)})
 
 
 def judge_of(goal: str) -> type[Judge]:
@@ -82,8 +82,8 @@ def judge_of(goal: str) -> type[Judge]:
     return getattr(import_module(module), name)
 
 
-def check_taken(kind: type[Judge], given: set[str]) -> None:
-    """Raise FixError if a goal does not take one of these settings, which others take."""
+def check_taken(kind: type[Judge], names: set[str]) -> None:
+    """Raise FixError if a goal does not take one of these settings of other goals."""
     of_others = frozenset[str]().union(*(judge_of(goal).takes for goal in declared_goals())) - kind.takes
-    if foreign := sorted(given & of_others):
+    if foreign := sorted(names & of_others):
         raise FixError(f"{', '.join(foreign)}: the goal {kind.goal!r} takes {', '.join(sorted(kind.takes))}")

@@ -1,4 +1,4 @@
-"""What is played in a simulation, under the same settings for every policy."""
+"""Settings of a simulation, the same for every policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_ROUNDS = 10_000_000
 
 
 class Plan(Wire):
-    """How many trials there are, and the settings that all policies share."""
+    """Number of trials, and the settings that all policies share."""
 
     rounds: Annotated[int, Field(ge=1)] = 1000
     """Batches per trial; prompts per trial with the goal "route"."""
@@ -26,15 +26,15 @@ class Plan(Wire):
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of all random draws."""
     shuffle: bool = True
-    """Whether samples are drawn in a random order. Otherwise all trials see the same ones in their given order."""
+    """True if samples are drawn in a random order. Otherwise all trials see the same samples in the given order."""
     paired: bool | None = None
-    """Whether row i of every generator has the same seed or prompt, so that their scores are compared by row; by
-    default as the samples are known to be, for files unpaired."""
+    """True if row i of every generator has the same seed or prompt, so that scores are compared by row; by default as
+    the sources say, for files unpaired."""
     prompts_are: Literal["list"] | None = None
     """"list": row i of every generator is its answer to prompt i of a list, and the score is that on exactly these
     prompts; rows are then paired. By default rows are drawn from a law."""
     stop: bool = False
-    """Whether a trial ends when the stopping rule decides."""
+    """True if a trial ends when the stopping rule decides."""
     delta: float = 0.05
     """Accepted probability of a wrong decision; samples may bring another default."""
     tolerance: Tolerance = 0.0

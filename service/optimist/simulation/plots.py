@@ -42,7 +42,7 @@ def draw(result: Result, directory: Path) -> list[Path]:
 def pick_share(result: Result) -> Figure:
     """The fraction of samples drawn from each generator, best first, beside the best fractions where there are such."""
     order = list(result.judge.order)
-    target = [result.judge.best_shares[result.generators[place]] for place in order if result.judge.best_shares]
+    target = [result.judge.best_shares[result.generators[g]] for g in order if result.judge.best_shares]
     figure, panels = _panels(result)
     most = 1.1 * max([*target, *(float(run.pick_shares.mean(axis=0).max()) for run in result.runs.values())])
     for (policy, run), axes, colour in zip(result.runs.items(), panels, cycle(COLOURS), strict=False):
@@ -91,9 +91,9 @@ def curves(result: Result, drawn: Drawn) -> Figure:
     plan = result.plan
     for (policy, run), style in zip(result.runs.items(), styles(), strict=False):
         curve = run.curve(drawn.curve)
-        known = np.flatnonzero(curve.trials)
-        rounds = run.marks[known]
-        mean, error = curve.mean[known], np.nan_to_num(curve.error[known])
+        marked = np.flatnonzero(curve.trials)
+        rounds = run.marks[marked]
+        mean, error = curve.mean[marked], np.nan_to_num(curve.error[marked])
         axes.plot(rounds, mean, label=policy, lw=1.8, **style)
         if drawn.has_band:
             low = np.maximum(mean - error, 0.0) if drawn.is_log else mean - error
@@ -120,14 +120,14 @@ def curves(result: Result, drawn: Drawn) -> Figure:
 
 
 def figures_of(result: Result) -> dict[str, Callable[[], Figure]]:
-    """What makes each figure of a result, by file name without suffix."""
-    found: dict[str, Callable[[], Figure]] = {
+    """Makers of each figure of a result, by file name without suffix."""
+    figures: dict[str, Callable[[], Figure]] = {
         name: partial(curves, result, drawn) for name, drawn in result.judge.figures.items()
     }
-    found["pick_share"] = partial(pick_share, result)
+    figures["pick_share"] = partial(pick_share, result)
     if "estimates" in next(iter(result.runs.values())).arrays:
-        found["estimates"] = partial(estimates, result)
-    return found
+        figures["estimates"] = partial(estimates, result)
+    return figures
 
 
 def _panels(result: Result) -> tuple[Figure, list[Axes]]:
@@ -143,7 +143,7 @@ def _panels(result: Result) -> tuple[Figure, list[Axes]]:
 
 
 def _name_generators(axes: Axes, result: Result, order: Sequence[int]) -> None:
-    names = [result.generators[place] for place in order]
+    names = [result.generators[g] for g in order]
     axes.set_yticks(range(len(order)), [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names])
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.grid(axis="x", alpha=0.3)
@@ -157,5 +157,5 @@ def _window(truth: np.ndarray) -> tuple[float, float]:
 
 def styles() -> Iterator[dict[str, Any]]:
     """A colour and a dash pattern for each line, so that lines can be told apart without colour."""
-    for place in count():
-        yield {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
+    for i in count():
+        yield {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}

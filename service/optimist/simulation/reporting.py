@@ -45,7 +45,7 @@ def to_json(result: Result) -> str:
         **judge.document(),
     }
     for label, other in result.watched.items():
-        by_policy = {one["policy"]: one for one in other.summaries}
+        by_policy = {summary["policy"]: summary for summary in other.summaries}
         common.setdefault("watched", {})[label] = {**other.judge.document(), "policies": by_policy}
     rows = [{**summary, "shares": shares(result, summary["policy"]), **common} for summary in result.summaries]
     return json.dumps(rows, indent=2, allow_nan=False)
@@ -66,15 +66,15 @@ def write_csv(result: Result, path: Path) -> None:
         writer.writerow(["policy", "round", "samples", "trials", *columns])
         for policy, run in result.runs.items():
             curves = [run.curve(name) for name in names]
-            for place, mark in enumerate(run.marks.tolist()):
-                if trials := int(curves[0].trials[place]):
-                    ends = [number for curve in curves for number in (curve.mean[place], curve.error[place])]
+            for i, mark in enumerate(run.marks.tolist()):
+                if trials := int(curves[0].trials[i]):
+                    ends = [number for curve in curves for number in (curve.mean[i], curve.error[i])]
                     cells = (f"{number:.10g}" if math.isfinite(number) else "" for number in ends)
                     writer.writerow([policy, mark, mark * run.batch_size, trials, *cells])
 
 
 def write_picks(result: Result, path: Path) -> None:
-    """Write one row per policy, trial and round: the picked generator, and the one then named best, where one is."""
+    """Write one row per policy, trial and round: the picked generator, and the generator then named best, if any."""
     names = [*result.generators, ""]  # the last name is for the index −1
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -83,8 +83,8 @@ def write_picks(result: Result, path: Path) -> None:
             if not number:
                 writer.writerow(["policy", "trial", "round", "generator", "named"][: 3 + len(told)])
             for trial, length in enumerate(run.lengths.tolist()):
-                for place in range(length):
-                    writer.writerow([policy, trial, place + 1, *(names[each[trial, place]] for each in told)])
+                for i in range(length):
+                    writer.writerow([policy, trial, i + 1, *(names[ordinals[trial, i]] for ordinals in told)])
 
 
 def title(result: Result) -> str:
@@ -107,7 +107,7 @@ def notes(result: Result) -> Iterator[str]:
 
 
 def tables(result: Result) -> Iterator[Rows]:
-    """What each policy costs, by further metrics, too; the shares of the generators; with stopping, the stops."""
+    """Each policy's cost, also by further metrics; the generators' shares; with stopping, the stops."""
     yield _costs(result, "policy")
     for label, other in result.watched.items():
         yield _costs(other, f"by {label}")
@@ -122,12 +122,12 @@ def tables(result: Result) -> Iterator[Rows]:
             ["policy", "stopped", "samples to stop", "wrong stops"],
             *(
                 [
-                    one["policy"],
-                    f"{one['decided']} of {one['trials']}",
-                    measured(one["stop_samples"], one["stop_samples_se"]),
-                    f"{one['wrong_stops']}",
+                    summary["policy"],
+                    f"{summary['decided']} of {summary['trials']}",
+                    measured(summary["stop_samples"], summary["stop_samples_se"]),
+                    f"{summary['wrong_stops']}",
                 ]
-                for one in result.summaries
+                for summary in result.summaries
             ),
         ]
 
@@ -136,7 +136,7 @@ def _costs(result: Result, heading: str) -> Rows:
     columns = [column for column in result.judge.columns if column.number in result.summaries[0]]
     return [
         [heading, *(column.header for column in columns)],
-        *([one["policy"], *(_cell(one, column) for column in columns)] for one in result.summaries),
+        *([summary["policy"], *(_cell(summary, column) for column in columns)] for summary in result.summaries),
     ]
 
 

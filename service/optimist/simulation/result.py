@@ -22,7 +22,7 @@ class Result:
     """The results of all policies on the same samples. `result["ucb"]` is the `Run` of one policy."""
 
     judge: Any
-    """The `Judge` of the goal, who knows what is true."""
+    """The `Judge` of the goal, who knows the truth."""
     runs: dict[str, Run]
     watched: dict[str, Result]
     """The trials, as the further metrics score them, by label."""
@@ -38,7 +38,7 @@ class Result:
 
     @property
     def plan(self) -> Plan:
-        """How many trials there were, and the settings that all policies shared."""
+        """Number of trials, and the settings that all policies shared."""
         return self.judge.plan
 
     @property

@@ -24,9 +24,9 @@ class Play:
     picks: NDArray[np.int32]
     """The generator, by index, picked in each round played (rounds played,)."""
     seen: Any
-    """What the goal's recorder saw."""
+    """Record of the goal's recorder."""
     decided: bool = False
-    """Whether the stopping rule ended the trial."""
+    """True if the stopping rule ended the trial."""
     exhausted: str | None = None
     """The generator that ran out of samples, if that ended the trial."""
 
@@ -61,11 +61,11 @@ class Run:
     """Measures by name (trials, M). After a decision the last value is repeated, as no more batches are drawn. After
     the end of a trial that ran out of samples it is unknown: NaN."""
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """What else is known of each trial, by name."""
+    """Further arrays of each trial, by name."""
     totals: Mapping[str, Floats] = field(default_factory=dict)
     """Further numbers of each trial (trials,), NaN if unknown; the summary has their means."""
     wrong: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """Whether a trial, as it ended, names what is wrong (trials,)."""
+    """True for a trial whose final answer is wrong (trials,)."""
     extra: Mapping[str, float | None] = field(default_factory=dict)
     """Numbers of all trials together, for the summary."""
 
@@ -107,11 +107,11 @@ class Run:
     def curve(self, measure: str) -> Curve:
         """The mean over trials of one of the `curves`."""
         values = self.curves[measure]
-        known = ~np.isnan(values)
-        count = known.sum(axis=0)
+        is_known = ~np.isnan(values)
+        count = is_known.sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(known, values, 0.0).sum(axis=0) / count
-            squares = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0)
+            mean = np.where(is_known, values, 0.0).sum(axis=0) / count
+            squares = np.where(is_known, (values - mean) ** 2, 0.0).sum(axis=0)
             error = np.sqrt(squares / (count - 1) / count)
         return Curve(mean, error, count)
 
@@ -139,14 +139,14 @@ class Run:
 
 def last_known(values: Floats) -> Floats:
     """The last known value of each row (trials,); NaN without any."""
-    known = ~np.isnan(values)
-    last = values.shape[1] - 1 - known[:, ::-1].argmax(axis=1)
-    return np.where(known.any(axis=1), values[np.arange(len(values)), last], math.nan)
+    is_known = ~np.isnan(values)
+    last = values.shape[1] - 1 - is_known[:, ::-1].argmax(axis=1)
+    return np.where(is_known.any(axis=1), values[np.arange(len(values)), last], math.nan)
 
 
 def _mean_of(name: str, values: NDArray[Any]) -> dict[str, float | None]:
     """The mean of the known values (trials,) by name and its standard error by name_se; None where there is none."""
-    known = values[~np.isnan(values)]
-    mean = float(np.mean(known)) if len(known) else None
-    error = float(np.std(known, ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+    numbers = values[~np.isnan(values)]
+    mean = float(np.mean(numbers)) if len(numbers) else None
+    error = float(np.std(numbers, ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else None
     return {name: mean, f"{name}_se": error}

@@ -27,14 +27,14 @@ class Runner:
         """The results of all pieces of work, in their order. The pieces run in any order."""
         done: dict[int, Done] = {}
         parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")
-        # Each piece computes on one thread. Where joblib runs them in threads of this process, the end of one must not
-        # give more to the others.
+        # Each piece computes on one thread. Where joblib runs them in threads of this process, the end of a piece must
+        # not give more threads to the others.
         with one_thread(), counted(what, len(work), wanted=self._is_shown) as step:
-            for place, found in parallel(delayed(_numbered)(place, piece) for place, piece in enumerate(work)):
-                done[place] = found
+            for index, result in parallel(delayed(_numbered)(index, piece) for index, piece in enumerate(work)):
+                done[index] = result
                 step()
-        return [done[place] for place in range(len(work))]
+        return [done[index] for index in range(len(work))]
 
 
-def _numbered(place: int, piece: Callable[[], Done]) -> tuple[int, Done]:
-    return place, piece()
+def _numbered(index: int, piece: Callable[[], Done]) -> tuple[int, Done]:
+    return index, piece()

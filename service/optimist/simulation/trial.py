@@ -36,18 +36,18 @@ class Contender:
 def contenders(policies: str | Sequence[str] | Mapping[str, str], names: Sequence[str]) -> list[Contender]:
     """Parse specifications such as "ucb:bound=theorem,delta=0.1". One text may hold several, separated by commas.
 
-    The keys of a mapping are the labels; otherwise each specification is its own label. Raises FixError for policies
-    that are none of these names and for unknown options, with a list of the known ones, and for duplicate labels.
+    The keys of a mapping are the labels; otherwise each specification is its own label. Raises FixError for unknown
+    policies and options, with a list of the valid ones, and for duplicate labels.
     """
     if isinstance(policies, Mapping):
-        found = [Contender(label, settings(text, names)) for label, text in policies.items()]
+        parsed = [Contender(label, settings(text, names)) for label, text in policies.items()]
     else:
         texts = [policies] if isinstance(policies, str) else policies
-        found = [Contender(part, settings(part, names)) for text in texts for part in split(text)]
-    labels = [contender.label for contender in found]
+        parsed = [Contender(part, settings(part, names)) for text in texts for part in split(text)]
+    labels = [contender.label for contender in parsed]
     if not labels or len(set(labels)) < len(labels):
         raise FixError(f"policies: expected at least one, without duplicates; got {', '.join(labels) or 'none'}")
-    return found
+    return parsed
 
 
 def settings(text: str, names: Sequence[str]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def settings(text: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 class Recorder(ABC):
-    """What a goal keeps of a trial, whose evaluation this is."""
+    """Recorder of a trial for a goal; it has the trial's evaluation."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
@@ -72,7 +72,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def seen(self) -> Any:
-        """What was recorded."""
+        """The record of the trial."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Trial:
         with one_thread():
             evaluation, picks, decided = self.evaluation(), list[int](), False
             recorder = self.recorder(evaluation)
-            for place in self._told(evaluation):
-                picks.append(place)
+            for ordinal in self._told(evaluation):
+                picks.append(ordinal)
                 decided = recorder.record(self.plan.stop)
                 advance()
                 if decided:
@@ -113,12 +113,12 @@ class Trial:
             return Play(np.array(picks, np.int32), recorder.seen(), decided, evaluation.ask() if is_short else None)
 
     def _told(self, evaluation: Evaluation) -> Iterator[int]:
-        """Ask, draw and tell: after each round the place of its generator. Ends early if that has no full batch left.
+        """Ask, draw and tell: the generator's ordinal after each round. Ends early if it has no full batch left.
 
-        The generator without one is then what `evaluation` asks for.
+        `evaluation` then asks for this generator.
         """
         names, plan = list(self.sources), self.plan
-        places = {name: place for place, name in enumerate(names)}
+        ordinals = {name: ordinal for ordinal, name in enumerate(names)}
         draws = {name: Draw(plan.seed, self.number, name, plan.shuffle, bool(plan.paired)) for name in names}
         streams = {name: source.stream(draws[name]) for name, source in self.sources.items()}
         for _ in range(plan.rounds):
@@ -127,18 +127,18 @@ class Trial:
             name = evaluation.ask()
             start, size, prompts = evaluation.next_start(name), evaluation.batch_size, None
             if plan.prompts_are is not None:
-                # Paired rows are drawn in one order, so that a place in it is a prompt.
+                # Paired rows are drawn in one order, so that a position in it is a prompt.
                 size = min(size, self._listed - start)
                 prompts = [*range(start, start + size)]
             batch = streams[name].take(size) if size else None
             if batch is None:
                 return
             evaluation.tell(name, batch, prompt_indices=prompts)
-            yield places[name]
+            yield ordinals[name]
 
     @property
     def _listed(self) -> int:
-        """How many prompts there are, if rows are answers to a list. Raises FixError unless all have as many rows."""
+        """Number of prompts, if rows are answers to a list. Raises FixError unless all sources have as many rows."""
         counts = {source.samples for source in self.sources.values()}
         (count,) = counts if len(counts) == 1 else (None,)
         if count is None or not self.plan.paired:

@@ -39,7 +39,7 @@ from optimist_client.progress import Line, counted
 
 WORKERS = 2
 PATIENCE = 120.0
-"""Seconds that the demo waits for the service to be restarted if it was killed."""
+"""Seconds that the demo waits for the restart of a killed service."""
 
 Process = subprocess.Popen[bytes]
 
@@ -88,8 +88,8 @@ class Demo:
                 common = "seeds" if config.prompts is None else "prompts and seeds"
                 unpaired = play_unpaired(config)
                 drawn = len(unpaired.picks) * config.batch_size
-                said = saved_by_pairing(report.samples, drawn, unpaired.decided, common)
-                console.print(Page([said]), soft_wrap=True)
+                sentence = saved_by_pairing(report.samples, drawn, unpaired.decided, common)
+                console.print(Page([sentence]), soft_wrap=True)
             if keep:
                 console.print(Page([f"The service keeps running on {url}: stop it with Ctrl-C."]), soft_wrap=True)
                 with contextlib.suppress(KeyboardInterrupt):
@@ -101,7 +101,7 @@ def _question(metric: str, digits: Digits) -> dict[str, Any]:
     """The config of a metric's experiment: its generators, and the settings that the metric needs."""
     kind = find(metric)
     array = digits.probabilities if "probabilities" in kind.arrays else digits.features
-    known: dict[str, Callable[[], Any]] = {
+    settings: dict[str, Callable[[], Any]] = {
         "reference": digits.reference,
         "dimension": lambda: array(digits.images[:1]).shape[1],
         "kernel": lambda: KERNEL,
@@ -111,7 +111,7 @@ def _question(metric: str, digits: Digits) -> dict[str, Any]:
     }
     is_prompted = "prompts" in kind.needs
     generators, of_these = (digits.prompted, {"prompts_are": "list"}) if is_prompted else (digits.family, {})
-    return {"generators": list(generators), **of_these, **{name: known[name]() for name in kind.needs}}
+    return {"generators": list(generators), **of_these, **{name: settings[name]() for name in kind.needs}}
 
 
 def _watch(experiment: Experiment, workers: list[Process], console: Console, advice: str) -> Report:
@@ -132,8 +132,8 @@ def _watch(experiment: Experiment, workers: list[Process], console: Console, adv
                     raise
                 if not warned:
                     warned = True
-                    said = f"The service does not respond. If it was killed, {advice}"
-                    console.print(Page([said]), style="yellow", soft_wrap=True)
+                    sentence = f"The service does not respond. If it was killed, {advice}"
+                    console.print(Page([sentence]), style="yellow", soft_wrap=True)
                 continue
             last_seen, warned = time.monotonic(), False
             if report.ended and report.scored:
@@ -171,23 +171,23 @@ def _free_port() -> int:
 
 def play_unpaired(config: ExperimentConfig) -> Play:
     """Play the experiment until it is decided or its budget is spent, with unpaired samples and the same settings."""
-    known = digits(config.metric.name)
-    settings = {"metric": known.settings["metric"]} | {
+    source_set = digits(config.metric.name)
+    settings = {"metric": source_set.settings["metric"]} | {
         name: getattr(config, name) for name in ("delta", "tolerance", "warmup", "rescore_growth")
     }
     assert config.budget is not None
     rounds, size = -(-config.budget // config.batch_size), config.batch_size
     plan = Plan(rounds=rounds, batch_size=size, seed=config.seed, stop=True, paired=False)
     contender = Contender(config.policy, {"policy": config.policy})
-    trial = Trial(known.sources, contender, settings, plan, 0, NamedBest)
+    trial = Trial(source_set.sources, contender, settings, plan, 0, NamedBest)
     with counted("playing it again with independent seeds", rounds * size, " samples") as step:
         return trial.play(lambda: step(size))
 
 
 def saved_by_pairing(took: int, samples: int, decided: bool, common: str = "seeds") -> str:
-    """The sentence that compares `took`, the paired samples until the decision, with those without pairing.
+    """The sentence that compares `took`, the paired samples until the decision, with the samples without pairing.
 
-    `decided` says whether these sufficed, `common` what the paired ones had in common.
+    `decided` says whether these sufficed, `common` what the paired samples shared.
     """
     more = "" if decided else "more than "
     times = samples / took

@@ -168,10 +168,10 @@ def generators(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, G
     """The demo's generators by name, from the tensors that `fitting.fit` returned for `recipe`."""
     images = tensors["images"].astype(np.float64)
     origin, basis = tensors["pca.mean"], tensors["pca.basis"]
-    one = np.ones(1)
+    weight = np.ones(1)
 
     def gaussian(deviations: np.ndarray, origin: np.ndarray, basis: np.ndarray) -> GaussianMixture:
-        return GaussianMixture(one, np.zeros((1, len(basis))), np.diag(deviations)[None], origin, basis)
+        return GaussianMixture(weight, np.zeros((1, len(basis))), np.diag(deviations)[None], origin, basis)
 
     decoder = unpack("decoder", tensors)
     return {

@@ -105,8 +105,8 @@ class Digits:
     """Real images, the network that turns images into features, and the generators to compare by name.
 
     `images` (1797, 64) float32 in [0, 1], `labels` (1797,) int64 the digits they show; `accuracy` is the network's
-    accuracy on images held out from its training. `generators` are of many kinds; `family` are those of the demo, most
-    of which are one model that answers a seed alike; `prompted` take prompts.
+    accuracy on images held out from its training. `generators` are of many kinds; `family` are the demo's, most of
+    which are one model that answers a seed alike; `prompted` take prompts.
     """
 
     images: np.ndarray

@@ -1,1 +1,1 @@
-"""What each goal brings to the laboratory: the truth, what it records of trials, and what of them is shown."""
+"""Each goal's part of the laboratory: the truth, the record of trials, and the display."""

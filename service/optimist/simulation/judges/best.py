@@ -49,20 +49,20 @@ class NamedBest(Recorder):
 
     def __init__(self, evaluation: Evaluation) -> None:
         super().__init__(evaluation)
-        self._places = {name: place for place, name in enumerate(evaluation.generators)}
+        self._ordinals = {name: ordinal for ordinal, name in enumerate(evaluation.generators)}
         self._named: list[int] = []
 
     def record(self, stop: bool) -> bool:
         decision = self.evaluation.decision(explain=False)
-        self._named.append(NO_GENERATOR if decision.best is None else self._places[decision.best])
+        self._named.append(NO_GENERATOR if decision.best is None else self._ordinals[decision.best])
         return stop and decision.decided
 
     def seen(self) -> tuple[NDArray[np.int32], Floats]:
-        """The places of the named generators (rounds,); value, lower and upper end of each estimate (G, 3) or NaN."""
-        ends = np.full((len(self._places), 3), np.nan)
-        for place, estimate in enumerate(self.evaluation.estimates().values()):
+        """Ordinals of the named generators (rounds,); value, lower and upper end of each estimate (G, 3) or NaN."""
+        ends = np.full((len(self._ordinals), 3), np.nan)
+        for ordinal, estimate in enumerate(self.evaluation.estimates().values()):
             if estimate is not None:
-                ends[place] = [estimate.natural(end) for end in (estimate.value, estimate.lower, estimate.upper)]
+                ends[ordinal] = [estimate.natural(end) for end in (estimate.value, estimate.lower, estimate.upper)]
         return np.array(self._named, np.int32), ends
 
 
@@ -97,17 +97,17 @@ class BestJudge(Sampled):
     def with_truth(cls, inputs: SimulationInputs, truth: Any, runner: Runner) -> BestJudge:
         metric, seed = inputs.question.metric, inputs.plan.seed
 
-        def known(what: str, question: Question, sources: Mapping[str, Source]) -> dict[str, TrueScore]:
-            tasks = [partial(true_score, *each, question, seed) for each in sources.items()]
+        def true_scores(what: str, question: Question, sources: Mapping[str, Source]) -> dict[str, TrueScore]:
+            tasks = [partial(true_score, *item, question, seed) for item in sources.items()]
             return dict(zip(sources, runner.run(what, tasks), strict=True))
 
         if truth is None:
-            truth = known("true scores", inputs.question, inputs.sources)
+            truth = true_scores("true scores", inputs.question, inputs.sources)
         else:
             truth = given_scores(truth, inputs.sources, metric)
         shared = tuple(inputs.sources), inputs.plan, inputs
         others = {
-            label: cls(*shared, other.metric, known(f"true scores by {label}", other, sources))
+            label: cls(*shared, other.metric, true_scores(f"true scores by {label}", other, sources))
             for label, (other, sources) in inputs.watched.items()
         }
         return cls(*shared, metric, truth, inputs.plan.tolerance, others=others)
@@ -115,7 +115,7 @@ class BestJudge(Sampled):
     @property
     def scores(self) -> Floats:
         """The true scores (G,)."""
-        return np.array([known.score for known in self.truth.values()])
+        return np.array([truth.score for truth in self.truth.values()])
 
     @property
     def gaps(self) -> Floats:
@@ -125,12 +125,13 @@ class BestJudge(Sampled):
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether what is asked for has the lowest score."""
+        """True if the lowest score is sought."""
         return self.metric.lower_is_better
 
     @property
     def is_best(self) -> Bools:
-        """Whether each generator counts as best (G,). A tolerance that is a number is on the estimates' scale."""
+        """True for each generator that counts as best (G,). A tolerance given as a number is on the estimates'
+        scale."""
         share, lower = share_of(self.tolerance), self.lower_is_better
         if self.metric.scale == "linear":
             best = self.scores.min() if lower else self.scores.max()
@@ -147,7 +148,7 @@ class BestJudge(Sampled):
     def judged(self, run: Run, seen: Sequence[tuple[NDArray[np.int32], Floats]]) -> Run:
         rounds = run.picks.shape[1]
         pads = [(0, rounds - len(named)) for named, _ in seen]
-        padded = [np.pad(one[0], pad, constant_values=NO_GENERATOR) for one, pad in zip(seen, pads, strict=True)]
+        padded = [np.pad(named, pad, constant_values=NO_GENERATOR) for (named, _), pad in zip(seen, pads, strict=True)]
         gaps, is_best, named = self.gaps, self.is_best, np.stack(padded)
         marks = np.arange(1, rounds + 1)
         played = np.maximum(np.minimum(marks, run.lengths[:, None]), 1)
@@ -173,7 +174,7 @@ class BestJudge(Sampled):
         return np.argsort(self.gaps, kind="stable").tolist()
 
     def notes(self) -> Iterator[str]:
-        origins = Counter(known.origin for known in self.truth.values())
+        origins = Counter(score.origin for score in self.truth.values())
         truth = ", ".join(origin if len(origins) == 1 else f"{origin} ({count})" for origin, count in origins.items())
         yield f"Best: {self.shown_best()}. Truth: {truth}. Mean ± standard error over trials."
         for label, other in self.others.items():
@@ -188,8 +189,8 @@ class BestJudge(Sampled):
         return {
             "metric": self.metric.name,
             "best": list(self.best),
-            "truth": {name: known.score for name, known in self.truth.items()},
-            "truth_origin": {name: known.origin for name, known in self.truth.items()},
+            "truth": {name: true.score for name, true in self.truth.items()},
+            "truth_origin": {name: true.origin for name, true in self.truth.items()},
         }
 
 
@@ -213,18 +214,18 @@ def true_score(name: str, source: Source, question: Question, seed: int) -> True
     return TrueScore(estimate.score, f"de-biased, {'' if source.samples is None else 'all '}{count:,} samples")
 
 
-def given_scores(given: Any, names: Mapping[str, Any], metric: Metric) -> dict[str, TrueScore]:
-    """The true scores given by the caller. Raises FixError unless there is a valid one for each name and no other."""
-    if not isinstance(given, Mapping):
-        raise FixError(f"truth: expected scores by generator for the goal 'best', got {type(given).__name__}")
-    if set(given) != set(names):
-        raise FixError(f"truth: expected scores of {', '.join(names)}; got {', '.join(given) or 'none'}")
+def given_scores(scores: Any, names: Mapping[str, Any], metric: Metric) -> dict[str, TrueScore]:
+    """The caller's true scores. Raises FixError unless there is a valid score for each name and no other."""
+    if not isinstance(scores, Mapping):
+        raise FixError(f"truth: expected scores by generator for the goal 'best', got {type(scores).__name__}")
+    if set(scores) != set(names):
+        raise FixError(f"truth: expected scores of {', '.join(names)}; got {', '.join(scores) or 'none'}")
     least = -math.inf if metric.scale == "linear" else 0.0
-    wrong = {name: value for name, value in given.items() if not (math.isfinite(value) and value > least)}
+    wrong = {name: value for name, value in scores.items() if not (math.isfinite(value) and value > least)}
     if wrong:
         name, value = next(iter(wrong.items()))
         raise FixError(f"truth: expected a finite score of {metric.name!r} for {name!r}, got {value}")
-    return {name: TrueScore(float(given[name]), "given") for name in names}
+    return {name: TrueScore(float(scores[name]), "given") for name in names}
 
 
 def _samples_to_95(accuracy: Floats, batch_size: int) -> dict[str, float | None]:
@@ -232,9 +233,9 @@ def _samples_to_95(accuracy: Floats, batch_size: int) -> dict[str, float | None]
     trials = len(accuracy)
     resampled = np.random.default_rng(0).multinomial(trials, np.full(trials, 1.0 / trials), RESAMPLES)
     weights = np.vstack([np.ones(trials), resampled.astype(np.float64)])
-    found = _first_right(weights, accuracy) * batch_size
-    error = float(np.std(found[1:], ddof=1)) if np.isfinite(found).all() and trials > 1 else None
-    return {"samples_to_95": float(found[0]) if math.isfinite(found[0]) else None, "samples_to_95_se": error}
+    samples = _first_right(weights, accuracy) * batch_size
+    error = float(np.std(samples[1:], ddof=1)) if np.isfinite(samples).all() and trials > 1 else None
+    return {"samples_to_95": float(samples[0]) if math.isfinite(samples[0]) else None, "samples_to_95_se": error}
 
 
 def _first_right(weights: Floats, accuracy: Floats) -> Floats:
@@ -242,9 +243,9 @@ def _first_right(weights: Floats, accuracy: Floats) -> Floats:
 
     `weights` (resamples, trials) say how often each trial counts. NaN in `accuracy` (trials, rounds) is ignored.
     """
-    known = ~np.isnan(accuracy)
-    counted = weights @ known
-    is_short = (weights @ np.where(known, accuracy, 0.0) < RIGHT * counted - 1e-9) & (counted > 0)
+    is_known = ~np.isnan(accuracy)
+    counted = weights @ is_known
+    is_short = (weights @ np.where(is_known, accuracy, 0.0) < RIGHT * counted - 1e-9) & (counted > 0)
     rounds = np.arange(1, accuracy.shape[1] + 1)
     last_short = np.where(is_short, rounds, 0).max(axis=1)
     last_known = np.where(counted > 0, rounds, 0).max(axis=1)

@@ -50,16 +50,16 @@ class CheapestJudge(BestJudge):
 
     @property
     def is_best(self) -> Bools:
-        """Whether each generator is the cheapest of those that are good enough (G,)."""
+        """True for each generator (G,) that is the cheapest of the good enough ones."""
         enough = replace(self, tolerance=0.0 if self.plan.good_enough is None else self.plan.good_enough)
         is_good: Bools = BestJudge.is_best.__get__(enough)
         return is_good & (self.costs == self.costs[is_good].min())
 
     def judged(self, run: Run, seen: Sequence[tuple[NDArray[np.int32], Floats]]) -> Run:
-        found = super().judged(run, seen)
+        as_best = super().judged(run, seen)
         spent = np.where(run.is_played, self.costs[run.picks] * run.batch_size, 0.0)
-        curves = {"cost": run.carried(np.cumsum(spent, axis=1)), "accuracy": found.curves["accuracy"]}
-        return replace(found, curves=curves)
+        curves = {"cost": run.carried(np.cumsum(spent, axis=1)), "accuracy": as_best.curves["accuracy"]}
+        return replace(as_best, curves=curves)
 
     def notes(self) -> Iterator[str]:
         yield f"Cheapest that is good enough: {self.shown_best()}. Mean ± standard error over trials."

@@ -1,4 +1,4 @@
-"""What a goal brings to the laboratory, and what it is asked about."""
+"""Interface of a goal to the laboratory, and the arguments of a simulation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from optimist_client.metrics import Metric
 
 @dataclass(frozen=True)
 class Asked:
-    """What a simulation is about: the arguments of `simulate` that each goal reads in its own way."""
+    """Arguments of `simulate` that each goal reads in its own way."""
 
     sources: Any
     metric: str | Metric | None = None
@@ -44,12 +44,12 @@ class Drawn:
     is_share: bool = False
     has_band: bool = True
     is_log: bool = False
-    """Whether rounds are on a log scale."""
+    """True if rounds are on a log scale."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judge(ABC):
-    """Knows the truth of a goal: makes its trials, says what they cost, and what of that is shown."""
+    """Judge of a goal: knows the truth, makes trials, and computes their costs and display."""
 
     goal: ClassVar[str]
     policies: ClassVar[tuple[str, ...]]
@@ -62,7 +62,7 @@ class Judge(ABC):
     figures: ClassVar[Mapping[str, Drawn]]
     """The figures of curves by file name without suffix."""
     shows_shares: ClassVar[bool] = False
-    """Whether the report has a table of the generators' shares in the samples."""
+    """True if the report has a table of the generators' shares in the samples."""
 
     generators: tuple[str, ...]
     """Names of the generators. Picks are indices into them."""
@@ -74,7 +74,7 @@ class Judge(ABC):
     @classmethod
     @abstractmethod
     def from_asked(cls, asked: Asked, plan: Plan, policies: Sequence[Contender], runner: Runner) -> Self:
-        """The judge of these samples, who knows the truth. Raises FixError for what cannot be played."""
+        """The judge of these samples. Raises FixError for samples that cannot be played."""
 
     @abstractmethod
     def trials(self, policies: Sequence[Contender]) -> list[Callable[[], Play]]:
@@ -87,12 +87,12 @@ class Judge(ABC):
     @property
     @abstractmethod
     def subject(self) -> str:
-        """What is compared, such as "FID of 3 generators"."""
+        """Subject of the comparison, such as "FID of 3 generators"."""
 
     @property
     @abstractmethod
     def unit(self) -> str:
-        """What losses are counted in."""
+        """Unit of losses."""
 
     @abstractmethod
     def notes(self) -> Iterator[str]:

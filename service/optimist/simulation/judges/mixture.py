@@ -131,7 +131,7 @@ class MixtureJudge(Sampled):
 
     @property
     def single_excess(self) -> float:
-        """Its loss above that of the best mixture."""
+        """Its loss above the best mixture's."""
         return float(self.singles.min()) - self.least
 
     @property
@@ -153,7 +153,7 @@ class MixtureJudge(Sampled):
         return self.metric.scale == "log"
 
     def share(self, excess: Floats) -> Floats:
-        """An excess as a share of the least loss; NaN where that is not above 0. A log is that of which they are."""
+        """An excess as a share of the least loss; NaN where this is not above 0. A log counts as its exponential."""
         if self._is_log:
             return np.expm1(excess)
         return excess / self.least if self.least > 0.0 else np.full_like(excess, math.nan)
@@ -161,8 +161,8 @@ class MixtureJudge(Sampled):
     def judged(self, run: Run, seen: Sequence[tuple[Named, ...]]) -> Run:
         marks = marks_of(run.picks.shape[1], len(self.generators))
         with one_thread():
-            rows = [self._excesses(*one, marks) for one in zip(run.picks, run.decided, seen, strict=True)]
-        drawn, named, holds = (np.stack(each) for each in zip(*rows, strict=True))
+            rows = [self._excesses(*trial, marks) for trial in zip(run.picks, run.decided, seen, strict=True)]
+        drawn, named, holds = (np.stack(curve) for curve in zip(*rows, strict=True))
         last = [own[-1].mixture if own else None for own in seen]
         unknown = np.full(len(self.generators), math.nan)
         return replace(
@@ -183,23 +183,23 @@ class MixtureJudge(Sampled):
     def _excesses(
         self, picks: NDArray[np.int32], decided: bool, seen: Sequence[Named], marks: NDArray[np.int64]
     ) -> tuple[Floats, Floats, Floats]:
-        """The excess of the samples drawn and of the weights named in one trial, and whether the gain holds (M,)."""
-        drawn, named, holds = found = tuple(np.full(len(marks), math.nan) for _ in range(3))
+        """The excess of the samples drawn and of the weights named in one trial, and 1 where the gain holds (M,)."""
+        drawn, named, holds = curves = tuple(np.full(len(marks), math.nan) for _ in range(3))
         picks = picks[picks != NO_GENERATOR]
         judged: dict[int, tuple[float, float]] = {}
-        for place, mark in enumerate(marks):
+        for i, mark in enumerate(marks):
             if mark > len(picks) and not decided:
                 break
-            if place and mark > len(picks) and marks[place - 1] >= len(picks):
-                for curve in found:
-                    curve[place] = curve[place - 1]
+            if i and mark > len(picks) and marks[i - 1] >= len(picks):
+                for curve in curves:
+                    curve[i] = curve[i - 1]
                 continue
             counts = np.bincount(picks[:mark], minlength=len(self.generators))
-            drawn[place] = self.truth.loss(counts / counts.sum()) - self.least
-            newest = sum(each.played <= mark for each in seen) - 1
+            drawn[i] = self.truth.loss(counts / counts.sum()) - self.least
+            newest = sum(entry.played <= mark for entry in seen) - 1
             if newest >= 0:
                 judged.setdefault(newest, self._of(seen[newest].mixture))
-                named[place], holds[place] = judged[newest]
+                named[i], holds[i] = judged[newest]
         return drawn, named, holds
 
     def _of(self, mixture: Mixture) -> tuple[float, float]:

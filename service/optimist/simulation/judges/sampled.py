@@ -60,7 +60,7 @@ class Sampled(Judge):
 
     def trials(self, policies: Sequence[Contender]) -> list[Callable[[], Play]]:
         numbers = range(self.plan.trials)
-        return [self._trial(self.inputs, each, number).play for number in numbers for each in policies]
+        return [self._trial(self.inputs, policy, number).play for number in numbers for policy in policies]
 
     @classmethod
     def _trial(cls, inputs: SimulationInputs, contender: Contender, number: int) -> Trial:

@@ -86,12 +86,12 @@ class SourceSet:
     sources: Mapping[str, Source]
     settings: Mapping[str, Any] = field(default_factory=dict)
     aligned: bool | None = None
-    """Whether row i of every source has the same seed or prompt; None where only the caller can know."""
+    """True if row i of every source has the same seed or prompt; None where only the caller can know."""
 
     def is_paired(self, asked: bool | None = None) -> bool:
-        """True if trials draw the same rows of every source: as `asked`, by default if they are known to be aligned.
+        """True if trials draw the same rows of every source: as `asked`, by default if the sources are aligned.
 
-        Raises FixError if it is asked of sources that cannot: with unaligned rows, or with different numbers of them.
+        Raises FixError if asked of sources with unaligned rows or different numbers of rows.
         """
         if asked is None or (asked and self.aligned):
             return bool(self.aligned)
@@ -101,8 +101,8 @@ class SourceSet:
                 raise FixError(f"{expected}; found an experiment that is not paired, or lacks samples in between")
             counts = {made.samples: made.origin for made in self.sources.values()}
             if len(counts) > 1:
-                found = ", ".join(f"{count or 'any number'} in {origin}" for count, origin in counts.items())
-                raise FixError(f"{expected}, so as many rows of each; found {found}")
+                listed = ", ".join(f"{count or 'any number'} in {origin}" for count, origin in counts.items())
+                raise FixError(f"{expected}, so as many rows of each; found {listed}")
         return asked
 
 

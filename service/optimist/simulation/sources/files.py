@@ -86,21 +86,21 @@ def files(
 ) -> dict[str, Source]:
     """Read the generators of a folder or a file, by name in alphabetical order.
 
-    metric: its name, or the names of all arrays that are wanted, with their columns where these are known.
+    metric: its name, or the names of all wanted arrays, with their columns or None.
     In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem. A subfolder is a
     generator, too: its files are tensors, named by their stems or by the arrays in them, or parts to be concatenated.
     In a file every array is a generator; arrays of the same generator may be named `<generator>/<tensor>`. A generator
     with `mean` and `covariance` (or `mu` and `sigma`) is a Gaussian. Arrays of one column may be (n,). `beside` is a
     file to ignore: a reference in the same folder. Raises FixError, naming the file, for anything else.
     """
-    place, sources = Path(path), dict[str, Source]()
+    location, sources = Path(path), dict[str, Source]()
     wanted = _columns(metric) if isinstance(metric, str) else metric
-    if not place.exists():
-        raise FixError(f"{place}: no such file or folder")
-    found = in_folder(place, wanted, beside) if place.is_dir() else _in_file(place, wanted)
-    for name, origin, arrays in sorted(found, key=lambda each: each[0]):
+    if not location.exists():
+        raise FixError(f"{location}: no such file or folder")
+    items = in_folder(location, wanted, beside) if location.is_dir() else _in_file(location, wanted)
+    for name, origin, arrays in sorted(items, key=lambda item: item[0]):
         if name.encode("utf-8", "replace").decode() != name:  # file names may be arbitrary bytes
-            raise FixError(f"{place}: expected generator names in UTF-8, found {name!a}")
+            raise FixError(f"{location}: expected generator names in UTF-8, found {name!a}")
         if name in sources:
             raise FixError(f"{origin}: expected distinct generator names, found {name!r} in {sources[name].origin}")
         sources[name] = _source(origin, arrays, wanted)
@@ -122,8 +122,8 @@ def _in_file(file: Path, wanted: Mapping[str, int | None]) -> Found:
 
 
 def _source(origin: str, arrays: Rows, wanted: Mapping[str, int | None]) -> Source:
-    if found := moments_among(arrays):
-        mean, covariance = found[:2]
+    if moments := moments_among(arrays):
+        mean, covariance = moments[:2]
         try:
             return GaussianSource(arrays[mean], arrays[covariance], origin)
         except ValueError as error:
@@ -139,10 +139,9 @@ def _source(origin: str, arrays: Rows, wanted: Mapping[str, int | None]) -> Sour
 def experiment(path: str | Path) -> SourceSet:
     """Every generator's recorded rows in log order, with the experiment's metric, reference, kernels and confidence.
 
-    Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read or were retracted,
-    and generators that told nothing, are left out. If the experiment was paired and no index is missing, the rows are
-    ordered by index, and aligned. Raises FixError for a file that is no whole archive, that was made
-    without keep_log, or that has no batches.
+    Kernels that the first samples fixed stay fixed. Unreadable and retracted batches, and generators without batches,
+    are left out. If the experiment was paired and no index is missing, the rows are ordered by index, and aligned.
+    Raises FixError for a file that is no whole archive, that was made without keep_log, or that has no batches.
     """
     file = Path(path)
     try:
@@ -153,7 +152,9 @@ def experiment(path: str | Path) -> SourceSet:
             if not config.keep_log:
                 raise FixError("expected an experiment made with keep_log, found one without: its batches are gone")
             question, data = question_in(archive), real_data_in(archive)
-            logs = {known.name: list(_batches(archive, place)) for place, known in enumerate(contents.generators)}
+            logs = {
+                archived.name: list(_batches(archive, ordinal)) for ordinal, archived in enumerate(contents.generators)
+            }
     except FileNotFoundError:
         raise FixError(f"{file}: no such file") from None
     except FixError as error:
@@ -176,9 +177,9 @@ def experiment(path: str | Path) -> SourceSet:
 
 
 def question_in(archive: Archive, label: str | None = None) -> Question:
-    """The question of one metric of an exported experiment, with the kernels that its samples have fixed, if they have.
+    """The question of one metric of an exported experiment, with the kernels that its samples have fixed, if any.
 
-    label: of the metric, None: the one that decides.
+    label: of the metric; None: the deciding metric.
     """
     question = question_of(archive.contents.experiment, real_data_in(archive, label), label=label)
     fitted = archive.fitted(metric_of(archive.contents.experiment, label).shown_label)
@@ -202,10 +203,10 @@ class _LoggedRun:
 
 
 def _batches(archive: Archive, ordinal: int) -> Iterator[_LoggedRun]:
-    known = archive.contents.generators[ordinal]
+    generator = archive.contents.generators[ordinal]
     for page in archive.log(ordinal):
         for entry in page:
-            if entry.is_retraction or not known.counts(entry.seq):
+            if entry.is_retraction or not generator.counts(entry.seq):
                 continue
             try:
                 tensors = batch_of(entry)[0]
