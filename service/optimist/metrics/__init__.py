@@ -1,1 +1,1 @@
-"""What a metric computes, in torch: streaming statistics, scores, influences and bounds, by family. No I/O."""
+"""Computation of metrics, in torch: streaming statistics, scores, influences and bounds, by family. No I/O."""

@@ -31,17 +31,17 @@ class Statistic(Stateful, ABC):
     samples: int = 0
     """Rows seen."""
     list_length: int | None = None
-    """Where the metric is told the samples' prompts: how many there are; `update` then takes `listed`, their indices
+    """Number of prompts, where the metric gets the samples' prompts; `update` then takes `listed`, their indices
     (b)."""
     compares_unknown: ClassVar[bool] = False
-    """Whether rows are compared by index also where their prompt is not known."""
+    """True if rows with unknown prompts are compared by index, too."""
 
     allows_for_clusters: bool = False
-    """Whether its analysis allows for prompts that come again and for batches itself; others are widened by the design
+    """True if its analysis itself allows for recurring prompts and for batches; other metrics are widened by the design
     effect that their influences show."""
 
     can_merge: ClassVar[bool] = False
-    """Whether it can `merge`."""
+    """True if it can `merge`."""
 
     @abstractmethod
     def update(self, *tensors: Any, **named: Any) -> None:
@@ -81,7 +81,7 @@ class Analysis:
     stopping_error: float
     """sd_stop of rules/estimates.md, of which the interval is made."""
     bracket: tuple[float, float] | None = None
-    """Two values between which the true one lies on average; None if the metric knows none."""
+    """Two values with the true value between them on average; None for a metric without."""
     first_order: float = 1.0
     """Share of the sampling variance that is linear in the samples, V₁/(V₁ + V₂) (rules/estimates.md), in [0, 1]."""
     systematic_selection: float = 0.0
@@ -89,38 +89,38 @@ class Analysis:
     systematic_stopping: float = 0.0
     """The part of `stopping_error` that is not from sampling, a standard deviation."""
     systematic_sign: int = 0
-    """1 or −1: systematic parts of the same sign are errors in the same direction, as far as the generators' chance is
-    the same, so that they partly cancel in a difference. 0: those of any two generators are independent."""
+    """1 or −1: systematic parts of the same sign are errors in the same direction, as far as generators share chance,
+    so that they partly cancel in a difference. 0: the parts of any two generators are independent."""
     influence: Tensor | None = None
     """Influence on the estimate of each row of `common` (m,), float64, up to an additive constant; None without."""
     recent: Tensor | None = None
     """The influence of the newest samples, as many as the metric keeps (b,), in log order, up to the same constant;
     None where the metric keeps none or weighs the values by their prompts."""
     reference: Tensor | None = None
-    """Influence of some rows of the reference (k,), the same ones for every generator, up to a constant, divided by the
-    root of the number of all rows. The variance of a difference of two generators' values is that of the difference of
-    their scores by the choice of the reference. None: the reference is taken as exact."""
+    """Influence of some rows of the reference (k,), the same rows for every generator, up to a constant, divided by the
+    root of the number of all rows. The variance of two generators' difference of these values is their scores'
+    difference's variance by the choice of the reference. None: the reference is taken as exact."""
     skewness: float | None = None
-    """Skewness of the rows' influences, by which `InfluenceBound` widens the sampling part of `stopping_error`, and
-    policies that of differences by their own; 0: only these are widened; None: errors are taken as they are."""
+    """Skewness of the rows' influences. `InfluenceBound` widens the sampling part of `stopping_error` by it, and
+    policies differences by their own skewness. 0: only differences are widened; None: nothing is."""
     missing: float = 1.0
-    """The factor of the sampling part of `stopping_error`² by rows that are rare among the real ones and may be missing
-    among the samples. The larger one of this and that by `skewness` counts."""
+    """Factor of the sampling part of `stopping_error`² for rows that are rare among real rows and may be missing among
+    the samples. The larger of this factor and the factor by `skewness` counts."""
     censored: int = 0
-    """How many of the samples' values are only known to be at least what was told."""
+    """Number of samples whose values are only known to be at least the told number."""
     value_skewness: float | None = None
     """Skewness of the samples' values, where the estimate is their mean; None where it is not. Comparisons take from it
     what rare values may be missing (rules/calibration.md)."""
     farthest: tuple[float, float] | None = None
-    """How far the farthest value lies below and above the mean, 0 or more. None where the estimate is no mean, and
-    where the values' range, or their prompts, are known."""
+    """Distance of the farthest value below and above the mean, 0 or more. None where the estimate is no mean, and where
+    the values' range, or their prompts, are known."""
     prompted: PromptedMean | None = None
     """The mean by prompts that come again, without whose terms no error of a difference is known; None where samples,
     or batches, are taken as independent."""
     prompts: int | None = None
-    """How many prompts the errors of a score of rows count as clusters; None where they count others."""
+    """Number of prompts that the errors count as clusters; None for other clusters."""
     batches: int | None = None
-    """How many batches the errors count as clusters; None where they count samples, or prompts."""
+    """Number of batches that the errors count as clusters; None where they count samples, or prompts."""
     jackknife: Tensor | None = None
     """`Pairing.jackknife` (10,), float64; None from fewer than 10 samples, and where the metric makes none."""
     design_effect: float | None = None
@@ -146,8 +146,7 @@ class Score:
     mixed: ClassVar[type[Objective] | None] = None
     """The loss of mixtures, where they have one."""
     declared: type[Metric] | Metric
-    """What this computes, which holds the name and the facts: the declared class, or the object of one where settings
-    decide facts."""
+    """The declared metric, with the name and the facts: a class, or an object where settings decide facts."""
 
     widths: Mapping[str, int]
     """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes them."""
@@ -174,8 +173,8 @@ class Score:
 
     @property
     def offers(self) -> frozenset[str]:
-        """What has an answer of "mixtures", "modes" (only then a reservoir is kept beside the statistic), and "prompt
-        groups", never without modes."""
+        """Features among "mixtures", "modes" (only then a reservoir is kept beside the statistic), and "prompt groups",
+        never without modes."""
         return self.declared.offers
 
     def statistic(self) -> Any:
@@ -205,9 +204,9 @@ class Score:
     def analyse(self, statistic: Any, common: Common | None = None) -> Analysis:
         """The de-biased value and its errors, from 2 samples on. Raises FixError on fewer and as `check` does.
 
-        common: rows among those that the statistic has seen, whose `influence` is wanted: by it generators of the same
-        seeds can be compared. Where a metric does not know it, generators count as independent. "first" beside them has
-        the indices (k,) of the first samples in log order, −1 of one that has none.
+        common: rows seen by the statistic whose `influence` is wanted, for comparisons of generators with the same
+        seeds. Without it, generators count as independent. "first" beside them has the indices (k,) of the first
+        samples in log order, −1 for a sample without an index.
         """
         raise NotImplementedError
 
@@ -218,7 +217,7 @@ class Score:
     def follow(self, statistic: Any) -> None:
         """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
 
-        The plug-in then differs by at most 1e-7 (and rounding) from that of a statistic that is not followed.
+        The plug-in then differs by at most 1e-7 (and rounding) from an unfollowed statistic's.
         """
 
     @cached_property
@@ -226,7 +225,7 @@ class Score:
         return WeakKeyDictionary()
 
     def cache(self, statistic: Any) -> dict[str, Any]:
-        """What makes estimates of this statistic cheap, by name: all of it follows from the statistic alone."""
+        """Cached parts of this statistic's estimates, by name; all follow from the statistic alone."""
         return self._beside.setdefault(statistic, {})
 
     def forget(self, statistic: Any) -> None:
@@ -254,11 +253,10 @@ class Score:
     def objective(
         self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
-        """The loss of mixtures of generators with these statistics, by one half of their samples, None: by all.
+        """The loss of mixtures of generators with these statistics, by one half of their samples; None: by all.
 
-        common: of each generator the rows of indices that the others have, too; () if generators are independent.
-        Raises FixError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
-        kept its halves apart.
+        common: of each generator the rows of indices that all have; () if generators are independent. Raises FixError
+        where the metric offers no mixture, and if a statistic has fewer than 4 samples, or no separate halves.
         """
         if self.mixed is None or "mixtures" not in self.offers:
             raise FixError(f"the metric {self.name!r}, with these settings, has no score of mixtures")
@@ -267,7 +265,7 @@ class Score:
     def identity(self) -> Identity:
         """Names and tensors that a statistic's numbers depend on beside name, widths and layout, such as feature maps.
 
-        A snapshot is refused where this differs from that of the metric it was made under.
+        A snapshot of a metric with another identity is refused.
         """
         return []
 

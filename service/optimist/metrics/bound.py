@@ -28,8 +28,8 @@ FEW_ROWS_DECIDE = (
 )
 """The warning of an estimate whose variance rare rows widen more than `LARGE_FACTOR` times."""
 LARGE_FACTOR, FEW_ROWS = 3.0, 50
-"""From `FEW_ROWS` samples on 1 of 100 scores of normal rows has such a factor, and 60 where sizes are lognormal. From
-fewer the samples' own skewness says little, but that of real rows does."""
+"""From `FEW_ROWS` samples on 1 of 100 scores of normal rows has such a factor, and 60 where sizes are lognormal. With
+fewer, the samples' own skewness says little, but the skewness of real rows does."""
 
 
 def check_delta(delta: float) -> None:
@@ -56,7 +56,7 @@ class Bound(ABC):
         return self.metric.statistic()
 
     def alone(self) -> Any:
-        """As `Score.alone` has it, laid out for this bound."""
+        """The layout of `Score.alone` for this bound."""
         return self.statistic()
 
     @abstractmethod
@@ -83,30 +83,31 @@ class InfluenceBound(Bound):
         self,
         statistic: Any,
         common: Mapping[str, Tensor] | None = None,
-        allow: Callable[[Analysis], Analysis] = lambda found: found,
+        allow: Callable[[Analysis], Analysis] = lambda analysis: analysis,
     ) -> Estimate:
         """The estimate from 1 sample or more. Raises as `Bound.estimate` does.
 
-        common: rows (m, …) by array, among those that the statistic has seen. A metric that knows their influence then
-        adds a `Pairing` of these rows in their order, and of its newest samples in `later`, without indices and
-        history. allow: makes errors of an analysis that allow for clusters.
+        common: rows (m, …) by array, seen by the statistic. A metric with influences then adds a `Pairing` of these
+        rows in their order, and of its newest samples in `later`, without indices and history. allow: returns an
+        analysis with errors that allow for clusters.
         """
         metric, n = self.metric, statistic.samples
         warnings = metric.warnings(statistic)
         if n < 2:
             plug_in = metric.plug_in(statistic)
             return _estimate(metric, n, plug_in, plug_in, (-math.inf, math.inf), (NO_INTERVAL, *warnings))
-        found = allow(metric.analyse(statistic, common))
-        factor = max(float(widening(found.skewness or 0.0, n, OF_SCORES)), found.missing)
-        value, least = found.estimate, SMALLEST_ERROR * (1.0 + abs(found.estimate))
-        select, stop = (max(error, least) for error in (found.selection_error, _widened(found, factor)))
-        rare = (FEW_ROWS_DECIDE,) if (factor if n >= FEW_ROWS else found.missing) > LARGE_FACTOR else ()
-        warnings = (*warnings, *found.warnings, *rare)
+        analysis = allow(metric.analyse(statistic, common))
+        factor = max(float(widening(analysis.skewness or 0.0, n, OF_SCORES)), analysis.missing)
+        value, least = analysis.estimate, SMALLEST_ERROR * (1.0 + abs(analysis.estimate))
+        select, stop = (max(error, least) for error in (analysis.selection_error, _widened(analysis, factor)))
+        rare = (FEW_ROWS_DECIDE,) if (factor if n >= FEW_ROWS else analysis.missing) > LARGE_FACTOR else ()
+        warnings = (*warnings, *analysis.warnings, *rare)
         half_width = -NormalDist().inv_cdf(self.delta / 2.0) * stop
-        made = _estimate(metric, n, value, found.plug_in, (value - half_width, value + half_width), warnings)
-        made = replace(made, standard_error=select, stopping_error=stop, bracket=found.bracket, pairing=_pairing(found))
+        made = _estimate(metric, n, value, analysis.plug_in, (value - half_width, value + half_width), warnings)
+        errors = {"standard_error": select, "stopping_error": stop}
+        made = replace(made, **errors, bracket=analysis.bracket, pairing=_pairing(analysis))
         names = ("value_skewness", "farthest", "censored", "prompted", "prompts", "batches", "design_effect")
-        return _sound(replace(made, **{name: getattr(found, name) for name in names}))
+        return _sound(replace(made, **{name: getattr(analysis, name) for name in names}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +123,15 @@ class PaperBound(Bound):
         value = self.value(statistic) if has_interval else metric.plug_in(statistic)
         end = self.end(statistic, value) if has_interval else -math.inf if metric.lower_is_better else math.inf
         ends = (end, math.inf) if metric.lower_is_better else (-math.inf, end)
-        found = self.warnings(end) if has_interval else (NO_INTERVAL,)
-        return _estimate(metric, statistic.samples, value, value, ends, (*found, *metric.warnings(statistic)))
+        warnings = self.warnings(end) if has_interval else (NO_INTERVAL,)
+        return _estimate(metric, statistic.samples, value, value, ends, (*warnings, *metric.warnings(statistic)))
 
     def value(self, statistic: Any) -> float:
         """The plug-in value that the interval is of."""
         return self.metric.plug_in(statistic)
 
     def warnings(self, end: float) -> tuple[str, ...]:
-        """Warnings beside those of the metric."""
+        """Warnings beside the metric's."""
         return ()
 
     @abstractmethod
@@ -169,31 +170,33 @@ def with_strict_interval(estimate: Estimate, lower: float, upper: float, warning
     )
 
 
-def _widened(found: Analysis, factor: float) -> float:
-    """sd_stop, the variance of whose sampling part is `factor` ≥ 1 times as large."""
-    error, systematic = found.stopping_error, min(found.systematic_stopping, found.stopping_error)
+def _widened(analysis: Analysis, factor: float) -> float:
+    """sd_stop with the variance of its sampling part multiplied by `factor` ≥ 1."""
+    error, systematic = analysis.stopping_error, min(analysis.systematic_stopping, analysis.stopping_error)
     sampled = math.sqrt(error - systematic) * math.sqrt(error + systematic)
     return math.hypot(error, sampled * math.sqrt(factor - 1.0))
 
 
-def _pairing(found: Analysis) -> Pairing | None:
+def _pairing(analysis: Analysis) -> Pairing | None:
     with np.errstate(over="ignore"):
         influence, recent, reference = (
-            None if each is None else each.cpu().numpy().astype(np.float32)
-            for each in (found.influence, found.recent, found.reference)
+            None if rows is None else rows.cpu().numpy().astype(np.float32)
+            for rows in (analysis.influence, analysis.recent, analysis.reference)
         )
-    if influence is None or not all(each is None or np.isfinite(each).all() for each in (influence, recent, reference)):
+    if influence is None or not all(rows is None or np.isfinite(rows).all() for rows in (influence, recent, reference)):
         return None  # features of 1e19 and more: the estimate counts all the same
     return Pairing(
         influence=influence,
         later=np.zeros(0, np.float32) if recent is None else recent,
-        first_order=found.first_order,
-        systematic_selection=found.systematic_selection,
-        systematic_stopping=found.systematic_stopping,
-        systematic_sign=found.systematic_sign,
-        skewness=found.skewness,
-        missing=found.missing,
-        jackknife=() if found.jackknife is None or not found.jackknife.any() else tuple(found.jackknife.tolist()),
+        first_order=analysis.first_order,
+        systematic_selection=analysis.systematic_selection,
+        systematic_stopping=analysis.systematic_stopping,
+        systematic_sign=analysis.systematic_sign,
+        skewness=analysis.skewness,
+        missing=analysis.missing,
+        jackknife=()
+        if analysis.jackknife is None or not analysis.jackknife.any()
+        else tuple(analysis.jackknife.tolist()),
         reference=reference,
     )
 

@@ -1,4 +1,4 @@
-"""What is kept of values that come in clusters: sums by prompt, and sums over batches (rules/calibration.md)."""
+"""Sums of values that come in clusters: by prompt, and over batches (rules/calibration.md)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UNKNOWN = -1
 
 
 def prompts_of_batch(prompts: Tensor | None, rows: int, length: int) -> Tensor:
-    """The prompts (rows,) of a batch as int64, of a list of this length; None stands for unknown ones.
+    """The prompts (rows,) of a batch as int64, of a list of this length; None stands for unknown prompts.
 
-    Raises FixError for others.
+    Raises FixError for invalid prompts.
     """
     if prompts is None:
         return torch.full((rows,), UNKNOWN)
@@ -64,19 +64,21 @@ class PromptSums(Stateful):
 
     def add(self, values: Array, prompts: NDArray[np.int64]) -> None:
         """Add values (b,) with their prompts (b,), which have passed `check`. Source: Chan et al. (1979)."""
-        known = prompts != UNKNOWN
-        at, place, count = np.unique(prompts[known], return_inverse=True, return_counts=True)
-        rows = values[known]
+        is_known = prompts != UNKNOWN
+        at, group, count = np.unique(prompts[is_known], return_inverse=True, return_counts=True)
+        rows = values[is_known]
         if len(at):
-            first = rows[np.unique(place, return_index=True)[1]]  # about it, so that equal values vary by exactly zero
-            mean = first + np.bincount(place, rows - first[place]) / count
+            first = rows[
+                np.unique(group, return_index=True)[1]
+            ]  # the origin, so that equal values vary by exactly zero
+            mean = first + np.bincount(group, rows - first[group]) / count
             before, shift = self.counts[at], mean - self.means[at]
             total = before + count
-            self.squares += float(np.square(rows - mean[place]).sum())
+            self.squares += float(np.square(rows - mean[group]).sum())
             self.squares += float((shift * shift * (before * count / total)).sum())
             self.means[at] += np.where(before == 0, shift, shift * (count / total))
             self.counts[at] = total
-        if len(strays := values[~known]):
+        if len(strays := values[~is_known]):
             mean, total = float(strays.mean()), self.stray_count + len(strays)
             shift = mean - self.stray_mean
             self.stray_squares += float(np.square(strays - mean).sum())

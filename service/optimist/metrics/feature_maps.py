@@ -29,7 +29,8 @@ class FeatureMap(ABC):
     """True if every finite row has a φ."""
 
     def __init__(self, dimension: int, width: int, device: torch.device) -> None:
-        """dimension: d, the columns of the rows that it takes; width: those of φ, which is computed on the device."""
+        """dimension: d, the columns of the rows that it takes; width: the columns of φ, which is computed on the
+        device."""
         self.dimension, self.width, self.device = dimension, width, device
 
     @property
@@ -127,11 +128,11 @@ class Nystrom(FeatureMap):
     """The Gaussian kernel approximated by m landmarks: φ(x) = K_mm^{−1/2} k_m(x), scaled to norm 1; width m.
 
     Unscaled, ‖φ(x)‖² is the share of x that the landmarks explain, so Tr C < 1 and C is no density. Scaling each row
-    gives the kernel φ(x)ᵀφ(y) / (‖φ(x)‖ ‖φ(y)‖), with Tr C = 1 by construction. Its scores lie below the exact ones and
-    rise to them with m. Measured: 50 / 400 landmarks in d = 16 give log Vendi_1 = 1.29 / 1.53 where the exact one is
-    1.56; on 12 clusters in d = 8 3.02 / 4.03 of 4.33. One more column √(1 − ‖φ‖²) instead would give 2.39 / 3.91 there:
-    it makes alike whatever the landmarks miss. C / Tr C scores as this does (3.02 / 4.01) but leaves rows of unequal
-    norm, which the estimators' unit-norm formulas do not allow.
+    gives the kernel φ(x)ᵀφ(y) / (‖φ(x)‖ ‖φ(y)‖), with Tr C = 1 by construction. Its scores lie below the exact scores
+    and rise to them with m. Measured: 50 / 400 landmarks in d = 16 give log Vendi_1 = 1.29 / 1.53, exactly 1.56; on 12
+    clusters in d = 8 3.02 / 4.03 of 4.33. A further column √(1 − ‖φ‖²) instead would give 2.39 / 3.91 there: rows that
+    the landmarks miss become alike. C / Tr C scores alike (3.02 / 4.01) but leaves rows of unequal norm, which the
+    estimators' unit-norm formulas do not allow.
 
     Raises FixError on landmarks that are not finite or not (m ≥ 1, d ≥ 1), or on a bandwidth that is not positive.
     """
@@ -151,7 +152,7 @@ class Nystrom(FeatureMap):
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, m) of finite float64 rows (n, d), each of norm 1.
 
-        Raises FixError on a row that the landmarks cannot tell apart from others.
+        Raises FixError on a row that the landmarks cannot distinguish from others.
         """
         exponents = _log_kernel(rows, self.landmarks, self.sigma)
         # The norm is scaled away, so distances may be taken relative to the nearest landmark: then nothing underflows.
@@ -168,10 +169,10 @@ LARGEST_EXACT = 10_000
 
 
 class ExactKernel(FeatureMap):
-    """A kernel itself, without features: the rows stand for φ, and products of these are the kernel's values.
+    """A kernel itself, without features: the rows represent φ, and products of rows are the kernel's values.
 
-    The spectrum of the covariance of its φ, which are never computed, is that of the n × n matrix. `width`, the largest
-    rank that the covariance is taken to have, is the number of samples that it is computed for.
+    The covariance of its φ, which are never computed, has the spectrum of the n × n matrix. `width`, the assumed
+    largest rank of the covariance, is the number of samples that it is computed for.
     """
 
     name = "exact"
@@ -193,11 +194,11 @@ class ExactKernel(FeatureMap):
         return torch.cat([_directions(part) if sigma is None else part for (_, sigma), part in parts], -1)
 
     def products(self, features: Tensor, others: Tensor) -> Tensor:
-        found = features.new_ones(len(features), len(others))
-        split = (each.split(self._columns, -1) for each in (features, others))
-        for (_, sigma), one, other in zip(self.parts, *split, strict=True):
-            found *= one @ other.T if sigma is None else gaussian_kernel(one, other, sigma)
-        return found
+        values = features.new_ones(len(features), len(others))
+        split = (rows.split(self._columns, -1) for rows in (features, others))
+        for (_, sigma), left, right in zip(self.parts, *split, strict=True):
+            values *= left @ right.T if sigma is None else gaussian_kernel(left, right, sigma)
+        return values
 
     def gram(self, features: Tensor) -> Tensor:
         return self.products(features, features)

@@ -20,22 +20,22 @@ AnyReference = TypeVar("AnyReference", bound=Reference)
 
 @dataclass(frozen=True)
 class Setting:
-    """What a score is made with beside the settings of its declared metric."""
+    """Settings of a score beside the settings of its declared metric."""
 
     widths: Mapping[str, int]
     """The columns of each array of a batch."""
     device: torch.device | str = "cpu"
     """Device of the statistics and of everything computed from them."""
     prompts: int | None = None
-    """How many prompts there are, if the metric is told which one each sample is of."""
+    """Number of prompts, if the metric gets each sample's prompt."""
     are_list: bool = False
-    """Whether the score is that on exactly these prompts, instead of prompts like these."""
+    """True if the score is about exactly these prompts, instead of prompts like these."""
     clusters: Literal["batch"] | None = None
-    """What samples are alike beside those of one prompt; None: none are."""
+    """Groups of similar samples beside prompts; None for none."""
 
     @property
     def list_length(self) -> int | None:
-        """How many prompts there are, if the score is that on exactly these; else None."""
+        """Number of prompts, if the score is about exactly these; else None."""
         return self.prompts if self.are_list else None
 
 
@@ -56,10 +56,10 @@ class Implementation(Protocol):
         ...
 
     def reference(self, declared: Any, data: RealData, device: torch.device | str) -> Reference:
-        """For metrics with a reference: what the metric makes of real data, once; it is shared by experiments.
+        """For metrics with a reference: the converted real data, computed once and shared by experiments.
 
-        It depends on the data and on the metric's settings other than `label` and `reads` only. Raises FixError if
-        the data does not suffice, as where rows are needed and were not kept.
+        It depends only on the data and on the metric's settings other than `label` and `reads`. Raises FixError if the
+        data does not suffice, as where rows are needed and were not kept.
         """
         ...
 
@@ -87,7 +87,7 @@ def make_reference(declared: Metric, data: RealData, device: torch.device | str 
 
 
 def make_bound(name: str, metric: Score, delta: float = 0.05, **options: float | None) -> Bound:
-    """The bound of that name at failure probability δ; an option given as None takes its default (equations.md §1).
+    """The bound of that name at failure probability δ; an option of None takes its default (equations.md §1).
 
     Raises FixError on a name the metric does not have, an option that the bound does not take, or a value that
     is out of range.
@@ -95,6 +95,6 @@ def make_bound(name: str, metric: Score, delta: float = 0.05, **options: float |
     bounds = {"influence": InfluenceBound, **getattr(implementation(metric.name), "BOUNDS", {})}
     if name not in bounds:
         raise FixError(f"unknown bound {name!r} of metric {metric.name!r}: one of {', '.join(bounds)}")
-    given = {option: value for option, value in options.items() if value is not None}
-    find(metric.name).check_options(name, given)
-    return bounds[name](metric, delta, **given)
+    chosen = {option: value for option, value in options.items() if value is not None}
+    find(metric.name).check_options(name, chosen)
+    return bounds[name](metric, delta, **chosen)

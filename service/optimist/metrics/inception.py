@@ -1,6 +1,6 @@
 """The Inception score: class probabilities, its de-biased estimate and its bounds (equations.md §2).
 
-Everything is in logarithms: values, errors and interval ends are those of log IS.
+Everything is in logarithms: values, errors and interval ends are of log IS.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class ClassStatistic(Statistic):
         return self._squares / (self.samples - 1)
 
     def _absorb(self, count: int, mean: Tensor, squares: Tensor) -> None:
-        """Chan's update by `count` rows with that mean and those squared deviations."""
+        """Chan's update by `count` rows with this mean and these squared deviations."""
         total = self.samples + count
         shift = mean - self._mean
         self._squares = self._squares + squares + shift.square() * (self.samples * count / total)

@@ -31,14 +31,14 @@ GRID = 1001
 _MOST = 0.5
 """Largest bet of both sequences, as a part of what may be lost."""
 _ROWS = 64
-"""Rows that are added at a time. Few, because the betting sequence leaves out the candidates excluded before them."""
+"""Number of rows added at a time. Few, because the betting sequence skips candidates that are already excluded."""
 
 
 class ConfidenceSequence(Stateful, ABC):
     """The interval of the mean of values between two limits, after each of them, intersected over time.
 
-    With probability 1 − `delta` the mean lies in it at all times, if each value has the same mean given those before.
-    Values that contradict this, so that no mean is left, leave the interval as it was before.
+    With probability 1 − `delta` the mean lies in it at all times, if each value has the same mean given all before.
+    Values that contradict this, so that no mean is left, do not change the interval.
     """
 
     held = ("_count", "_sum", "_spread", "_ends", "is_contradicted")
@@ -116,10 +116,10 @@ class EmpiricalBernstein(ConfidenceSequence):
 
 
 class Betting(ConfidenceSequence):
-    """The hedged capital sequence (theorem 3): what a gambler would own who bets against each candidate mean.
+    """The hedged capital sequence (theorem 3): the capital of a gambler who bets against each candidate mean.
 
-    Betting that the mean is above m earns the less, the larger m is, and the other way round. So the means that are
-    left form an interval, and its ends lie between two candidates: the one that is excluded is taken, which is safe.
+    Betting that the mean is above m earns less for larger m, and the other way round. So the remaining means form an
+    interval, and its ends lie between two candidates: the excluded candidate is taken, which is safe.
     """
 
     held = (*ConfidenceSequence.held, "_wealth")
@@ -171,7 +171,7 @@ class MeanStatistic(Statistic):
         """
         self.samples = 0
         self.censored = 0
-        """Values that are at least what was told."""
+        """Number of values that are at least the told number."""
         self._censored_at = math.inf if censored_at is None else censored_at
         self.mean = 0.0
         self.squares = 0.0
@@ -193,21 +193,21 @@ class MeanStatistic(Statistic):
 
     @property
     def farthest(self) -> tuple[float, float]:
-        """How far the lowest value lies below the mean, and the highest above it."""
+        """Distance of the lowest value below the mean, and of the highest above it."""
         return max(self.mean - self.lowest, 0.0), max(self.highest - self.mean, 0.0)
 
     @property
     def skewness(self) -> float:
         """Σ (x − mean)³/n over the deviation³ by 1/n; 0 where all values are equal, or too large for their cubes."""
         scale = self.squares * math.sqrt(self.squares / self.samples) if self.samples else 0.0
-        found = self.cubes / scale if scale > 0.0 else 0.0
-        return found if math.isfinite(found) else 0.0
+        value = self.cubes / scale if scale > 0.0 else 0.0
+        return value if math.isfinite(value) else 0.0
 
     def update(self, values: Tensor, *, listed: Tensor | None = None) -> None:
-        """Add a batch (b ≥ 1, 1) of any real dtype; `listed` (b): its prompts by number, None where they are not known.
+        """Add a batch (b ≥ 1, 1) of any real dtype; `listed` (b): its prompts by number, None if unknown.
 
-        Raises FixError, changing nothing, on other shapes, on numbers that are not finite or too large, on a prompt
-        that is none, and outside the limits of the confidence sequence.
+        Raises FixError, changing nothing, on other shapes, on numbers that are not finite or too large, on an invalid
+        prompt, and outside the limits of the confidence sequence.
         """
         check_rows("values", values, 1)
         rows = copied(values, torch.device("cpu")).flatten()
@@ -221,12 +221,12 @@ class MeanStatistic(Statistic):
         self.censored += int((rows >= self._censored_at).sum())
         # About the first value, so that equal values vary by exactly zero.
         mean = float(rows[0] + (rows - rows[0]).mean())
-        known, count, shift = self.samples, len(rows), mean - self.mean
-        total, deviations = known + count, rows - mean
+        before, count, shift = self.samples, len(rows), mean - self.mean
+        total, deviations = before + count, rows - mean
         squares, cubes = (float(deviations.pow(power).sum()) for power in (2, 3))
-        self.cubes += cubes + shift * shift * shift * (known * count / total * ((known - count) / total))
-        self.cubes += 3.0 * shift * ((known * squares - count * self.squares) / total)
-        self.squares += squares + shift * shift * (known * count / total)
+        self.cubes += cubes + shift * shift * shift * (before * count / total * ((before - count) / total))
+        self.cubes += 3.0 * shift * ((before * squares - count * self.squares) / total)
+        self.squares += squares + shift * shift * (before * count / total)
         self.lowest, self.highest = min(self.lowest, float(rows.min())), max(self.highest, float(rows.max()))
         self.mean += shift * (count / total)
         self.samples = total
@@ -260,7 +260,7 @@ class MeanScore(Score):
         self.kind: Kind = "sample" if not setting.are_list else "repeatable" if declared.repeatable else "list"
         self.by_batch = setting.clusters == "batch"
         self.is_audited = declared.proxy is not None
-        """Whether the values are a judge's, of whom people audit some."""
+        """True if the values are a judge's, of which people audit some."""
         self.answers_between = declared.answers_between
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
@@ -272,13 +272,13 @@ class MeanScore(Score):
 
     def analyse(self, statistic: MeanStatistic, common: Common | None = None) -> Analysis:
         """The influence of common rows is their distance from the mean."""
-        found = self._of_values(statistic, common)
+        analysis = self._of_values(statistic, common)
         if statistic.prompts is not None and len(statistic.prompts.seen) > 0:
-            return self._of_prompts(statistic, statistic.prompts, common, found)
-        return found if statistic.batches is None else self._of_batches(statistic, statistic.batches, found)
+            return self._of_prompts(statistic, statistic.prompts, common, analysis)
+        return analysis if statistic.batches is None else self._of_batches(statistic, statistic.batches, analysis)
 
     def _of_values(self, statistic: MeanStatistic, common: Common | None) -> Analysis:
-        """As of independent samples."""
+        """Analysis of independent samples."""
         n, mean = statistic.samples, statistic.mean
         error = math.sqrt(statistic.variance / n * (1.0 + FEW / n))
         if statistic.squares == 0.0 and self.limits is not None:
@@ -302,29 +302,29 @@ class MeanScore(Score):
         )
 
     def _of_prompts(
-        self, statistic: MeanStatistic, sums: PromptSums, common: Common | None, found: Analysis
+        self, statistic: MeanStatistic, sums: PromptSums, common: Common | None, analysis: Analysis
     ) -> Analysis:
-        """As of samples of prompts that come again (rules/calibration.md)."""
+        """Analysis of samples of recurring prompts (rules/calibration.md)."""
         mean = self._prompted(statistic, sums, common)
         variance = mean.parts.total
         if statistic.squares == 0.0:
-            # Equal values say as little of other prompts as of other samples.
-            variance = 0.0 if mean.is_complete else found.stopping_error**2
-        error, step = math.sqrt(variance), found.systematic_stopping
+            # Equal values say as little about other prompts as about other samples.
+            variance = 0.0 if mean.is_complete else analysis.stopping_error**2
+        error, step = math.sqrt(variance), analysis.systematic_stopping
         if mean.kind == "repeatable":
             step *= math.sqrt(max(1.0 - len(mean.prompts) / mean.length, 0.0))
-        value = found.estimate if mean.kind != "repeatable" else float(sums.means[mean.prompts].mean())
+        value = analysis.estimate if mean.kind != "repeatable" else float(sums.means[mean.prompts].mean())
         step = min(step, error)
         errors = {"selection_error": error, "stopping_error": error}
         errors |= {"systematic_selection": step, "systematic_stopping": step}
-        warnings = self._censored(statistic) if mean.is_complete else found.warnings
+        warnings = self._censored(statistic) if mean.is_complete else analysis.warnings
         if mean.kind == "repeatable" and sums.squares > _ROUNDING * statistic.squares:
             warnings += ("answers to one prompt have different scores, so that they are not repeatable",)
-        return replace(found, estimate=value, prompted=mean, farthest=None, warnings=warnings, **errors)
+        return replace(analysis, estimate=value, prompted=mean, farthest=None, warnings=warnings, **errors)
 
     def _prompted(self, statistic: MeanStatistic, sums: PromptSums, common: Common | None) -> PromptedMean:
-        """The mean as it is compared with others. Where a prompt has one score, whenever it is asked, each counts once,
-        and values of unknown prompts are left out.
+        """The mean for comparisons. Where a prompt always has the same score, each prompt counts once, and values of
+        unknown prompts are left out.
         """
         seen = sums.seen
         means, counts = sums.means[seen], sums.counts[seen]
@@ -351,22 +351,25 @@ class MeanScore(Score):
             residuals=residuals,
         )
 
-    def _of_batches(self, statistic: MeanStatistic, sums: BatchSums, found: Analysis) -> Analysis:
-        """With a warning where samples of a batch are alike, or with the error that allows for it.
+    def _of_batches(self, statistic: MeanStatistic, sums: BatchSums, analysis: Analysis) -> Analysis:
+        """The analysis with a warning where samples of a batch are alike, or with errors that allow for it.
 
-        What batches add is independent of other generators, whatever the seeds are.
+        The added variance is independent of other generators, whatever the seeds are.
         """
         n, batches = statistic.samples, sums.batches
         parts = np.array([sums.root(statistic.mean, n)])
         effect = design_effect(parts, batches, n, statistic.variance)
         if not self.by_batch:
-            if not (said := alike_warning(Alike(effect, math.sqrt(2.0 / batches)), n, batches)):
-                return found
-            return replace(found, design_effect=effect, warnings=(*found.warnings, *said))
-        added = max(float(clustered_variance(parts, batches)) - found.stopping_error**2, 0.0) if batches > 1 else 0.0
-        error, systematic = math.sqrt(found.stopping_error**2 + added), math.sqrt(found.systematic_stopping**2 + added)
+            if not (warnings := alike_warning(Alike(effect, math.sqrt(2.0 / batches)), n, batches)):
+                return analysis
+            return replace(analysis, design_effect=effect, warnings=(*analysis.warnings, *warnings))
+        added = max(float(clustered_variance(parts, batches)) - analysis.stopping_error**2, 0.0) if batches > 1 else 0.0
+        error, systematic = (
+            math.sqrt(analysis.stopping_error**2 + added),
+            math.sqrt(analysis.systematic_stopping**2 + added),
+        )
         changed = {"selection_error": error, "stopping_error": error, "batches": batches, "design_effect": effect}
-        return replace(found, **changed, systematic_selection=systematic, systematic_stopping=systematic)
+        return replace(analysis, **changed, systematic_selection=systematic, systematic_stopping=systematic)
 
     def _censored(self, statistic: MeanStatistic) -> tuple[str, ...]:
         """A warning where values are at least what was told; else none."""
@@ -376,17 +379,21 @@ class MeanScore(Score):
         return (f"{counted} {self._censored_at:g}: the mean is at least what is shown",)
 
     def _rare_values(self, statistic: MeanStatistic) -> tuple[str, ...]:
-        """A warning where the mean may depend on rare values that have not come yet; else none."""
+        """A warning where the mean may depend on rare values that have not occurred yet; else none."""
         n, skewness = statistic.samples, statistic.skewness
         if n < _WARNED:
             return ()
-        said = () if self.limits or not self.lower_is_better or statistic.lowest < 0.0 else (UNBOUNDED,)
+        warnings = () if self.limits or not self.lower_is_better or statistic.lowest < 0.0 else (UNBOUNDED,)
         if statistic.squares == 0.0:
-            return said if self.limits else (*said, f"all {n:,} values are equal: rare other ones may decide the mean")
+            return (
+                warnings
+                if self.limits
+                else (*warnings, f"all {n:,} values are equal: rare other ones may decide the mean")
+            )
         if skewness**2 <= _RARE * n:
-            return said
+            return warnings
         rare = f"rare values decide the mean (skewness {skewness:.1f} of {n:,} samples): more of them may come"
-        return (*said, rare)
+        return (*warnings, rare)
 
 
 def step_of(values: Tensor) -> float:
@@ -427,10 +434,10 @@ class _SequenceBound(Bound):
         return self.metric.statistic(self._empty())
 
     def estimate(self, statistic: MeanStatistic) -> Estimate:
-        found, sequence = InfluenceBound(self.metric, self.delta).estimate(statistic), statistic.sequence
+        estimate, sequence = InfluenceBound(self.metric, self.delta).estimate(statistic), statistic.sequence
         if sequence is None:
             raise FixError("the statistic has no confidence sequence; make it with bound.statistic()")
-        return with_strict_interval(found, *sequence.interval, (CONTRADICTED,) if sequence.is_contradicted else ())
+        return with_strict_interval(estimate, *sequence.interval, (CONTRADICTED,) if sequence.is_contradicted else ())
 
 
 class EmpiricalBernsteinBound(_SequenceBound):

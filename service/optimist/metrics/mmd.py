@@ -75,7 +75,7 @@ def mean_map(kernel: Kernel, normalise: bool, real: NDArray[np.float64], device:
 
 
 def orthogonal_normals(dimension: int, count: int, seed: int) -> NDArray[np.float64]:
-    """Columns (dimension, count) like those of N(0, I), in groups of `dimension` that are orthogonal and equally long.
+    """Columns (dimension, count) like draws of N(0, I), in groups of `dimension` that are orthogonal and equally long.
 
     The mean square of all lengths is exactly `dimension`. Over a wide kernel MMD² is a quadratic form in the difference
     of the means, and whole groups give that almost exactly: at d = 768 and σ = 10, where independent normals are off by
@@ -257,7 +257,7 @@ class MeanDiscrepancy(Score):
         real, sums = self.real, pair_sums(statistic, self.real.mean)
         error = self.factor * standard_error(sums.variance, sums.n)
         recent = self._influence(statistic, statistic.last_rows[:, :-1])
-        found = Analysis(
+        analysis = Analysis(
             plug_in=plug_in,
             estimate=self.factor * (sums.mean - real.excess),
             selection_error=error,
@@ -267,10 +267,10 @@ class MeanDiscrepancy(Score):
             recent=recent,
         )
         if common is None:
-            return found
+            return analysis
         features = real.feature_map.plain(copied(common["features"], real.feature_map.device))
         return replace(
-            found,
+            analysis,
             influence=self._influence(statistic, features),
             reference=-2.0
             * self.factor
@@ -279,7 +279,7 @@ class MeanDiscrepancy(Score):
         )
 
     def warnings(self, statistic: KernelStatistic) -> tuple[str, ...]:
-        """A warning if the φ of no sample is near those of some of the real rows."""
+        """A warning if the φ of no sample is near the φ of any sampled real row."""
         return unsampled(self.real.some, statistic.last_rows[:, :-1], statistic.samples)
 
     def _influence(self, statistic: KernelStatistic, features: Tensor) -> Tensor:
@@ -293,7 +293,7 @@ class MeanDiscrepancy(Score):
 
 
 class EmbeddingDiscrepancy(MeanDiscrepancy):
-    """The score of CMMD, whose settings differ from those of MMD (`optimist_client.metrics.CMMD`)."""
+    """The score of CMMD, whose settings differ from MMD's (`optimist_client.metrics.CMMD`)."""
 
     declared = CMMD
 

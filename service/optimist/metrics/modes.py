@@ -20,7 +20,7 @@ class Mode:
     """An eigenvector v of C (equations.md §3c)."""
 
     share: float
-    """Its eigenvalue; those of all modes sum to 1."""
+    """Its eigenvalue; the eigenvalues of all modes sum to 1."""
     samples: tuple[Shown, ...]
     """The samples of the largest u(x) = vᵀφ(x), which is their weight, −1 … 1, descending."""
 
@@ -30,7 +30,7 @@ class PromptGroup:
     """An eigenvector v of K_T/n: a type of prompt, and how diverse the outputs to it are (equations.md §4)."""
 
     share: float
-    """Its eigenvalue; those of all groups sum to 1."""
+    """Its eigenvalue; the eigenvalues of all groups sum to 1."""
     log_score: float
     """log Vendi_α of K_X ⊙ vvᵀ."""
     prompts: tuple[Shown, ...]

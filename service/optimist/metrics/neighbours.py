@@ -23,9 +23,9 @@ from optimist_client.errors import FixError
 from optimist_client.metrics import Coverage, Density, Metric, Precision
 
 ENTRIES = 2**21
-"""Distances that are held at a time, 16 MiB a matrix."""
+"""Number of distances in memory at a time, 16 MiB a matrix."""
 OPEN = 64
-"""Products are computed again in float64 where those in float32 leave more than one in so many pairs open."""
+"""Products in float32 that leave more than one in so many pairs open are repeated in float64."""
 _PAIRS = 2**20
 """Numbers of the pairs whose distances are computed again at a time."""
 
@@ -42,21 +42,21 @@ class Balls(Reference):
     """
 
     def __init__(self, rows: ArrayLike, neighbours: int, device: torch.device | str = "cpu") -> None:
-        given = np.ascontiguousarray(rows, dtype=np.float64)
-        if given.ndim != 2 or len(given) <= neighbours:
+        array = np.ascontiguousarray(rows, dtype=np.float64)
+        if array.ndim != 2 or len(array) <= neighbours:
             raise FixError(
-                f"reference: expected more rows than the {neighbours} neighbours of each, got shape {given.shape}"
+                f"reference: expected more rows than the {neighbours} neighbours of each, got shape {array.shape}"
             )
-        check_rows("reference", torch.from_numpy(given), given.shape[1])
-        self.dimension, self.neighbours = given.shape[1], neighbours
-        self.count, self.device = len(given), torch.device(device)
-        """The number m of balls, and where they are."""
-        self.digest = torch.tensor(list(hashlib.sha256(given.data).digest()), dtype=torch.uint8)
-        """SHA-256 (32,) of the rows as they were given."""
-        self.layout = (len(given), neighbours, *self.digest.tolist())
+        check_rows("reference", torch.from_numpy(array), array.shape[1])
+        self.dimension, self.neighbours = array.shape[1], neighbours
+        self.count, self.device = len(array), torch.device(device)
+        """The number m of balls, and their device."""
+        self.digest = torch.tensor(list(hashlib.sha256(array.data).digest()), dtype=torch.uint8)
+        """SHA-256 (32,) of the original rows."""
+        self.layout = (len(array), neighbours, *self.digest.tolist())
         """The layout of statistics of these balls."""
-        self._centre = torch.from_numpy(given.mean(axis=0)).to(device)
-        self._rows = torch.from_numpy(given).to(device) - self._centre
+        self._centre = torch.from_numpy(array.mean(axis=0)).to(device)
+        self._rows = torch.from_numpy(array).to(device) - self._centre
         self._single = self._rows.float()
         self._latest: tuple[bytes, list[Tensor]] = b"", []
         self._squares = self._rows.square().sum(1)
@@ -81,13 +81,13 @@ class Balls(Reference):
             return squares < 0.0, squares.abs_()
 
         for _, block in self._blocks(rows.to(self.device, torch.float64) - self._centre):
-            found, near = self._by_products(block, compare)
-            found[near[:, 0], near[:, 1]] = self._exact(block, near) < self.radii[near[:, 1]]
-            yield found
+            inside, near = self._by_products(block, compare)
+            inside[near[:, 0], near[:, 1]] = self._exact(block, near) < self.radii[near[:, 1]]
+            yield inside
 
     def hits(self, rows: Tensor) -> Tensor:
         """The number of balls (b,), int64, that each row (b, d) is inside."""
-        return torch.cat([found.sum(1) for found in self.inside(rows)])
+        return torch.cat([inside.sum(1) for inside in self.inside(rows)])
 
     def _blocks(self, rows: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Some rows (b, d) at a time, with the place of the first."""
@@ -97,19 +97,19 @@ class Balls(Reference):
     def _by_products(
         self, rows: Tensor, compare: Callable[[Tensor], tuple[Tensor, Tensor]], *, of_rows: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """What `compare` finds by the squared distances (b, m) of centred rows (b, d), and the pairs (p, 2) that these
-        cannot tell.
+        """The result of `compare` on the squared distances (b, m) of centred rows (b, d), and the pairs (p, 2) that
+        these leave open.
 
-        compare: its second answer (b, m) is how far each distance is from where it would be found otherwise, which is a
-        constant, or with `of_rows` another distance of the same row. It may write to the distances. Products of float32
-        take half the time, and leave the pairs within their rounding open: where these are many, float64 follows.
+        compare: its second result (b, m) is the distance to the threshold of the comparison, which is a constant, or
+        with `of_rows` another distance of the same row. It may write to the distances. Products of float32 take half
+        the time, and leave the pairs within their rounding open: where these are many, float64 follows.
         """
         squares, largest = rows.square().sum(1)[:, None], self._squares.max()
-        found, near = squares, squares
+        result, near = squares, squares
         for dtype in self._precisions(float(torch.maximum(squares.max(), largest))):
             sizes = torch.add(squares.to(dtype), self._squares.to(dtype))
-            found, apart = compare(sizes.addmm_(rows.to(dtype), self._rows_as(dtype).T, alpha=-2.0))
-            # Twice the bound of the rounding of sums over d, and of what is compared.
+            result, apart = compare(sizes.addmm_(rows.to(dtype), self._rows_as(dtype).T, alpha=-2.0))
+            # Twice the bound of the rounding of sums over d, and of the compared distances.
             rounding = (2.0 if of_rows else 1.0) * (self.dimension + 8) * torch.finfo(dtype).eps
             near = (apart <= (rounding * (squares + largest)).to(dtype)).nonzero()
             if not of_rows:
@@ -117,7 +117,7 @@ class Balls(Reference):
                 near = near[apart[near[:, 0], near[:, 1]] <= rounding * own]
             if len(near) * OPEN <= len(rows) * self.count:
                 break
-        return found, near
+        return result, near
 
     def _precisions(self, largest: float) -> tuple[torch.dtype, ...]:
         """The arithmetic to try for rows with squared norms up to `largest`: float32 where that is in its range, and
@@ -129,15 +129,15 @@ class Balls(Reference):
         return self._single if dtype == torch.float32 else self._rows
 
     def _exact(self, rows: Tensor, pairs: Tensor) -> Tensor:
-        """The distances (p,) of pairs (p, 2): a place in centred rows (b, d), and a real row."""
-        found = [
+        """The distances (p,) of pairs (p, 2): an index of centred rows (b, d), and of a real row."""
+        distances = [
             # By pairs of single rows: each sum then has one order, whatever else is computed.
             torch.cdist(
                 rows[some[:, 0], None], self._rows[some[:, 1], None], compute_mode="donot_use_mm_for_euclid_dist"
             ).flatten()
             for some in pairs.split(max(1, _PAIRS // self.dimension))
         ]
-        return torch.cat(found) if found else self._squares.new_zeros(0)
+        return torch.cat(distances) if distances else self._squares.new_zeros(0)
 
     def _radii(self, start: int, rows: Tensor) -> Tensor:
         """The radii (b,) of the balls around these centred rows, the first of which is the real row `start`."""
@@ -266,17 +266,17 @@ def missed(counts: Tensor, n: int, draws: int) -> Tensor:
 def extrapolated(counts: Tensor, n: int, at: int) -> tuple[float, float, float]:
     """The coverage expected at `at` ≥ n samples, and a lower and an upper bound of it, from counts (m,) of n samples.
 
-    By Chao's estimate of what is still to be found. Coverage rises with the samples, and ever more slowly: it lies
-    between that of the n samples and a line whose slope is what the last sample brought.
+    By Chao's estimate of the undiscovered part. Coverage rises with the samples, and ever more slowly: it lies between
+    the coverage of the n samples and a line with the slope of the last sample.
     """
     m = len(counts)
-    found, once, twice = (int(each) for each in ((counts > 0).sum(), (counts == 1).sum(), (counts == 2).sum()))
+    covered, once, twice = (int(count) for count in ((counts > 0).sum(), (counts == 1).sum(), (counts == 2).sum()))
     further = at - n
     left = (n - 1) / n * (once**2 / (2.0 * twice) if twice else 0.5 * once * (once - 1))
-    left = min(left, m - found)
+    left = min(left, m - covered)
     gained = left * -math.expm1(further * math.log1p(-once / (n * left + once))) if left > 0.0 else 0.0
-    upper = min(found + further * once / n, m)
-    return min(found + gained, upper) / m, found / m, upper / m
+    upper = min(covered + further * once / n, m)
+    return min(covered + gained, upper) / m, covered / m, upper / m
 
 
 def analyse_coverage(
@@ -284,8 +284,7 @@ def analyse_coverage(
 ) -> Analysis:
     """The analysis of n ≥ 2 samples with `counts` (m,) in the balls.
 
-    last: which balls the last samples are inside (b ≤ n, m), bool, and common: the same of rows whose influence is
-    wanted.
+    last: the balls around the last samples (b ≤ n, m), bool, and common: around rows whose influence is wanted.
     """
     m = len(counts)
     plug_in = float((counts > 0).double().mean())
@@ -301,17 +300,17 @@ def analyse_coverage(
     single = _lost(counts, n - 1, draws, 1)
     influence = last.double() @ single
     first, mean = n * float(influence.square().mean()), float(counts.double() @ single) / n
-    # One more sample, which is where no other is and in as many balls as a real one: none inside is no proof of 0.
+    # A further sample, away from all others and in as many balls as a real row: none inside is no proof of 0.
     first += (neighbours * draws / (n - 1)) ** 2
     both = _pairs(last, _lost(counts, max(n - 2, 1), draws, 2), n) if n > 3 else 0.0
-    # Few samples of a kind may by chance all have come twice: alone they then lose nothing, and only pairs show them.
+    # Few samples of a kind may by chance all occur twice: singly they then lose nothing, and only pairs show them.
     first = max(first, 2.0 * both / LARGEST_OVERLAP)
     overlap = 2.0 * both / first
     of_mean = n * mean**2
     variance = first * (-math.expm1(-overlap) / overlap if overlap > 0.0 else 1.0)
     linear = first * math.exp(-overlap)
     few = 1.0 + FEW / n
-    variance, linear = (max(each - of_mean, 0.05 * each) / m**2 * few for each in (variance, linear))
+    variance, linear = (max(part - of_mean, 0.05 * part) / m**2 * few for part in (variance, linear))
     return Analysis(
         plug_in=plug_in,
         estimate=estimate,
@@ -338,7 +337,7 @@ def _lost(counts: Tensor, n: int, draws: int, order: int) -> Tensor:
 
 
 def _pairs(last: Tensor, lost: Tensor, n: int) -> float:
-    """Σ over all pairs of samples of the square of what both together lose, from the pairs of the last ones (b, m)."""
+    """Σ over all pairs of samples of the square of their joint loss, from the pairs of the last samples (b, m)."""
     shared = last[:, last.sum(0) >= 2].double()
     products = (shared * lost[last.sum(0) >= 2]) @ shared.T
     squares = float(products.square().sum() - products.diagonal().square().sum())
@@ -365,15 +364,15 @@ class NeighbourScore(Score):
         """The analysis; common: which balls the common rows are inside (·, m), bool."""
 
     def _inside(self, statistic: Any, rows: Tensor) -> Tensor:
-        """Which balls rows (b, d) are inside (b, m), bool; those of the last call are remembered."""
-        known: dict[bytes, Tensor] = self.cache(statistic).get("common", {})
+        """The balls around rows (b, d) as (b, m), bool; the last call's rows are cached."""
+        cached: dict[bytes, Tensor] = self.cache(statistic).get("common", {})
         names = [hashlib.blake2b(row.numpy().data, digest_size=16).digest() for row in rows.cpu().double().contiguous()]
-        fresh = {name: place for place, name in enumerate(names) if name not in known}
+        fresh = {name: index for index, name in enumerate(names) if name not in cached}
         if fresh:
             packed = torch.cat([pack(inside) for inside in self.balls.inside(rows[list(fresh.values())])])
-            known = known | dict(zip(fresh, packed, strict=True))
-        self.cache(statistic)["common"] = {name: known[name] for name in names}
-        return unpack(torch.stack([known[name] for name in names]), self.balls.count)
+            cached = cached | dict(zip(fresh, packed, strict=True))
+        self.cache(statistic)["common"] = {name: cached[name] for name in names}
+        return unpack(torch.stack([cached[name] for name in names]), self.balls.count)
 
 
 class MeanOfHits(NeighbourScore):
@@ -467,13 +466,13 @@ _BALLS: WeakValueDictionary[tuple[bytes, int, str], Balls] = WeakValueDictionary
 
 
 def reference(declared: Precision | Density | Coverage, data: RealData, device: torch.device | str) -> Balls:
-    """The balls around the real rows, which are the same object for all metrics that use it at a time.
+    """The balls around the real rows; metrics that use the same balls at a time share one object.
 
     Raises FixError where the rows were not kept, or are too few.
     """
     rows = data.rows_for(declared.name)
     key = hashlib.sha256(np.ascontiguousarray(rows, dtype=np.float64).data).digest(), declared.neighbours, f"{device}"
-    found = _BALLS.get(key)
-    if found is None:
-        found = _BALLS[key] = Balls(rows, declared.neighbours, device)
-    return found
+    balls = _BALLS.get(key)
+    if balls is None:
+        balls = _BALLS[key] = Balls(rows, declared.neighbours, device)
+    return balls

@@ -80,29 +80,29 @@ class Novel:
 
 
 def ken(eigenvalues: Tensor) -> float:
-    """Σ λ log(S/λ) over the positive ones of eigenvalues (k), S their sum; 0 where none is."""
+    """Σ λ log(S/λ) over positive eigenvalues (k), S their sum; 0 where none is positive."""
     positive = eigenvalues[eigenvalues > ROUNDING]
     return float((positive * (positive.sum() / positive).log()).sum())
 
 
-def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | None = None) -> Analysis:
-    """The analysis of n ≥ 2 samples against `known`, η C_Y (width, width).
+def analyse_novelty(statistic: KernelStatistic, real: Tensor, common: Tensor | None = None) -> Analysis:
+    """The analysis of n ≥ 2 samples against `real`, η C_Y (width, width).
 
     The estimate is 2 KEN − ½ (KEN of each half of the stream), and a sample's influence 2 q − q of its own half, where
-    q = φᵀGφ with the gradient G. Each half's gradient also predicts KEN from the samples of the other half, which is
-    too low on average where KEN of the samples is too high: the two make the bracket. common: φ (m, width) whose
-    influence is wanted.
+    q = φᵀGφ with the gradient G. Each half's gradient also predicts KEN from the samples of the other half, too low on
+    average where KEN of the samples is too high: the two are the bracket. common: φ (m, width) whose influence is
+    wanted.
     """
     n = statistic.samples
-    whole = Novel.from_difference(statistic.moment / n - known)
+    whole = Novel.from_difference(statistic.moment / n - real)
     counts = ((n + 1) // 2, n // 2)
-    differences = [statistic.half_moment(parity) / count - known for parity, count in enumerate(counts)]
+    differences = [statistic.half_moment(parity) / count - real for parity, count in enumerate(counts)]
     halves = [Novel.from_difference(difference) for difference in differences]
     plug_in = whole.score
     estimate = 2.0 * plug_in - 0.5 * sum(half.score for half in halves)
     predicted = 0.5 * (halves[0].linear(differences[1]) + halves[1].linear(differences[0]))
     width = max(plug_in - predicted, 0.0)
-    # Measured: what is left of the bias is below the square of the bracket's width, relative to the score.
+    # Measured: the remaining bias is below the square of the bracket's width, relative to the score.
     systematic = width * min(0.5 * width / plug_in, 1.0) if plug_in > 0.0 else 0.0
     last = statistic.last_rows
     parity = torch.arange(n - len(last), n, device=last.device) % 2
@@ -145,24 +145,24 @@ class NoveltyScore(Score):
         return KernelStatistic(self.feature_map, halves=True)
 
     def plug_in(self, statistic: KernelStatistic) -> float:
-        """KEN of the samples as they are, which is too high on average; from 1 sample or more."""
+        """KEN of the samples, too high on average; from 1 sample or more."""
         self.check(statistic)
-        return ken(torch.linalg.eigvalsh(statistic.moment / statistic.samples - self._known()))
+        return ken(torch.linalg.eigvalsh(statistic.moment / statistic.samples - self._scaled_real()))
 
     def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)
         rows = None if common is None else self.feature_map(copied(common["features"], self.feature_map.device))
-        return analyse_novelty(statistic, self._known(), rows)
+        return analyse_novelty(statistic, self._scaled_real(), rows)
 
     def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
-        """The novel modes: the eigenvectors of the `count` largest positive eigenvalues, with their shares of them all.
+        """The novel modes: the eigenvectors of the `count` largest positive eigenvalues, with their shares of the sum.
 
         There may be fewer, or none. Raises FixError on a statistic without samples or of another metric, on a
         reservoir without samples and on counts below 1.
         """
         self.check(statistic)
         check_shown(self.feature_map, count, samples)
-        novel = Novel.from_difference(statistic.moment / statistic.samples - self._known())
+        novel = Novel.from_difference(statistic.moment / statistic.samples - self._scaled_real())
         shares = novel.values / novel.values.sum()
         kept = int((shares[:count] > SMALLEST_SHARE).sum())
         vectors = novel.vectors[:, :kept]
@@ -171,7 +171,7 @@ class NoveltyScore(Score):
     def identity(self) -> Identity:
         return [(self.feature_map.name, self.feature_map.tensors())]
 
-    def _known(self) -> Tensor:
+    def _scaled_real(self) -> Tensor:
         """η C_Y (width, width)."""
         return self.eta * self.real.moment
 

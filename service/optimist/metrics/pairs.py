@@ -1,13 +1,13 @@
 """Scores of pairs of a sample and its prompt: Conditional-Vendi and Information-Vendi (equations.md §4).
 
 A score is a signed sum of entropies (equations.md §4), and each entropy is de-biased by the recipe of its order (see
-`vendi.influence`). The estimate is the signed sum of theirs. Its errors:
+`vendi.influence`). The estimate is the signed sum of the de-biased entropies. Its errors:
 
 - First order: the influence function of a sum is the sum of the influence functions. All entropies see the same pairs
   in the same order, so IF_i = Σ ± IF_i of each over the last 512, and Var(IF)/n includes all covariances.
-- Second order: at order 2 the same, over the pairs of the last φ. The other recipes give only a variance: they add.
-- The part of each correction that is in doubt, e, above order 2: H(X, T) and H(X) miss the same rare outputs, so the
-  errors of their corrections are nearly equal and cancel in H(X) − H(X, T); that of H(T) does not. Squared:
+- Second order: at order 2 the same, over the pairs of the last φ. The other recipes give only variances, which add.
+- The doubtful part of each correction, e, above order 2: H(X, T) and H(X) miss the same rare outputs, so the
+  errors of their corrections are nearly equal and cancel in H(X) − H(X, T); H(T)'s error does not. Squared:
   (Σ_outputs ± e)² + e_T², plus the square of a tenth of every e, because the cancellation is not exact.
 - Systematic, below order 2: the errors of the entropies add in squares.
 """
@@ -165,12 +165,12 @@ def prompt_groups(
 ) -> list[PromptGroup]:
     """The `count` largest types of prompt with the Vendi_α of their outputs, α = `order` > 0 (equations.md §4).
 
-    K_T/n = Σ λ_i v_i v_iᵀ, and group i is scored on K_X ⊙ v_i v_iᵀ, whose eigenvalues are those of
+    K_T/n = Σ λ_i v_i v_iᵀ, and group i is scored on K_X ⊙ v_i v_iᵀ, with the eigenvalues of
     Σ_j v_ij² φ_X(x_j) φ_X(x_j)ᵀ, of trace 1: sample j counts v_ij². Everything is over the reservoir's pairs, with
-    their bias: a small group shows fewer kinds of output than it gets, so compare generators more than groups. Groups
-    of no share are left out, so there may be fewer; groups of equal share may be any basis of the space that they
-    span. Raises FixError on a reservoir without samples, on an order that is not positive, and on counts below 1;
-    KeyError where the reservoir lacks features or prompts.
+    their bias: a small group shows fewer kinds of output than it gets, so compare generators rather than groups. Groups
+    of no share are left out, so there may be fewer; groups of equal share may be any basis of their span. Raises
+    FixError on a reservoir without samples, on an order that is not positive, and on counts below 1; KeyError where the
+    reservoir lacks features or prompts.
     """
     check_shown(features_map, count, samples)
     features, prompts = rows_of(reservoir, "features", "prompts")
@@ -195,9 +195,9 @@ def _rows_of_parts(common: Mapping[str, Tensor]) -> dict[EntropyName, list[Tenso
     return {"features": [features], "prompts": [prompts], "joint": [torch.cat([features, prompts], -1)]}
 
 
-def _signed_sum(found: Mapping[EntropyName, EntropyInfluence], signs: Mapping[EntropyName, float]) -> EntropyInfluence:
+def _signed_sum(parts: Mapping[EntropyName, EntropyInfluence], signs: Mapping[EntropyName, float]) -> EntropyInfluence:
     """The recipes' results combined for Σ ± H; the doubt is now without sign."""
-    terms = [(signs[part], entropy) for part, entropy in found.items()]
+    terms = [(signs[part], entropy) for part, entropy in parts.items()]
     pairs = [sign * entropy.pairs for sign, entropy in terms if entropy.pairs is not None]
 
     return EntropyInfluence(
@@ -208,25 +208,25 @@ def _signed_sum(found: Mapping[EntropyName, EntropyInfluence], signs: Mapping[En
         second_order=(
             pair_variance(torch.stack(pairs).sum(0)) if pairs else sum(entropy.second_order for _, entropy in terms)
         ),
-        doubt=_doubt_of_sum({part: signs[part] * entropy.doubt for part, entropy in found.items()}),
+        doubt=_doubt_of_sum({part: signs[part] * entropy.doubt for part, entropy in parts.items()}),
         systematic=math.hypot(*(entropy.systematic for _, entropy in terms)),
         bracket=_signed_bracket(terms),
         common=[
-            torch.stack(each).sum(0)
-            for each in zip(*([sign * part for part in entropy.common] for sign, entropy in terms), strict=True)
+            torch.stack(rows).sum(0)
+            for rows in zip(*([sign * part for part in entropy.common] for sign, entropy in terms), strict=True)
         ],
     )
 
 
 def _doubt_of_sum(doubts: dict[EntropyName, float]) -> float:
     """The doubt of Σ ± H, from the doubts of the signed entropies."""
-    unshared = UNSHARED**2 * sum(each**2 for each in doubts.values())
+    unshared = UNSHARED**2 * sum(doubt**2 for doubt in doubts.values())
     of_outputs = sum(doubt for part, doubt in doubts.items() if part != "prompts")
     return math.sqrt(doubts["prompts"] ** 2 + of_outputs**2 + unshared)
 
 
 def _signed_bracket(terms: Sequence[tuple[float, EntropyInfluence]]) -> tuple[float, float] | None:
-    """The bracket of Σ ± H, as wide as those of all H together; None if one of them has none."""
+    """The bracket of Σ ± H, as wide as all brackets of H together; None if an H has none."""
     low = high = 0.0
     for sign, entropy in terms:
         if entropy.bracket is None:
@@ -239,12 +239,11 @@ def _signed_bracket(terms: Sequence[tuple[float, EntropyInfluence]]) -> tuple[fl
 class ConditionedScore(Score):
     """A signed sum of entropies H_α of order α > 0, inf included, in log; higher is better.
 
-    Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
+    Each entropy is a `VendiScore` through its own map. With exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
     for every α (its spectrum is majorized by theirs), but only for α = 1 is it at most their sum: Information-Vendi of
     another order may be below 1. The joint map's kernel is the product of the two others only as r → ∞, so with random
-    features no inequality holds exactly, and no sum is clamped. At order 2, `prompts` is the length of the list that
-    the prompts are, if the score is that on these. Raises FixError on an order that is not positive, or on maps of
-    different r.
+    features no inequality holds exactly, and no sum is clamped. At order 2, `prompts` is the length of the prompts'
+    list, if the score is about these. Raises FixError on an order that is not positive, or on maps of different r.
     """
 
     terms: ClassVar[Mapping[EntropyName, float]]
@@ -274,7 +273,7 @@ class ConditionedScore(Score):
 
     @property
     def offers(self) -> frozenset[str]:
-        """What the metric offers; by exact kernels nothing, as they have no φ."""
+        """Features that the metric offers; none with exact kernels, which have no φ."""
         return frozenset() if isinstance(self.joint_map, ExactKernel) else super().offers
 
     def statistic(self) -> JointStatistic:
@@ -292,23 +291,25 @@ class ConditionedScore(Score):
         """The statistic of each entropy in `terms`. Raises FixError as `check` does."""
         self.check(statistic)
         held = {"joint": statistic.joint, "prompts": statistic.prompts, "features": statistic.features}
-        found = {part: of_part for part, of_part in held.items() if of_part is not None and part in self.terms}
-        if len(found) < len(self.terms):
+        wanted = {part: of_part for part, of_part in held.items() if of_part is not None and part in self.terms}
+        if len(wanted) < len(self.terms):
             raise FixError("the statistic is laid out for another metric, without one of its entropies")
-        return found
+        return wanted
 
     def plug_in(self, statistic: JointStatistic) -> float:
         parts = self.parts(statistic)
         return sum(sign * self.entropies[part].plug_in(parts[part]) for part, sign in self.terms.items())
 
     def analyse(self, statistic: JointStatistic, common: Common | None = None) -> Analysis:
-        """The log score without its bias, from n ≥ 2 pairs; `common` and what is raised are as in `VendiScore`."""
+        """The log score without its bias, from n ≥ 2 pairs; `common` and errors are as in `VendiScore`."""
         parts = self.parts(statistic)
         rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)
-        found = {part: entropy_influence(self.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()}
-        whole, n = _signed_sum(found, self.terms), statistic.samples
-        said = kernel_warnings(self.order, n, self.joint_map, found["joint"].estimate)
-        return with_errors(whole, n, said, statistic.listed, None if common is None else common.get("listed"))
+        entropies = {
+            part: entropy_influence(self.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()
+        }
+        whole, n = _signed_sum(entropies, self.terms), statistic.samples
+        warnings = kernel_warnings(self.order, n, self.joint_map, entropies["joint"].estimate)
+        return with_errors(whole, n, warnings, statistic.listed, None if common is None else common.get("listed"))
 
     def modes(self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes of the pairs, through the joint map φ_XT; `modes_of` says which.
@@ -322,7 +323,7 @@ class ConditionedScore(Score):
         return prompt_groups(self.features_map, self.prompts_map, reservoir, self.order, count, samples)
 
     def identity(self) -> Identity:
-        return [(each.name, each.tensors()) for each in (self.features_map, self.prompts_map)]
+        return [(map_.name, map_.tensors()) for map_ in (self.features_map, self.prompts_map)]
 
 
 class ConditionalVendi(ConditionedScore):

@@ -74,9 +74,9 @@ class Reservoir(Stateful):
         order = torch.from_numpy(np.argsort(self._indices))
         return {name: rows.tensor[order] for name, rows in self._rows.items()}
 
-    def rows(self, name: str, places: NDArray[np.bool_]) -> Tensor:
-        """The rows of one tensor at these places (k,) of the samples held, in log order."""
-        return self._rows[name].tensor[torch.from_numpy(np.argsort(self._indices)[places])]
+    def rows(self, name: str, mask: NDArray[np.bool_]) -> Tensor:
+        """The rows of one tensor for the masked (k,) samples in the reservoir, in log order."""
+        return self._rows[name].tensor[torch.from_numpy(np.argsort(self._indices)[mask])]
 
     @property
     def widths(self) -> dict[str, int]:
@@ -97,7 +97,7 @@ class Reservoir(Stateful):
     def check(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Raise FixError on other names or widths than before, other numbers of rows, and ids that cannot be kept.
 
-        Those hold a zero byte, are longer than `LONGEST_ID` bytes, or have no UTF-8.
+        Such ids hold a zero byte, are longer than `LONGEST_ID` bytes, or have no UTF-8.
         """
         count = len(ids)
         if count < 1 or not arrays or any(rows.ndim != 2 or len(rows) != count for rows in arrays.values()):
@@ -134,7 +134,7 @@ class Reservoir(Stateful):
             raise FixError(f"expected tensors of widths {self.widths}, not {widths}")
 
     def _offer(self, indices: NDArray[np.int64], arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
-        """Keep the `capacity` samples with the smallest hashes, of the samples held and the new ones."""
+        """Keep the `capacity` samples with the smallest hashes, of the kept and the new samples."""
         held = len(self)
         hashes = _hash(indices, self._log)
         if held == self.capacity and int(hashes.min()) > self._limit:

@@ -33,15 +33,15 @@ class Kept(ABC):
 
 
 class Stateful:
-    """Base of what has a state: all that the attributes named in `held` hold.
+    """Base of objects with a state: the contents of the attributes named in `held`.
 
-    These are numbers, lists of numbers, tensors, arrays, objects of `Kept`, others with a state of their own (of
-    arrays, where they know no torch), and mappings of these. An attribute that is None has no state.
+    These are numbers, lists of numbers, tensors, arrays, objects of `Kept`, objects with their own state (of arrays,
+    for objects without torch), and mappings of these. An attribute that is None has no state.
     """
 
     held: ClassVar[tuple[str, ...]] = ()
     layout: tuple[int, ...] | None = None
-    """What it was made with, as whole numbers: a state is taken over only with the same layout."""
+    """Layout as whole numbers: a state is restored only with the same layout."""
 
     @property
     def bytes(self) -> int:
@@ -55,9 +55,9 @@ class Stateful:
         return dict(pair for name in ("layout", *self.held) for pair in _state(name.strip("_"), getattr(self, name)))
 
     def restore(self, tensors: Mapping[str, Tensor]) -> Self:
-        """Take over a `state`, bit for bit, of another object that was made with the same arguments. Returns itself.
+        """Restore a `state`, bit for bit, of another object with the same arguments. Returns itself.
 
-        Raises KeyError or ValueError on the state of others.
+        Raises KeyError or ValueError on the state of other objects.
         """
         left = dict(tensors)
         if self.layout is not None and left.pop("layout").tolist() != [*self.layout]:
@@ -69,10 +69,10 @@ class Stateful:
         return self
 
 
-def below(place: str, tensors: dict[str, Any]) -> dict[str, Any]:
-    """What `tensors` hold under names that begin with this place; it is taken out of them."""
-    names = [name for name in tensors if name.startswith(f"{place}/")]
-    return {name.removeprefix(f"{place}/"): tensors.pop(name) for name in names}
+def below(prefix: str, tensors: dict[str, Any]) -> dict[str, Any]:
+    """The tensors with names under this prefix, which are removed from `tensors`."""
+    names = [name for name in tensors if name.startswith(f"{prefix}/")]
+    return {name.removeprefix(f"{prefix}/"): tensors.pop(name) for name in names}
 
 
 def _is_stateful(value: Any) -> bool:
@@ -197,7 +197,7 @@ class Rows(Kept):
 class LastRows(Kept):
     """The last `count` rows of a stream, in log order. With room for a quarter more, a row is copied about five times.
 
-    `rows` are the last ones so far, `count` of them at most.
+    `rows` are the last rows so far, at most `count`.
     """
 
     def __init__(self, rows: Tensor, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Sets the number of threads of numerical libraries: torch's and those of every BLAS."""
+"""Sets the number of threads of torch and of every BLAS."""
 
 from __future__ import annotations
 
@@ -89,18 +89,18 @@ def _blas() -> ThreadpoolController:
 WIDE = 2048
 """Columns from which on an estimate is faster on several threads."""
 MANY = 2**24
-"""Numbers of one batch from which on reading it is. Of 5,000 × 512 two idle cores take from 0.7 to 1.4 times as long as
-one, and 1.5 to 2 times the processor time; on cores that others use 4 times and more."""
+"""Size in numbers of a batch from which on reading it uses all threads. Two idle cores take 0.7 to 1.4 times as long as
+one for 5,000 × 512, and 1.5 to 2 times the processor time; on busy cores 4 times and more."""
 
 
 @contextmanager
 def few_threads(columns: int, rows: int = 0) -> Generator[None]:
-    """Estimate from rows of so many columns, or add so many such rows, on one thread of torch where that is small.
+    """Estimate from rows of so many columns, or add so many such rows, on one thread of torch if the work is small.
 
-    On several threads small ones take ten times the processor time, spent in waiting for each other, and as long. Only
-    the calling thread is limited, so that a user's functions, which may run beside it, keep their threads:
-    `torch.set_num_threads` would also set the number of those that use torch for the first time. The BLAS of numpy and
-    scipy is left alone: it has one number for the process, and uses one thread for small matrices by itself.
+    On several threads small work takes ten times the processor time, spent in waiting, and is no faster. Only the
+    calling thread is limited, so that a user's functions, which may run beside it, keep their threads:
+    `torch.set_num_threads` would also limit threads that use torch for the first time. The BLAS of numpy and scipy has
+    one number for the process, and uses one thread for small matrices by itself.
     """
     if columns >= WIDE or columns * rows >= MANY:
         yield
@@ -111,7 +111,7 @@ def few_threads(columns: int, rows: int = 0) -> Generator[None]:
 
 @contextmanager
 def one_thread_here() -> Generator[None]:
-    """Let torch compute on one thread in the calling thread, and leave the others alone."""
+    """Let torch compute on one thread in the calling thread; other threads keep theirs."""
     # torch sets the number of a thread when that first uses it, so that this comes before the limit.
     if torch.get_num_threads() == 1:
         yield
@@ -127,7 +127,7 @@ def one_thread_here() -> Generator[None]:
 
 @cache
 def _of_one_thread() -> tuple[ThreadpoolController, Callable[[int], int]]:
-    """What limits OpenMP, and the MKL inside torch, if there is one, in the calling thread alone."""
+    """Limiters of OpenMP, and of the MKL inside torch, if any, in the calling thread alone."""
     openmp = ThreadpoolController().select(user_api="openmp")
     for library in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
         if (limit := getattr(CDLL(f"{library}"), "MKL_Set_Num_Threads_Local", None)) is not None:

@@ -1,4 +1,4 @@
-"""Entropies of a spectrum, between the sample's own and a leave-one-out cross entropy (rules/estimates.md).
+"""Entropies of a spectrum, between the sample's own entropy and a leave-one-out cross entropy (rules/estimates.md).
 
 −tr C log C = ∫₀^∞ [D − 1/(1 + x)] dx,   tr C = 1
     tr C^α = (sin πα / π) ∫₀^∞ x^{α−1} D dx,   0 < α < 1
@@ -97,7 +97,7 @@ class BracketedEntropy:
     ridge: float
     """L."""
     unseen: float
-    """u: how much of a further sample lies outside the span of the others, 0 … 1."""
+    """u: the part of a further sample outside the span of the others, 0 … 1."""
     evenness: float
     """t: the weight of the uniform law in the best model, 0 … 1; near 1 if the rows are nearly orthogonal."""
     systematic: float
@@ -119,7 +119,7 @@ class Shares:
     spans: bool
     """True if the s_ik of each row sum to 1, as entries of a Gram matrix's eigenvectors do."""
     left: Tensor
-    """(b,): what the trace of C loses with each row, by those that leave it together with this one; else ω."""
+    """(b,): loss of the trace of C with each row and the rows that leave with it; else ω."""
     raised: Callable[[Tensor], Tensor] | None = None
     """A function of ridges w (W,): the increase of Q_i (b, W) by these."""
 
@@ -145,11 +145,11 @@ class LeaveOneOut:
         self.w = w = self.logs.exp()
         self._held, self._free = held, free = g / (g + w), w / (g + w)
         leverage, rest = self._leverage(weights)
-        self.each = self._per_share(leverage) / rest
+        self.ratios = self._per_share(leverage) / rest
         """Q_i (b, W)."""
         if mixed is not None and mixed.raised is not None:
-            self.each = self.each + mixed.raised(w)
-        self.mean = self._mean(self.each)
+            self.ratios = self.ratios + mixed.raised(w)
+        self.mean = self._mean(self.ratios)
         freedom = held.sum(0)
         # The kept rows need not have the mean leverage of all rows, which is D/n.
         fit = freedom / self._mean_per_share(leverage)
@@ -205,11 +205,11 @@ class LeaveOneOut:
             unseen=self.unseen,
             evenness=evenness,
             systematic=self._doubt * gap,
-            influence=self._influence(1.0, 0.0, self.each, self._left),
+            influence=self._influence(1.0, 0.0, self.ratios, self._left),
         )
 
     def entropy(self, order: float) -> BracketedEntropy:
-        """The entropy of order α, 0 < α < 2: the estimate divides h … L as that of order 1 does."""
+        """The entropy of order α, 0 < α < 2: the estimate divides h … L as at order 1."""
         first = self.first
         if order == 1.0:
             return first
@@ -228,7 +228,7 @@ class LeaveOneOut:
             unseen=self.unseen,
             evenness=first.evenness,
             systematic=self._doubt * (1.0 + LOW_ORDER_DOUBT * max(0.0, 1.0 - order)) * gap,
-            influence=self._influence(order, estimate, self.each, self._left),
+            influence=self._influence(order, estimate, self.ratios, self._left),
         )
 
     def influence(self, order: float, estimate: float, weights: Tensor) -> Tensor:
@@ -237,8 +237,8 @@ class LeaveOneOut:
         return self._influence(order, estimate, self._per_share(leverage) / rest, self._left)
 
     def influence_of_kept(self, order: float, estimate: float) -> Tensor:
-        """The influence (b,) of the rows that this was made of, as `influence` has it."""
-        return self._influence(order, estimate, self.each, self._left)
+        """The influence (b,) of the rows behind this object, as `influence` has it."""
+        return self._influence(order, estimate, self.ratios, self._left)
 
     def influence_in_mixture(
         self, order: float, estimate: float, seen: Tensor, share: float, left: float, raised: Tensor | None = None
@@ -249,24 +249,24 @@ class LeaveOneOut:
         left, raised (W,): as in `Shares`, of each of these rows.
         """
         beyond = (1.0 - seen.sum(-1)).clamp_min(0.0)
-        each = (seen @ (self._held / self.eigenvalues[:, None])).addcdiv(beyond[:, None], self.w)
-        each = each / (1.0 - share * each).clamp_min(1e-9)
-        each = each if raised is None else each + raised
-        return self._influence(order, estimate, each, torch.full_like(beyond, left))
+        ratios = (seen @ (self._held / self.eigenvalues[:, None])).addcdiv(beyond[:, None], self.w)
+        ratios = ratios / (1.0 - share * ratios).clamp_min(1e-9)
+        ratios = ratios if raised is None else ratios + raised
+        return self._influence(order, estimate, ratios, torch.full_like(beyond, left))
 
-    def _influence(self, order: float, estimate: float, each: Tensor, left: Tensor | None) -> Tensor:
-        """The influence of rows from their Q_i (m, W) and what leaves the trace with them (m,), None: all the same."""
+    def _influence(self, order: float, estimate: float, ratios: Tensor, left: Tensor | None) -> Tensor:
+        """The influence of rows from their Q_i (m, W) and the trace's loss with them (m,), None: all the same."""
         if order == 1.0:
             at, penalty, _ = self.best
-            found = each.new_zeros(len(each))
+            influence = ratios.new_zeros(len(ratios))
             if at < POINTS - 1:
-                found = torch.trapezoid(each[:, at:] * self.w[at:], self.logs[at:])
-            # Of equal rows the trace is a constant.
-            return found if left is None else found + (1.0 - left + self.rank * penalty).log()
+                influence = torch.trapezoid(ratios[:, at:] * self.w[at:], self.logs[at:])
+            # The trace of equal rows is a constant.
+            return influence if left is None else influence + (1.0 - left + self.rank * penalty).log()
         if order > 1.0:
-            power = self._power_above_1(order - 1.0, each, left)
+            power = self._power_above_1(order - 1.0, ratios, left)
         else:
-            power = self._power_below_1(1.0 - order, each, left)
+            power = self._power_below_1(1.0 - order, ratios, left)
         return order / (1.0 - order) * math.exp((order - 1.0) * estimate) * power
 
     def _leverage(self, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -280,19 +280,19 @@ class LeaveOneOut:
     def _left(self) -> Tensor | None:
         return None if self._mixed is None else self._mixed.left
 
-    def _mean(self, each: Tensor) -> Tensor:
+    def _mean(self, values: Tensor) -> Tensor:
         """The mean over the kept rows (b, …)."""
-        return each.mean(0) if self._mixed is None else self._mixed.means @ each
+        return values.mean(0) if self._mixed is None else self._mixed.means @ values
 
-    def _per_share(self, each: Tensor) -> Tensor:
+    def _per_share(self, values: Tensor) -> Tensor:
         """Values of the kept rows (b, W), each divided by the row's share."""
-        return self.count * each if self._mixed is None else each / self._mixed.shares[:, None]
+        return self.count * values if self._mixed is None else values / self._mixed.shares[:, None]
 
-    def _mean_per_share(self, each: Tensor) -> Tensor:
+    def _mean_per_share(self, values: Tensor) -> Tensor:
         """The mean of values of the kept rows (b, …), each divided by the row's share."""
         if self._mixed is None:
-            return self.count * each.mean(0)
-        return (self._mixed.means / self._mixed.shares) @ each
+            return self.count * values.mean(0)
+        return (self._mixed.means / self._mixed.shares) @ values
 
     def _mean_log_trace(self, ridge: Tensor) -> Tensor:
         """The mean of log tr(C_{−i} + wI) at ridges w (W)."""
@@ -304,22 +304,22 @@ class LeaveOneOut:
     def _doubt(self) -> float:
         return math.hypot(SEEN_DOUBT, UNSEEN_DOUBT * self.unseen)
 
-    def _power_above_1(self, s: float, each: Tensor, left: Tensor | None) -> Tensor:
+    def _power_above_1(self, s: float, ratios: Tensor, left: Tensor | None) -> Tensor:
         """φ_iᵀ C_{−i}^s φ_i (b), 0 < s < 1, for C_{−i} of trace 1."""
-        w, seen = self.w, 1.0 - self.w * each
+        w, seen = self.w, 1.0 - self.w * ratios
         inner = torch.trapezoid(seen * w**s, self.logs)
         ends = seen[:, 0] * w[0] ** s / s + seen[:, -1] * w[-1] ** s / (1.0 - s)
         whole = self.count / (self.count - 1) if left is None else 1.0 / (1.0 - left)
         return math.sin(math.pi * s) / math.pi * whole**s * (inner + ends)
 
-    def _power_below_1(self, s: float, each: Tensor, left: Tensor | None) -> Tensor:
+    def _power_below_1(self, s: float, ratios: Tensor, left: Tensor | None) -> Tensor:
         """φ_iᵀ (C_{−i} + λI)^{−s} φ_i (b), 0 < s < 1, for C_{−i} + λI of trace 1: the model of the cross entropy."""
         w, (_, penalty, _) = self.w, self.best
-        place = ((w + penalty).log() - self.logs[0]) / (self.logs[1] - self.logs[0])
-        place = place.clamp(0.0, POINTS - 1.0)
-        before = place.long().clamp_max(POINTS - 2)
-        logs = each.log()
-        shifted = torch.lerp(logs[:, before], logs[:, before + 1], place - before).exp()
+        position = ((w + penalty).log() - self.logs[0]) / (self.logs[1] - self.logs[0])
+        position = position.clamp(0.0, POINTS - 1.0)
+        before = position.long().clamp_max(POINTS - 2)
+        logs = ratios.log()
+        shifted = torch.lerp(logs[:, before], logs[:, before + 1], position - before).exp()
         inner = torch.trapezoid(shifted * w ** (1.0 - s), self.logs)
         ends = shifted[:, 0] * w[0] ** (1.0 - s) / (1.0 - s) + shifted[:, -1] * w[-1] ** (1.0 - s) / s
         trace = ((self.count - 1) / self.count if left is None else 1.0 - left) + self.rank * penalty

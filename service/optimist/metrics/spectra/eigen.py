@@ -39,10 +39,10 @@ class Tridiagonal:
 
     def rotated(self, rows: Tensor) -> Tensor:
         """Rows (k, m), k ≥ 1, times Q."""
-        found, size = rows.clone(memory_format=torch.contiguous_format), self._size
+        product, size = rows.clone(memory_format=torch.contiguous_format), self._size
         reflectors = (self._reflectors, size, self._factors)
-        call_with_workspace("dormtr", b"L", b"L", b"T", size, len(rows), *reflectors, found, size)
-        return found
+        call_with_workspace("dormtr", b"L", b"L", b"T", size, len(rows), *reflectors, product, size)
+        return product
 
     def eigen(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (m) of the matrix, ascending, and the eigenvectors of T as columns (m, m)."""
@@ -62,9 +62,11 @@ class Tridiagonal:
     def eigenvectors(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (m) of the matrix, ascending, and its eigenvectors as columns (m, m)."""
         values, vectors = self.eigen()
-        found, size = vectors.T.contiguous(), self._size
-        call_with_workspace("dormtr", b"L", b"L", b"N", size, size, self._reflectors, size, self._factors, found, size)
-        return values, found.T
+        columns, size = vectors.T.contiguous(), self._size
+        call_with_workspace(
+            "dormtr", b"L", b"L", b"N", size, size, self._reflectors, size, self._factors, columns, size
+        )
+        return values, columns.T
 
 
 def differences(values: Tensor, power: float = 0.0) -> Tensor:
@@ -82,7 +84,7 @@ def differences(values: Tensor, power: float = 0.0) -> Tensor:
 
 
 TRIDIAGONAL_SIZE = 512
-"""Smallest matrix whose tridiagonal form is taken by scipy's LAPACK. Of smaller ones torch decomposes as fast."""
+"""Smallest matrix whose tridiagonal form is taken by scipy's LAPACK. torch decomposes smaller ones as fast."""
 
 
 def centre(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,10 +97,10 @@ def centre(rows: Tensor) -> tuple[Tensor, Tensor]:
 def double_centre(gram: Tensor) -> Tensor:
     """The Gram matrix (…, n, n) of the same vectors minus their mean."""
     column = gram.mean(-2, keepdim=True)
-    found = gram - column
-    found -= column.mT
-    found += column.mean(-1, keepdim=True)
-    return found
+    centred = gram - column
+    centred -= column.mT
+    centred += column.mean(-1, keepdim=True)
+    return centred
 
 
 def square_norms(rows: Tensor) -> Tensor:
@@ -122,23 +124,23 @@ def eigen_basis(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def eigenvalues_of(matrix: Tensor) -> Tensor:
-    """Eigenvalues (…, m), ascending, of symmetric matrices (…, m, m), as those of `eigen_basis`."""
+    """Eigenvalues (…, m), ascending, of symmetric matrices (…, m, m), as by `eigen_basis`."""
     return Tridiagonal(matrix).eigenvalues() if _is_large(matrix) else torch.linalg.eigvalsh(matrix)
 
 
 def eigen_coordinates(matrix: Tensor, rows: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     """Eigenvalues (…, m), ascending, of symmetric matrices (…, m, m), and rows (…, k, m) in their eigenbases.
 
-    `others`: more such rows, which change no bit of what is found for the first.
+    `others`: more such rows, which change no bit of the first result.
     A few rows need no eigenvectors: at m = 2048 the tridiagonal form, and 512 rows by its eigenvectors, take 2.1 s of
     processor time, `eigh` 3.0 s (one thread).
     """
     if 2 * len(rows) > len(matrix) or not _is_large(matrix):
         eigenvalues, eigenvectors = eigen_basis(matrix)
-        return eigenvalues, *(each @ eigenvectors for each in (rows, *others))
+        return eigenvalues, *(vectors @ eigenvectors for vectors in (rows, *others))
     reduced = Tridiagonal(matrix)
     eigenvalues, eigenvectors = reduced.eigen()
-    return eigenvalues, *(reduced.rotated(each) @ eigenvectors for each in (rows, *others))
+    return eigenvalues, *(reduced.rotated(vectors) @ eigenvectors for vectors in (rows, *others))
 
 
 def _is_large(matrix: Tensor) -> bool:

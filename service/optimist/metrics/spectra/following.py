@@ -70,10 +70,10 @@ class TraceFollower:
         self._retry = 0
 
     def append(self, rows: Tensor, scatter: Callable[[], Tensor]) -> None:
-        """Take rows u (b, d), b ≥ 1; `scatter` makes Σ zzᵀ (r, r) of all so far, these included, where it is needed."""
-        known = self._rows is not None or self.count == 0
+        """Take rows u (b, d), b ≥ 1; `scatter` makes Σ zzᵀ (r, r) of all rows up to these on demand."""
+        has_all_rows = self._rows is not None or self.count == 0
         self.count += len(rows)
-        if known and not self._is_complete:
+        if has_all_rows and not self._is_complete:
             rows = rows if self._factor is None else times_lower(rows, self._factor)
             if self._rows is None:
                 self._rows = Rows(rows.new_empty(0, self._width))

@@ -43,26 +43,26 @@ class SameIndex:
     """(S + O): which part of the samples of each generator has an index in common."""
 
     def ratios(self, held: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-        """Factors of zᵀ(M̂₋ + w)⁻¹z for rows of each generator (S + O, W), and of the degrees of freedom that a row
-        takes along (W). held, free (k, W): g/(g + w) and w/(g + w).
+        """Factors of zᵀ(M̂₋ + w)⁻¹z for rows of each generator (S + O, W), and of the degrees of freedom that leave
+        with a row (W). held, free (k, W): g/(g + w) and w/(g + w).
         """
         moved, others = _moved(self.rows, 0), _moved(self.others, len(self.rows))
-        found, alone, taken = self._without(self.rows, self.others, held, free)
+        products, single, taken = self._without(self.rows, self.others, held, free)
         expected, usual, apart = self._without(moved, others, held, free)
-        outside = _ratio(found, expected)
+        outside = _ratio(products, expected)
         part = float(self.weights @ self.shared[: len(self.weights)])
-        return 1.0 + self.shared[:, None] * (outside - 1.0), 1.0 + part * (_ratio(alone + taken - apart, usual) - 1.0)
+        return 1.0 + self.shared[:, None] * (outside - 1.0), 1.0 + part * (_ratio(single + taken - apart, usual) - 1.0)
 
     def _alike(self) -> Tensor:
         """Correlations (S, S) of the rows of one index."""
         flat = (self.rows - self.rows.mean(1, keepdim=True)).flatten(1)
         lengths = flat.norm(dim=1)
-        found = (flat @ flat.T) / torch.outer(lengths, lengths).clamp_min(1e-300)
-        return found.fill_diagonal_(0.0)
+        correlations = (flat @ flat.T) / torch.outer(lengths, lengths).clamp_min(1e-300)
+        return correlations.fill_diagonal_(0.0)
 
     def _without(self, rows: Tensor, others: Tensor, held: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Means over the indices of zᵀ(M̂₋ + w)⁻¹z (S + O, W), and of the degrees of freedom (W) that rows take along by
-        themselves, and as far as they are alike."""
+        """Means over the indices of zᵀ(M̂₋ + w)⁻¹z (S + O, W), and of the degrees of freedom (W) that leave with rows
+        singly, and by their similarity."""
         inside, spread = _products(rows, rows, held), _products(rows, rows, held * free)
         identity = torch.eye(len(rows), dtype=held.dtype, device=held.device)
         left = identity - torch.outer(self.own.sqrt(), self.own.sqrt()) - inside
@@ -70,8 +70,8 @@ class SameIndex:
         outside = [(inverse * inside).sum(-1).mean(0)]
         if len(others):
             crossed = _products(others, rows, held)
-            alone = torch.stack([each.square() @ held for each in others], -1)
-            outside.append((alone + ((crossed @ inverse) * crossed).sum(-1)).mean(0))
+            single = torch.stack([rows_of.square() @ held for rows_of in others], -1)
+            outside.append((single + ((crossed @ inverse) * crossed).sum(-1)).mean(0))
         freedom = (inverse @ spread).mean(0)
         both = self._alike() * torch.outer(self.weights.sqrt(), self.weights.sqrt())
         own = freedom.diagonal(dim1=-2, dim2=-1) @ self.weights
@@ -79,16 +79,16 @@ class SameIndex:
 
 
 def _moved(rows: Tensor, first: int) -> Tensor:
-    """A copy of the rows (A, m, k) in which each generator's are shifted by another number of places."""
-    found = rows.clone()
-    for place, each in enumerate(rows):
-        found[place] = each.roll(first + place, 0)
-    return found
+    """A copy of the rows (A, m, k) in which each generator's are rotated by a different number."""
+    moved = rows.clone()
+    for number, own in enumerate(rows):
+        moved[number] = own.roll(first + number, 0)
+    return moved
 
 
 def _products(some: Tensor, others: Tensor, scale: Tensor) -> Tensor:
-    """Inner products (m, W, A, B) of rows of the same places, (A, m, k) and (B, m, k), by weights (k, W)."""
-    return torch.stack([torch.stack([(one * other) @ scale for other in others], -1) for one in some], -2)
+    """Inner products (m, W, A, B) of rows of the same indices, (A, m, k) and (B, m, k), by weights (k, W)."""
+    return torch.stack([torch.stack([(own * other) @ scale for other in others], -1) for own in some], -2)
 
 
 def _positive(left: Tensor) -> Tensor:
@@ -99,8 +99,8 @@ def _positive(left: Tensor) -> Tensor:
     )
 
 
-def _ratio(found: Tensor, expected: Tensor) -> Tensor:
-    return torch.where(expected > 0.0, found / expected, 1.0).clamp(*LIMITS)
+def _ratio(actual: Tensor, expected: Tensor) -> Tensor:
+    return torch.where(expected > 0.0, actual / expected, 1.0).clamp(*LIMITS)
 
 
 GRID_POINTS = 161
@@ -126,7 +126,7 @@ class RowWeights:
     copies: Tensor
     """(rows): how many rows of the samples each one stands for, where not all are kept."""
     places: Tensor
-    """(rows): the place of the generator of each among those of `same`."""
+    """(rows): the index of each row's generator in `same`."""
     same: SameIndex | None = None
     """Rows of the same indices, where generators have some in common."""
 
@@ -164,14 +164,14 @@ class LeaveOneOutCurve:
 
     @property
     def quadrature(self) -> Tensor:
-        """Weights (…, W) by which (1/π) ∫ x^{-1/2} f dx is a sum over f (…, W) that ends on both sides as D does."""
+        """Weights (…, W) by which (1/π) ∫ x^{-1/2} f dx is a sum over f (…, W) with the tails of D."""
         steps = 0.5 * self.x.log().diff(dim=-1)
-        found = torch.zeros_like(self.x)
-        found[..., 1:] += steps
-        found[..., :-1] += steps
-        found[..., 0] += 2.0 * torch.where(self.flat > 0.0, self.below / self.flat, 1.0)
-        found[..., -1] += 2.0
-        return found * self.x.sqrt() / math.pi
+        weights = torch.zeros_like(self.x)
+        weights[..., 1:] += steps
+        weights[..., :-1] += steps
+        weights[..., 0] += 2.0 * torch.where(self.flat > 0.0, self.below / self.flat, 1.0)
+        weights[..., -1] += 2.0
+        return weights * self.x.sqrt() / math.pi
 
 
 def debiased_root_trace(
@@ -197,7 +197,7 @@ def leave_one_out_curve(
     g = torch.maximum(eigenvalues, largest * 1e-12)[..., None]
     few, least = degrees < len(reference), g.amin(-2)
     if few and weights is not None:
-        # Below the smallest eigenvalue that is no rounding, 1 less the leverage is lost in that, too.
+        # Below the smallest eigenvalue that is no rounding, 1 less the leverage is rounding, too.
         least = torch.where(g > largest[..., None] * 1e-12, g, torch.inf).amin(-2)
     low = (least * (1e-3 if count < degrees else 1e-4)).log()
     steps = torch.linspace(0.0, 1.0, GRID_POINTS, dtype=g.dtype, device=g.device)
@@ -207,7 +207,7 @@ def leave_one_out_curve(
     held = g * inverse
     free = w * inverse
     variance = shares @ (held * free)
-    # By a covariance the smallest eigenvalues may be rounding, as where rows are equal: their shares are not known.
+    # A covariance's smallest eigenvalues may be rounding, as where rows are equal: their shares are unknown.
     if few and weights is None:
         residual = (shares @ free).clamp_min(1e-15)
         leverage = shares.sum(-1, keepdim=True) - residual
@@ -273,19 +273,19 @@ def _root_of_scale(freedom: Tensor, reference: Tensor) -> Tensor:
 POWERS = 2.0 ** torch.arange(3.0, -5.25, -0.25, dtype=torch.float64)
 """Exponents between which it is interpolated: with 8 the largest eigenvalue is alone, with 1/32 a spectrum is flat."""
 APART = 4.0
-"""The factor of ridges over which a slope is measured, as that of the power law of entropies."""
+"""Factor of ridges over which a slope is measured, as in the power law of entropies."""
 
 
 def unlike(curve: LeaveOneOutCurve, reference: Tensor) -> float:
-    """By how much tr √M changes with an extrapolation that fits the curve: by eigenvalues r^{2p} in place of r².
+    """Change of tr √M by an extrapolation that fits the curve: by eigenvalues r^{2p} in place of r².
 
-    The exponent p is that with which D falls by as much over the first factor of 4 above the grid's beginning as the
-    curve does. It is 1 where the population's spectrum is shaped as the reference's. 0 where nothing is extrapolated.
-    The curve has no leading dimensions.
+    With the exponent p, D falls over the first factor of 4 above the grid's beginning as the curve does: p is 1 where
+    the population's spectrum has the reference's shape. 0 where nothing is extrapolated. The curve has no leading
+    dimensions.
     """
     start, full = curve.x[0], curve.freedom[0]
-    place = int((curve.x >= APART * start).to(torch.uint8).argmax())
-    later, factor = curve.freedom[place], curve.x[place] / start
+    index = int((curve.x >= APART * start).to(torch.uint8).argmax())
+    later, factor = curve.freedom[index], curve.x[index] / start
     if curve.below == curve.flat or not 0.0 < later <= full < len(reference):
         return 0.0
     scaled = reference / reference[0]

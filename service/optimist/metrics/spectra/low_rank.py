@@ -57,7 +57,7 @@ def log_sum(order: float, start: float, tolerance: float) -> LogSum | None:
     """
     for count in COUNTS:
         tried = (_fit(order, start, nodes) for nodes in _nodes(order, start, tolerance, count))
-        best = min(tried, key=lambda found: found.error)
+        best = min(tried, key=lambda candidate: candidate.error)
         if best.error <= tolerance:
             return best
     return None
@@ -149,12 +149,12 @@ class LowRankTrace:
         start = 0.0 if width else rounded_down(float(eigenvalues.amin()) / self._unit)
         size = abs(self._base) / self._scale if order != 1.0 else rows / self._unit
         tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), tolerance), 10.0**0.5)
-        found = log_sum(order, start, tolerance)
-        if found is None:
+        approximation = log_sum(order, start, tolerance)
+        if approximation is None:
             raise FixError(f"no sum of logarithms is within {tolerance:g} of x^{order:g}")
-        self._slope = found.slope
-        self._weights = torch.from_numpy(found.weights).to(eigenvalues.device)
-        nodes = torch.from_numpy(found.nodes).to(eigenvalues.device)
+        self._slope = approximation.slope
+        self._weights = torch.from_numpy(approximation.weights).to(eigenvalues.device)
+        nodes = torch.from_numpy(approximation.nodes).to(eigenvalues.device)
         relative = eigenvalues / self._unit
         # The last "node" is I − W (X − Λ)⁻¹ Wᵀ, positive definite as long as no eigenvalue exceeds X.
         self._resolvents = torch.cat([1.0 / (relative + nodes[:, None]), -1.0 / (1.0 - relative)[None]])

@@ -30,17 +30,17 @@ def call_lapack(name: str, *arguments: Argument) -> None:
     """Call a routine of LAPACK, `info` left out. Raises ArithmeticError where that tells of a failure."""
     info = ctypes.c_int()
     with blas_on_one_thread:
-        _routine("lapack", name)(*map(_place, arguments), ctypes.byref(info))
+        _routine("lapack", name)(*map(_by_reference, arguments), ctypes.byref(info))
     if info.value:
         raise ArithmeticError(f"LAPACK's {name} failed: {info.value}")
 
 
 def add_product(whole: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add leftᵀ right (m, k) of rows (b, m) and (b, k) to a matrix; the entries of each row lie side by side."""
+    """Add leftᵀ right (m, k) of rows (b, m) and (b, k) to a matrix; the entries of each row are contiguous."""
     (count, columns), across = left.shape, right.shape[1]
-    places = right, right.stride(0), left, left.stride(0), 1.0, whole, whole.stride(0)
+    arguments = right, right.stride(0), left, left.stride(0), 1.0, whole, whole.stride(0)
     # BLAS has rows and columns the other way round.
-    _call_blas("dgemm", b"N", b"T", across, columns, count, 1.0, *places)
+    _call_blas("dgemm", b"N", b"T", across, columns, count, 1.0, *arguments)
 
 
 def add_square(whole: Tensor, rows: Tensor) -> None:
@@ -52,10 +52,10 @@ def add_square(whole: Tensor, rows: Tensor) -> None:
 
 def _call_blas(name: str, *arguments: Argument) -> None:
     with blas_on_one_thread:
-        _routine("blas", name)(*map(_place, arguments))
+        _routine("blas", name)(*map(_by_reference, arguments))
 
 
-def _place(argument: Argument) -> object:
+def _by_reference(argument: Argument) -> object:
     """The argument by reference, as Fortran takes it."""
     if isinstance(argument, int):
         return ctypes.byref(ctypes.c_int(argument))

@@ -85,16 +85,16 @@ class SymmetricSum(Kept):
         """The last row (width,) of the matrix, a view."""
         return self._panels[-1][-1]
 
-    def panel(self, place: int) -> Tensor:
-        """The panel (rows, stop) at this place of `edges`, a view."""
-        return self._panels[place]
+    def panel(self, index: int) -> Tensor:
+        """The panel (rows, stop) at this index of `edges`, a view."""
+        return self._panels[index]
 
     def diagonal(self) -> Tensor:
         """A copy of the diagonal (width,)."""
         return torch.cat([panel.diagonal(start) for panel, (start, _) in zip(self._panels, self._edges, strict=True)])
 
     def parts(self) -> Iterator[tuple[Tensor, slice, slice, int]]:
-        """Blocks (views), their rows and columns, and 2 for those that the matrix has above its diagonal, too."""
+        """Blocks (views), their rows and columns, and 2 for blocks that also stand above the diagonal."""
         for panel, (start, stop) in zip(self._panels, self._edges, strict=True):
             rows = slice(start, stop)
             yield panel[:, start:], rows, rows, 1
@@ -102,7 +102,7 @@ class SymmetricSum(Kept):
                 yield panel[:, :start], rows, slice(0, start), 2
 
     def inner(self, other: Tensor) -> float:
-        """The sum of the entries times those of a symmetric matrix (width, width)."""
+        """Sum of the products of the entries with a symmetric matrix's (width, width)."""
         parts = (
             (times, part.flatten() @ other[rows, columns].flatten()) for part, rows, columns, times in self.parts()
         )
@@ -120,7 +120,7 @@ def edges(width: int) -> list[tuple[int, int]]:
 
 
 def increments(count: int, mean: Tensor, rows: Tensor) -> Tensor:
-    """Rows u (b, d) with Σ uuᵀ = what rows x (b, d) add to the scatter of `count` others of that mean (d) (Welford).
+    """Rows u (b, d) with Σ uuᵀ = the addition of rows x (b, d) to the scatter of `count` others of mean (d) (Welford).
 
     u_j = √(m/(m + 1)) (x_j − mean of the m before it), m = count + j: one row a sample and no negative term, so that
     the Gram matrix of the u only grows. The very first sample adds nothing: then there are b − 1 rows.
@@ -130,57 +130,57 @@ def increments(count: int, mean: Tensor, rows: Tensor) -> Tensor:
     offsets = rows - origin
     before = torch.arange(count, count + len(rows), dtype=rows.dtype, device=rows.device)[:, None]
     means = (offsets.cumsum(0) - offsets) / before.clamp_min(1.0)
-    found = (before / (before + 1.0)).sqrt() * (offsets - means)
-    return found if count else found[1:]
+    scaled = (before / (before + 1.0)).sqrt() * (offsets - means)
+    return scaled if count else scaled[1:]
 
 
 def symmetric_product(left: Tensor, right: Tensor) -> Tensor:
-    """left (m, k) times right (k, m) where that is a symmetric matrix (m, m)."""
-    found = left.new_empty(len(left), len(left))
+    """left (m, k) times right (k, m) where the product is a symmetric matrix (m, m)."""
+    product = left.new_empty(len(left), len(left))
     for start, stop in edges(len(left)):
-        panel = torch.mm(left[start:stop], right[:, :stop], out=found[start:stop, :stop])
-        found[:start, start:stop] = panel[:, :start].T
-        # Only on some machines is the product of BLAS symmetric to the last bit.
+        panel = torch.mm(left[start:stop], right[:, :stop], out=product[start:stop, :stop])
+        product[:start, start:stop] = panel[:, :start].T
+        # BLAS's product is symmetric to the last bit only on some machines.
         square = panel[:, start:]
-        found[start:stop, start:stop] = square.tril() + square.tril(-1).T
-    return found
+        product[start:stop, start:stop] = square.tril() + square.tril(-1).T
+    return product
 
 
 def congruence(factor: Tensor, matrix: Tensor) -> Tensor:
     """F A Fᵀ (k, k) of an upper trapezoidal F (k, m), k ≤ m, and a symmetric A (m, m): k³ flops where k = m.
 
-    Two products of which one is symmetric take three times as many. Neither zeros of F nor the lower triangle of F A
-    are multiplied.
+    Two products, one of them symmetric, take three times as many. Neither zeros of F nor the lower triangle of F A are
+    multiplied.
     """
     count, columns = factor.shape
-    half, found = factor.new_zeros(count, columns), factor.new_empty(count, count)
+    half, product = factor.new_zeros(count, columns), factor.new_empty(count, count)
     for start in range(0, count, PANEL):
         stop = min(start + PANEL, count)
         panel = factor[start:stop, start:]
         torch.mm(panel, matrix[start:, start:], out=half[start:stop, start:])
         above = half[:stop, start:] @ panel.T
-        found[:stop, start:stop] = above
-        found[start:stop, :start] = above[:start].T
+        product[:stop, start:stop] = above
+        product[start:stop, :start] = above[:start].T
         square = above[start:]
-        found[start:stop, start:stop] = square.triu() + square.triu(1).T
-    return found
+        product[start:stop, start:stop] = square.triu() + square.triu(1).T
+    return product
 
 
 def times_upper(rows: Tensor, factor: Tensor) -> Tensor:
     """Rows (b, k) times an upper trapezoidal F (k, m), k ≤ m: (b, m). Zeros of F are not multiplied."""
-    found = rows.new_empty(len(rows), factor.shape[1])
+    product = rows.new_empty(len(rows), factor.shape[1])
     for start in range(0, factor.shape[1], PANEL):
         stop = start + PANEL
-        found[:, start:stop] = rows[:, :stop] @ factor[:stop, start:stop]
-    return found
+        product[:, start:stop] = rows[:, :stop] @ factor[:stop, start:stop]
+    return product
 
 
 def times_lower(rows: Tensor, factor: Tensor) -> Tensor:
     """Rows (b, m) times Fᵀ of an upper trapezoidal F (k, m), k ≤ m: (b, k). Zeros of F are not multiplied."""
-    found = rows.new_empty(len(rows), len(factor))
+    product = rows.new_empty(len(rows), len(factor))
     for start in range(0, len(factor), PANEL):
-        found[:, start : start + PANEL] = rows[:, start:] @ factor[start : start + PANEL, start:].T
-    return found
+        product[:, start : start + PANEL] = rows[:, start:] @ factor[start : start + PANEL, start:].T
+    return product
 
 
 STEPS = 60
