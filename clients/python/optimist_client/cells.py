@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["number", "list", "text", "nothing"]
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-nan"})
-"""What stands for a missing number, in any case of letters. Among texts only the empty one is missing."""
+"""Spellings of a missing number, in any case of letters. Among texts only the empty one is missing."""
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 """Without zeros at the front, which identifiers have, and without separators of thousands."""
 _COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*),\d+(?:[eE][+-]?\d+)?")
@@ -27,7 +27,7 @@ _TRUE = {"true": True, "false": False}
 
 
 class Column:
-    """The values of one field, of every row. Its kind is that of most values, whichever come first."""
+    """Values of one field, of every row. Its kind is the kind of most values, in any order."""
 
     def __init__(self, cells: Sequence[Any] | NDArray[Any], *, are_texts: bool = False, comma: bool = False) -> None:
         """are_texts: whether numbers are written as texts, as in a CSV file. comma: whether with decimal commas."""
@@ -36,7 +36,7 @@ class Column:
 
     @cached_property
     def kind(self) -> Kind:
-        """What most of the values are that are there."""
+        """Kind of most of the present values."""
         if not isinstance(self.cells, Sequence):
             return "list"
         counts: dict[Kind, int] = {"text": 0, "number": 0, "list": 0}
@@ -76,25 +76,25 @@ class Column:
                 return cell
         return _TRUE.get(text.lower(), cell)
 
-    def picked(self, places: Sequence[int]) -> Column:
-        """The values at these places."""
-        cells = [self.cells[place] for place in places] if isinstance(self.cells, Sequence) else self.cells[[*places]]
+    def picked(self, indices: Sequence[int]) -> Column:
+        """The values at these indices."""
+        cells = [self.cells[i] for i in indices] if isinstance(self.cells, Sequence) else self.cells[[*indices]]
         return Column(cells, are_texts=self._are_texts, comma=self._comma)
 
 
 def has_decimal_commas(cells: Sequence[str]) -> bool:
-    """Whether numbers of these cells have decimal commas, and are not thousands such as 1,234 throughout."""
+    """True if numbers of these cells have decimal commas, and are not thousands such as 1,234 throughout."""
     commas = [cell.strip() for cell in cells if _COMMA.fullmatch(cell.strip())]
     return bool(commas) and not all(map(_THOUSANDS.fullmatch, commas))
 
 
 def numbers_in(value: Any) -> list[float] | None:
-    """A number, or a list of numbers, as a list of finite ones. None for anything else."""
+    """A number, or a list of numbers, as a list of finite numbers. None for anything else."""
     listed: list[Any] = [*value] if is_list(value) or hasattr(value, "dtype") else [value]
-    if not listed or any(not isinstance(each, int | float) and not hasattr(each, "dtype") for each in listed):
+    if not listed or any(not isinstance(item, int | float) and not hasattr(item, "dtype") for item in listed):
         return None
-    found = [float(each) for each in listed]
-    return found if all(map(math.isfinite, found)) else None
+    numbers = [float(item) for item in listed]
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def number_of(value: Any) -> float | None:

@@ -19,19 +19,19 @@ OF_NUMBERS = (".npy", ".npz", ".safetensors")
 """The endings of files that hold nothing but numbers."""
 SUFFIXES = (*OF_NUMBERS, ".parquet", *rows.SUFFIXES)
 FEATURES: Mapping[str, int | None] = {"features": None}
-"""What is read of a table unless something else is asked for: one array, of any number of columns."""
+"""Arrays read from a table by default: one array, of any number of columns."""
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
-"""The names of reference moments in a file: those of Optimist, and those of pytorch-fid."""
+"""Names of reference moments in a file: Optimist's, and pytorch-fid's."""
 BESIDE_MOMENTS = ("samples", "some_rows")
-"""What may stand beside them: the number of real rows, and some of these."""
+"""Arrays that may accompany moments: the number of real rows, and some of these rows."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def moments_among(names: Collection[str]) -> tuple[str, ...]:
-    """The names of mean and covariance, if a file has both, and those of `BESIDE_MOMENTS` that it has; else none.
+    """The names of mean and covariance, if a file has both, and its names of `BESIDE_MOMENTS`; else none.
 
-    Others beside them say how they were made.
+    Other arrays describe how the moments were made.
     """
     pair = next((pair for pair in MOMENTS if set(pair) <= set(names)), ())
     return (*pair, *(name for name in BESIDE_MOMENTS if pair and name in names))
@@ -42,10 +42,9 @@ def read_arrays(
 ) -> Arrays:
     """Read the arrays of a file by name: at least one, all of real numbers. Raises FixError.
 
-    fields: those of the rows of tables. wanted: the names of the arrays that are made of rows, with their columns where
-    these are known. Of an `.npz` with a mean and covariance only these are read, and what belongs to them
-    (`moments_among`). Axes of length 1 behind the second one, as pooling layers leave them, are dropped; whole numbers
-    (n,), the labels of rows that a matrix of the same file has, are passed over.
+    fields: of the rows of tables. wanted: the names of the arrays made from rows, with their columns or None. An `.npz`
+    with a mean and covariance is read as moments (`moments_among`). Axes of length 1 after the second, as pooling
+    layers leave them, are dropped; whole numbers (n,) beside a matrix of as many rows are labels, and skipped.
     """
     suffix = file.suffix.lower()
     if suffix == ".gz":
@@ -56,10 +55,10 @@ def read_arrays(
         raise FixError(f"{file}: expected a regular file, found {'a folder' if file.is_dir() else 'a special file'}")
     if suffix in rows.TABLES:
         parts = rows.Rows.from_file(file, fields).by_generator()
-        found = {name: part.arrays(wanted).arrays for name, part in parts.items()}
-        if len(found) == 1:
-            return next(iter(found.values()))
-        return {f"{name}/{array}": one for name, arrays in found.items() for array, one in arrays.items()}
+        by_name = {name: part.arrays(wanted).arrays for name, part in parts.items()}
+        if len(by_name) == 1:
+            return next(iter(by_name.values()))
+        return {f"{name}/{key}": array for name, arrays in by_name.items() for key, array in arrays.items()}
     fields.check_unused(file)
     try:
         arrays = _readers[suffix](file)
@@ -85,10 +84,10 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _are_labels(array: NDArray[Any], arrays: Arrays) -> bool:
-    """Whether these are whole numbers of rows of which another array has more."""
+    """True for labels: one whole number for each row of another array."""
     if array.ndim != 1 or array.dtype.kind not in "iuUS" or moments_among(arrays):
         return False
-    return any(one.ndim > 1 and len(one) == len(array) for one in arrays.values())
+    return any(other.ndim > 1 and len(other) == len(array) for other in arrays.values())
 
 
 def _load(file: Path) -> Arrays:

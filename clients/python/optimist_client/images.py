@@ -9,7 +9,7 @@ from typing import Any
 from optimist_client.errors import FixError
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
-"""The formats that are read, by Pillow's names. Pillow knows forty more, some of which start other programs."""
+"""Supported formats, by Pillow's names. Pillow knows forty more, some of which start other programs."""
 PIXELS = 2**25
 """The most pixels of an image: 8192 × 4096. Of one colour they take some 20 KB as a file, and 100 MB decoded."""
 LARGEST = 2**28
@@ -64,22 +64,21 @@ _WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 
 
 def as_seen(image: Any, notes: list[str] | None = None) -> Any:
-    """A PIL image in the mode RGB as a person sees it: turned, laid on white where it is transparent, its range of
-    numbers brought to 8 bits.
+    """A PIL image in the mode RGB as a person sees it: upright, on white where transparent, with 8 bits per channel.
 
-    notes: gets what was done, of `TRANSPARENT`, `TURNED` and `DEEP`. Raises FixError for other modes.
+    notes: receives the conversions, of `TRANSPARENT`, `TURNED` and `DEEP`. Raises FixError for other modes.
     """
-    said = [] if notes is None else notes
+    done = [] if notes is None else notes
     if image.getexif().get(_ORIENTATION, 1) != 1:
-        said.append(TURNED)
+        done.append(TURNED)
         image = import_module("PIL.ImageOps").exif_transpose(image)
     if image.mode.startswith("I;16") or image.mode in ("I", "F"):
-        said.append(DEEP)
+        done.append(DEEP)
         image = _as_bytes(image)
     if image.mode in _WITH_ALPHA or (image.mode != "RGBA" and "transparency" in image.info):
         image = image.convert("RGBA")
         if image.getextrema()[3][0] < 255:
-            said.append(TRANSPARENT)
+            done.append(TRANSPARENT)
         return pillow().alpha_composite(pillow().new("RGBA", image.size, "white"), image).convert("RGB")
     if image.mode not in _SEEN:
         expected = "in colours, in grey, with a palette or with transparency"

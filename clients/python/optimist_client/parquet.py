@@ -14,7 +14,7 @@ from optimist_client.installed import install_hint
 
 
 def columns_of(file: Path) -> dict[str, list[Any] | NDArray[Any]]:
-    """Every column by name: lists of one length as an array (n, d), others as a list of values, None where one lacks.
+    """Every column by name: lists of one length as an array (n, d), others as a list of values, None for missing ones.
 
     Raises FixError for lists of unequal lengths, and if pyarrow is not installed.
     """
@@ -25,7 +25,9 @@ def columns_of(file: Path) -> dict[str, list[Any] | NDArray[Any]]:
     with file.open("rb") as stream:
         table: Any = arrow.read_table(stream)
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-    return {name: _matrix(name, one) if _is_list(one.type) else one.to_pylist() for name, one in columns.items()}
+    return {
+        name: _matrix(name, cells) if _is_list(cells.type) else cells.to_pylist() for name, cells in columns.items()
+    }
 
 
 def _is_list(kind: Any) -> bool:

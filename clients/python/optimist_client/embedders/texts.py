@@ -89,7 +89,8 @@ class OpenAIEmbeddings(Embedder):
 
     @property
     def dimension(self) -> int:
-        """The requested dimension, or else that of the server's replies, for which one text is embedded if needed."""
+        """The requested dimension, or else the dimension of the server's replies, for which one text is embedded if
+        needed."""
         if self._dimension is None:
             self._dimension = self.embed(["dimension"]).shape[1]
         return self._dimension

@@ -50,14 +50,14 @@ class Metric(Wire):
     """The arrays of a batch, in the order of the statistic, each with the setting for its number of columns;
     "" if the reference determines it, or `widths`."""
     lower_is_better: ClassVar[bool] = False
-    """Whether the generator with the lowest score is the best one. Ask the declared object, not its class: where a
-    setting decides it, this is a property. The same holds for `positive`."""
+    """True if the generator with the lowest score is best. Ask the declared object, not its class: where a setting
+    decides it, this is a property. The same holds for `positive`."""
     scale: ClassVar[Scale] = "linear"
     """The scale on which it is estimated, compared and bounded."""
     floor: ClassVar[float | None] = None
     """The lowest value that is shown, since a de-biased estimate can fall below the metric's range; None: no limit."""
     positive: ClassVar[bool] = False
-    """Whether its scores are above 0, so that a tolerance may be a share of the best one."""
+    """True if its scores are above 0, so that a tolerance may be a share of the best score."""
     bounds: ClassVar[Mapping[str, frozenset[str]]] = {"influence": frozenset()}
     """The bounds that can make its interval, each with its options (equations.md has their meaning and defaults)."""
     strict: ClassVar[frozenset[str]] = frozenset()
@@ -66,27 +66,27 @@ class Metric(Wire):
     presets: ClassVar[Mapping[str, str]] = {}
     """The papers' algorithms for it by name, each with its bound."""
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What an experiment must specify: settings, and "prompts" if the samples of a batch belong to prompts."""
+    """Requirements of an experiment: settings, and "prompts" if the samples of a batch belong to prompts."""
     simplex: ClassVar[frozenset[str]] = frozenset()
     """Its own arrays whose rows are probabilities: numbers of at least 0 that sum to 1."""
     reference_rows: ClassVar[bool] = False
-    """Whether it compares with the rows of its reference, not only with their mean and covariance."""
+    """True if it compares with the rows of its reference, not only with their mean and covariance."""
     kernels: ClassVar[Mapping[str, str]] = {}
     """The settings that are kernels, each with the array it applies to."""
     offers: ClassVar[frozenset[str]] = frozenset()
-    """What it can show besides the score: "modes", "prompt groups", "mixtures" (the best mixture of generators). Ask
-    the declared object: settings can decide it."""
+    """Displays besides the score: "modes", "prompt groups", "mixtures" (the best mixture of generators). Ask the
+    declared object: settings can decide it."""
     warmup: ClassVar[int] = 2
     """Batches per generator before the policy chooses, with the bound `influence` (rules/stopping.md)."""
     decides: ClassVar[bool] = True
-    """Whether it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
+    """True if it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
     repeats: ClassVar[bool] = False
-    """Whether equal batches are to be expected because samples have few values; then they count as no copies."""
+    """True if equal batches are expected because samples have few values; then they count as no copies."""
 
     label: Identifier | None = optional()
-    """What reports call it; by default its name, followed by the array that it `reads`. See `shown_label`."""
+    """Name in reports; by default the metric's name, followed by the array that it `reads`. See `shown_label`."""
     reads: ArrayName | None = optional()
-    """The array of a batch that it takes as its first one; by default the one of the same name."""
+    """Array of a batch that it takes as its first; by default the array of the same name."""
 
     if not TYPE_CHECKING:  # a type checker takes the fields as the arguments
 
@@ -151,8 +151,8 @@ class Metric(Wire):
     @property
     def widths(self) -> dict[str, int]:
         """The number of columns of each array, as far as the settings determine it."""
-        known = {array: self.setting(field) for array, field in self.arrays.items() if field}
-        return {array: columns for array, columns in known.items() if columns is not None}
+        widths = {array: self.setting(field) for array, field in self.arrays.items() if field}
+        return {array: columns for array, columns in widths.items() if columns is not None}
 
     @property
     def directed(self) -> frozenset[str]:
@@ -167,7 +167,7 @@ class Metric(Wire):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether a prompt's answer has the same score whenever it is asked."""
+        """True if a prompt's answer always has the same score."""
         return bool(self.setting("repeatable"))
 
     def check_repeatable(self, *, are_list: bool) -> None:
@@ -177,7 +177,7 @@ class Metric(Wire):
 
     @property
     def scores_lists(self) -> bool:
-        """Whether, with these settings, it has an estimate for a fixed list of prompts (`prompts_are`)."""
+        """True if, with these settings, it has an estimate for a fixed list of prompts (`prompts_are`)."""
         return False
 
     @classmethod
@@ -192,7 +192,7 @@ class Metric(Wire):
 
     @classmethod
     def has_errors(cls, bound: str) -> bool:
-        """Whether estimates of the bound have standard errors."""
+        """True if estimates of the bound have standard errors."""
         return bound == "influence" or bound in cls.strict
 
     def check_decides(self) -> None:
@@ -201,10 +201,10 @@ class Metric(Wire):
             raise FixError(f"metric {self.name!r} cannot decide: it can only be watched")
 
     def in_direction(self, direction: str | None) -> Self:
-        """The metric whose better scores are lower ("minimize") or higher ("maximize") ones; None is either.
+        """The metric whose better scores are lower ("minimize") or higher ("maximize"); None is either.
 
-        One with a setting for it that was not given, `higher_is_better`, takes the direction. Raises FixError where
-        it is another than that of the metric.
+        A metric with an unset setting `higher_is_better` takes the direction. Raises FixError where the direction
+        differs from the metric's.
         """
         if direction not in (None, "minimize", "maximize"):
             raise FixError(f"direction: expected 'minimize' or 'maximize', got {direction!r}")
@@ -225,17 +225,17 @@ class Metric(Wire):
             )
 
     @classmethod
-    def check_options(cls, bound: str, given: Iterable[str]) -> None:
-        """Raise FixError if the bound does not take one of the options `given`."""
+    def check_options(cls, bound: str, options: Iterable[str]) -> None:
+        """Raise FixError if the bound does not take one of the options."""
         taken = cls.bounds[bound]
-        if foreign := sorted(set(given) - taken):
+        if foreign := sorted(set(options) - taken):
             takes = ", ".join(sorted(taken)) or "none"
             raise FixError(f"bound {bound!r} has no option {', '.join(foreign)}: it takes {takes}")
 
     @classmethod
-    def check_settings(cls, given: set[str]) -> None:
-        """Raise FixError if the metric does not take one of the settings `given`."""
-        if foreign := sorted(given - cls.settings() - {"label", "reads"}):
+    def check_settings(cls, names: set[str]) -> None:
+        """Raise FixError if the metric does not take one of the settings."""
+        if foreign := sorted(names - cls.settings() - {"label", "reads"}):
             takes = ", ".join(sorted(cls.settings())) or "no settings"
             hint = kernel_hint(foreign, cls.kernels) or meant(foreign[0], cls.settings())
             raise FixError(f"metric {cls.name!r} takes {takes}; it does not take {', '.join(foreign)}{hint}")
@@ -251,9 +251,9 @@ _OF_KERNELS = frozenset({"sigma", "features", "landmarks", "omegas"})
 
 
 def kernel_hint(foreign: Iterable[str], kernels: Collection[str] = ("kernel",)) -> str:
-    """How the settings of a kernel are given, as the end of a message, where one was given by itself; else ""."""
-    found = next((name for name in foreign if name in _OF_KERNELS), None) if kernels else None
-    return "" if found is None else f": it is part of a kernel, kernel={{{found!r}: …}}, as text kernel.{found}=…"
+    """Hint on the syntax of a kernel's settings, as the end of a message, if a setting was given alone; else ""."""
+    setting = next((name for name in foreign if name in _OF_KERNELS), None) if kernels else None
+    return "" if setting is None else f": it is part of a kernel, kernel={{{setting!r}: …}}, as text kernel.{setting}=…"
 
 
 AnyMetric = TypeVar("AnyMetric", bound=type[Metric])
@@ -262,15 +262,15 @@ _DECLARED: dict[str, type[Metric]] = {}
 
 def declare(metric: AnyMetric) -> AnyMetric:
     """Register a metric under its name. Raises FixError if another class has the name."""
-    known = _DECLARED.setdefault(metric.name, metric)
-    if (known.__module__, known.__qualname__) != (metric.__module__, metric.__qualname__):
-        raise FixError(f"metric {metric.name!r}: {known.__module__}.{known.__qualname__} has this name already")
+    first = _DECLARED.setdefault(metric.name, metric)
+    if (first.__module__, first.__qualname__) != (metric.__module__, metric.__qualname__):
+        raise FixError(f"metric {metric.name!r}: {first.__module__}.{first.__qualname__} has this name already")
     _DECLARED[metric.name] = metric
     return metric
 
 
 def declared() -> dict[str, type[Metric]]:
-    """All registered metrics by name, those of the project first."""
+    """All registered metrics by name, the project's first."""
     return dict(_DECLARED)
 
 
@@ -287,27 +287,27 @@ def setting_names() -> frozenset[str]:
 
 
 def setting_hint(foreign: Iterable[str]) -> str:
-    """How a setting of a metric is given, as the end of a message, where one was given by itself; else ""."""
-    found = next((name for name in foreign if name in setting_names()), None)
-    return "" if found is None else f": it is a setting of a metric, given in it, as text metric='…:{found}=…'"
+    """Hint on the syntax of a metric's setting, as the end of a message, if a setting was given alone; else ""."""
+    setting = next((name for name in foreign if name in setting_names()), None)
+    return "" if setting is None else f": it is a setting of a metric, given in it, as text metric='…:{setting}=…'"
 
 
 def metric_of(metric: Any, **settings: Any) -> Metric:
-    """The metric that a caller gave by name with its settings, where None means not given, or as an object.
+    """The metric by name with its settings, where None means the default, or as an object.
 
     An object is a `Metric`, or a mapping with its `name` and its settings, as on the wire. Raises FixError for an
     unknown metric, for settings that are not valid, and for settings beside an object, which holds its own.
     """
-    given = {name: value for name, value in settings.items() if value is not None}
+    chosen = {name: value for name, value in settings.items() if value is not None}
     if isinstance(metric, str):
-        return find(metric).of(given)
+        return find(metric).of(chosen)
     if is_mapping(metric):
         own = {str(name): setting for name, setting in metric.items() if name != "name"}
         metric = find(metric.get("name")).of(own)
     if not isinstance(metric, Metric):
         raise FixError(f"metric: expected a name, or an object with its name and settings; got {brief(metric)}")
-    if given:
+    if chosen:
         raise FixError(
-            f"{', '.join(given)}: given beside the metric {metric.name!r}, which is an object and holds its settings"
+            f"{', '.join(chosen)}: given beside the metric {metric.name!r}, which is an object and holds its settings"
         )
     return metric

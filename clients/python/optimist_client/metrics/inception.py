@@ -7,7 +7,7 @@ from optimist_client.metrics.base import Dimension, Metric, declare
 
 @declare
 class InceptionScore(Metric):
-    """Whether each sample clearly belongs to one class, and whether all classes occur."""
+    """Clarity of each sample's class, and variety of the classes."""
 
     name = "is"
     title = "Inception Score"

@@ -73,17 +73,17 @@ class Kernel(Wire):
 
     @property
     def has_bandwidth(self) -> bool:
-        """Whether the kernel has a σ."""
+        """True if the kernel has a σ."""
         return self.name != "cosine"
 
     @property
     def is_open(self) -> bool:
-        """Whether its bandwidth or its landmarks are still to be fitted to the first samples."""
+        """True if its bandwidth or its landmarks are still to be fitted to the first samples."""
         return self.sigma == MEDIAN or self.name == "nystrom"
 
     @property
     def multiplies(self) -> bool:
-        """Whether its product with another kernel of this kind is again of this kind, as scores of pairs require."""
+        """True if its product with another kernel of this kind is again of this kind, as scores of pairs require."""
         return self.name == "gaussian"
 
     def width(self, dimension: int | None) -> int | None:
@@ -150,7 +150,7 @@ class RKE(OneKernel):
 
 
 class _Offered:
-    """What a Vendi score offers: a mixture only where it is a smooth function of the whole spectrum."""
+    """Displays of a Vendi score: a mixture only where the score is a smooth function of the whole spectrum."""
 
     def __get__(self, metric: Vendi | None, kind: type[Vendi]) -> frozenset[str]:
         is_smooth = metric is None or (metric.truncation is None and metric.order < math.inf)

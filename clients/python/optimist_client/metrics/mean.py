@@ -29,15 +29,15 @@ class OfValues(Metric):
     offers = frozenset({"routes"})
 
     repeatable: bool = flag()
-    """Whether a prompt's answer has the same score whenever it is asked, as at temperature 0, where `prompts_are` a
-    "list". No generator is then asked for more than the list, at whose end the scores on it are exact."""
+    """True if a prompt's answer always has the same score, as at temperature 0, where `prompts_are` a "list". No
+    generator is then asked for more than the list, at whose end its scores are exact."""
     proxy: ArrayName | None = optional()
     """The array that a judge's scores are in, where `reads` names what people say of some of the samples: the score is
     the mean by the people, and the judge only makes its error smaller. Batches bring the judge's scores alone."""
 
     @property
     def array_names(self) -> dict[str, str]:
-        """Of a batch, in which the judge's scores stand where there is a judge."""
+        """Arrays of a batch, which hold the judge's scores where there is a judge."""
         return super().array_names if self.proxy is None else {self.first_array(): self.proxy}
 
     @property
@@ -90,15 +90,15 @@ class Mean(OfValues):
     title = "Mean"
 
     higher_is_better: bool = True
-    """Whether the best generator is the one with the highest mean."""
+    """True if the generator with the highest mean is best."""
     range: Range | None = None
     """The least and the largest value that a sample can have: of a latency the time-out, of a cost what a call may cost
     at most. A batch with a value outside of it is refused. The bounds `empirical-bernstein` and `betting` need it: they
     hold whatever values have not come yet, which no bound does without a range."""
     timed: bool = flag()
-    """Whether values go with the time that an answer takes, as latency, tokens, cost and failures do. What is on its
-    way is then slower than what has been told: once the stopping rule is satisfied no picks are opened, those that are
-    open are waited for, and the rule looks again. Means whose batches show it are treated so without this setting."""
+    """True if values depend on the time that an answer takes, as latency, tokens, cost and failures do. Pending answers
+    are then slower than told ones: once the stopping rule is satisfied, no picks are opened, open picks are awaited,
+    and the rule is applied again. Means whose batches show such a dependence are treated so without this setting."""
     censored_at: Limit | None = optional()
     """The value as which a call that was cut off is told, such as the seconds of its time-out: values from this on mean
     "at least this". They count as they are told. The report says how many there are, that the mean is at least what is
@@ -122,12 +122,12 @@ class Mean(OfValues):
 
     @property
     def lower_is_better(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As `higher_is_better` says."""
+        """The opposite of `higher_is_better`."""
         return not self.higher_is_better
 
     @property
     def positive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the range begins at 0 or above."""
+        """True if the range begins at 0 or above."""
         return self.range is not None and self.range[0] >= 0.0
 
     @property
@@ -143,7 +143,7 @@ class Mean(OfValues):
 
 @declare
 class WinRate(OfValues):
-    """How often samples win against a baseline: the mean of 1 (win), 1/2 (tie) and 0, or of a judge's probability."""
+    """Rate of wins against a baseline: the mean of 1 (win), 1/2 (tie) and 0, or of a judge's probability."""
 
     name = "win-rate"
     title = "Win rate"

@@ -13,9 +13,9 @@ from optimist_client.metrics.real_rows import AgainstRows
 
 @declare
 class MMD(AgainstRows):
-    """The squared distance of the generator's mean from that of real data, in the features of a kernel (MMD²).
+    """The squared distance of the generator's mean from the mean of real data, in a kernel's features (MMD²).
 
-    It is unbiased: 0 on average for a perfect generator, so that half of its scores are below 0.
+    The estimate is unbiased: 0 on average for a perfect generator, so that half of the scores are below 0.
     """
 
     name = "mmd"
@@ -27,9 +27,9 @@ class MMD(AgainstRows):
     """Kernel of the features. The real data fixes what is open: the bandwidth "median" is its median distance,
     landmarks are its rows."""
     normalise: bool = False
-    """Whether rows are scaled to norm 1 first; rows of zeros are then refused."""
+    """True if rows are scaled to norm 1 first; rows of zeros are then refused."""
     factor: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] = 1.0
-    """What the score is multiplied by."""
+    """Factor of the score."""
 
     @property
     def directed(self) -> frozenset[str]:
@@ -50,6 +50,6 @@ class CMMD(MMD):
     kernel: Kernel = Gaussian(10.0, features=768)
     """Kernel of the embeddings. The default has a frequency for each column of CLIP's embeddings, which suffices."""
     normalise: bool = True
-    """Whether embeddings are scaled to norm 1 first, as published."""
+    """True if embeddings are scaled to norm 1 first, as published."""
     factor: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] = 1000.0
-    """What the score is multiplied by."""
+    """Factor of the score."""

@@ -13,7 +13,7 @@ from optimist_client.metrics.real_rows import AgainstRows
 
 @declare
 class KEN(AgainstRows):
-    """How many kinds of sample are made much more often than they occur in real data, and how often: novelty."""
+    """Number and frequency of kinds of sample that are made much more often than they occur in real data: novelty."""
 
     name = "ken"
     title = "KEN"

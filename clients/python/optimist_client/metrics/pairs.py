@@ -46,8 +46,8 @@ class OfPairs(Metric):
         if not (kernel.multiplies and shared.multiplies):
             raise FixError("scores of pairs need gaussian kernels, whose product is gaussian, too")
         if "features" in prompt_kernel.model_fields_set and prompt_kernel.features != kernel.features:
-            found = f"{kernel.features}, got {prompt_kernel.features}"
-            raise FixError(f"features: expected as many as the kernel's {found}")
+            counts = f"{kernel.features}, got {prompt_kernel.features}"
+            raise FixError(f"features: expected as many as the kernel's {counts}")
         return shared
 
 
@@ -61,7 +61,7 @@ class ConditionalVendi(OfPairs):
 
 @declare
 class InformationVendi(OfPairs):
-    """How much the samples say about their prompts."""
+    """Information of the samples about their prompts."""
 
     name = "information-vendi"
     title = "Information Vendi"

@@ -34,35 +34,35 @@ def parts(text: str) -> tuple[str, dict[str, Any]]:
         if not (path and equals):
             raise FixError(f"expected name:setting=value,setting=value; got {text!r}")
         *parents, last = path.split(".")
-        place = settings
+        branch = settings
         for parent in parents:
-            place = place.setdefault(parent, {})
-        if last in place:
+            branch = branch.setdefault(parent, {})
+        if last in branch:
             raise FixError(f"{text!r}: expected each setting once, got {path} twice")
-        place[last] = _value(value)
+        branch[last] = _value(value)
     return name, settings
 
 
 def _pairs(text: str) -> list[str]:
     """The settings in a text. Numbers behind a comma are further parts of the value before it: "range=[0,10]"."""
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     for part in _COMMA.split(text) if text else ():
-        if found and _NUMBER.fullmatch(part):
-            found[-1].append(part)
+        if groups and _NUMBER.fullmatch(part):
+            groups[-1].append(part)
         else:
-            found.append([part])
-    return [first if not more else "=[".join(f"{first},{','.join(more)}]".split("=", 1)) for first, *more in found]
+            groups.append([part])
+    return [first if not more else "=[".join(f"{first},{','.join(more)}]".split("=", 1)) for first, *more in groups]
 
 
 def split(text: str) -> list[str]:
     """The texts in one such as "kid,rke" or "kid,vendi:kernel.sigma=10,order=2"."""
-    found: list[str] = []
+    texts: list[str] = []
     for part in _COMMA.split(text):
-        if found and ("=" in part.partition(":")[0] or _NUMBER.fullmatch(part)):
-            found[-1] += f",{part}"
+        if texts and ("=" in part.partition(":")[0] or _NUMBER.fullmatch(part)):
+            texts[-1] += f",{part}"
         else:
-            found.append(part.strip())
-    return found
+            texts.append(part.strip())
+    return texts
 
 
 def _value(text: str) -> Any:
