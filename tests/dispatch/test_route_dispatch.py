@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from optimist.dispatch import route_models
+from optimist.dispatch import models
 from optimist.dispatch.dispatcher import DRAINING, Dispatcher
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.goals import AskedContexts
@@ -232,7 +232,7 @@ async def test_a_ceiling_is_kept_by_a_price_of_what_was_spent(store: Store):
     await world.tell(*picks)
     state = await world.state()
     assert abs(state.cost / state.stored.told - 3.0) < 0.15
-    assert state.overspent == pytest.approx(state.cost - 3.0 * 636)
+    assert state.goal.overspent(state) == pytest.approx(state.cost - 3.0 * 636)
 
 
 async def test_the_price_is_the_same_in_every_process_and_after_a_retraction(store: Store):
@@ -280,7 +280,7 @@ async def test_at_least_a_share_is_kept_as_cheaply_as_can_be(store: Store):
 
 
 async def test_picks_are_stale_once_a_model_has_been_due_for_long(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(route_models, "EVERY", 0.0)
+    monkeypatch.setattr(models, "EVERY", 0.0)
     world = await made(store, max_wait=0.2)
     await world.warm_up()
 

@@ -17,14 +17,14 @@ from redis.asyncio import Redis
 
 from optimist.estimation.artefacts import model_of
 from optimist.estimation.stored import routed_prompt_of
-from optimist.experiments.curves import route_point
-from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.distances import usual_distance
 from optimist.records import COST, ExperimentState, LogExtent, Superseded
 from optimist.routing.answers.features import contexts_to_fit
 from optimist.routing.answers.model import RouteModel
-from optimist.scoring import route_job
+from optimist.routing.goal import ForRouting, LoadedModel
+from optimist.routing.table import route_point
+from optimist.scoring import model_job
 from optimist.scoring.tasks import PUBLISH_EVERY
 from optimist.store import MODEL_UNIT, EmbeddedRedis, Store
 from optimist_client import tensors
@@ -96,7 +96,7 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
         await tell(made, 10, seed=2)
         await has_model(made)
         assert await is_exact(made)
-        assert bool(scorer._tasks.routes["x"].copies) == (not held)
+        assert bool(scorer._tasks.models["x"].copies) == (not held)
     parts = made_of(await made.store.state("x"))
     estimators = await estimators_of(made, parts)
     for ordinal, part in parts.items():
@@ -115,7 +115,7 @@ async def test_it_is_made_at_the_usual_priority(make, server: EmbeddedRedis, mon
         priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         return model_of(*arguments)
 
-    monkeypatch.setattr(route_job, "model_of", noted)
+    monkeypatch.setattr(model_job, "model_of", noted)
     async with scoring_at(server):
         await tell(made, 40, 0)
         await has_model(made)
@@ -202,8 +202,8 @@ async def test_a_router_with_a_ceiling_has_its_price_in_the_table(make, server: 
     assert state.stored.model.parts == parts
     assert isinstance(state.goal, ForRouting)
     goal = replace(state.goal, loaded=LoadedModel.from_stored(state.stored.model, RouteModel.unpack(found.payload)))
-    assert state.overspent == 120 * (2.5 - 1.5)
-    assert goal.price(state.arms, state.overspent)[0] == pace.price
+    assert goal.overspent(state) == 120 * (2.5 - 1.5)
+    assert goal.price(state.arms, goal.overspent(state))[0] == pace.price
 
 
 @pytest.mark.long
@@ -230,7 +230,7 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
         await tell_routed(made, 0, prompts(20, 0, seed=2))
         await has_model(made)
         assert list(made_of(await made.store.state("x"))) == [0, 2]
-        assert scorer._tasks.routes["x"].problem == ""
+        assert scorer._tasks.models["x"].problem == ""
 
 
 async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
@@ -241,7 +241,7 @@ async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
     def fails(*_: Any, **__: Any) -> Routes:
         raise StopIteration  # which no future can hold
 
-    monkeypatch.setattr(route_job, "table_of", fails)
+    monkeypatch.setattr(ForRouting, "table", fails)
     async with scoring_at(server):
         await tell(made, 10)
 
@@ -267,7 +267,7 @@ async def test_copies_count_as_memory_and_are_dropped_first_where_there_is_littl
             await tell(each, 5, seed=1)
             await has_model(each)
             assert await is_exact(each)
-        routes = [scorer._tasks.routes[name] for name in ("x", "other")]
+        routes = [scorer._tasks.models[name] for name in ("x", "other")]
         assert [record.bytes for record in routes].count(0) >= 1, "the newest ones stay at most"
         assert any(record.seconds for record in routes)
 

@@ -103,6 +103,13 @@ class DeclaredGoal:
         return None
 
     @classmethod
+    def model_growth(cls, config: ExperimentConfig) -> float | None:
+        """By which part the samples of all generators together grow until the model that picks are made from is made
+        again. None: they are made from none."""
+        del config
+        return None
+
+    @classmethod
     def answer(cls, report: Report) -> str:
         """The answer so far of a report on some samples, in one sentence."""
         return report.answer_on_best()
@@ -315,6 +322,10 @@ class BestRoutes(DeclaredGoal):
         check_route_size(config.context_features, len(config.generators))
         cls._check_refused(config)
         cls._check_costs(config)
+
+    @classmethod
+    def model_growth(cls, config: ExperimentConfig) -> float | None:
+        return config.rescore_growth
 
     @staticmethod
     def _check_refused(config: ExperimentConfig) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from pydantic import ValidationError
@@ -25,8 +25,9 @@ from optimist.dispatch.dispatcher import Dispatcher, read_levels, state_of, want
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.decision import GeneratorLevels, anomalous_among
+from optimist.experiments.goals.base import WithModel
 from optimist.experiments.outlines import Outline
-from optimist.experiments.report import KnownMixture, format_routing_table, mixture_of, report_of
+from optimist.experiments.report import KnownMixture, mixture_of, report_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_tell
 from optimist.records import Artefact, Contents, NotFound, Settled
@@ -34,7 +35,7 @@ from optimist.settings import Settings
 from optimist.store import SCORED, Store, name_of, namespace_of
 from optimist.turns import aside
 from optimist_client.metrics import Metric
-from optimist_client.models import Experiment, Mixture, Report, Routes, TellReply
+from optimist_client.models import Experiment, Mixture, Report, TellReply
 from optimist_client.validation import each_in_words
 
 REMEMBERED = 256
@@ -58,8 +59,8 @@ def metric_called(experiment: Experiment, name: str) -> Metric:
     return found
 
 
-def routing_table(experiment: Experiment) -> Artefact:
-    """The table of routes of an experiment."""
+def table_of(experiment: Experiment) -> Artefact:
+    """The table of the model of an experiment."""
     return Artefact("table", experiment.config.metric.shown_label)
 
 
@@ -175,12 +176,12 @@ class Context:
             return None
         return mixture_of(state, self._mixtures.put(place, known), metric)
 
-    async def routing_table(self, state: PolicyState) -> Routes | None:
-        """The newest routing table; None before the first, and with another goal."""
-        if not state.config.asks.has_contexts:
+    async def table(self, state: PolicyState) -> Any:
+        """The newest table of a goal `WithModel`; None before the first, and with another goal."""
+        if not isinstance(state.goal, WithModel):
             return None
-        found = await self.store.artefact(state.config.name, routing_table(state.experiment))
-        return None if found is None else format_routing_table(state, found)
+        found = await self.store.artefact(state.config.name, table_of(state.experiment))
+        return None if found is None else state.goal.read_table(state, found)
 
     async def report(self, experiment: Experiment) -> Report:
         """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""
@@ -194,9 +195,9 @@ class Context:
 
     async def report_on(self, state: PolicyState, hint_after: int | None = None) -> Report:
         """The report on a state that was just read. hint_after: as in `report_of`."""
-        mixture, routes = await self.mixture(state), await self.routing_table(state)
+        mixture, table = await self.mixture(state), await self.table(state)
         anomalous = await self.anomalous(state)
-        made = partial(report_of, state, hint_after, mixture=mixture, routes=routes, anomalous=anomalous)
+        made = partial(report_of, state, hint_after, mixture=mixture, table=table, anomalous=anomalous)
         return await aside(state.stored.breadth, made)
 
     async def anomalous(self, state: PolicyState) -> Anomalous:
@@ -273,7 +274,7 @@ class Context:
 
     @asynccontextmanager
     async def listening(self) -> AsyncGenerator[None]:
-        """Wake the dispatchers when estimates, mixtures, or models of contexts are announced."""
+        """Wake the dispatchers when estimates, mixtures, or models are announced."""
         task = asyncio.create_task(self._listen())
         try:
             yield

@@ -14,7 +14,8 @@ from weakref import WeakValueDictionary
 
 from optimist.api.pages import Body, page_of
 from optimist.cache import Cache
-from optimist.experiments.curves import ProgressCurve, mixture_curve, route_curve
+from optimist.experiments.curves import ProgressCurve, mixture_curve
+from optimist.experiments.goals.base import WithModel
 from optimist.experiments.outlines import Outline
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
@@ -103,8 +104,8 @@ class Poll:
     curve: ProgressCurve
     mixtures: Sequence[ArtefactPoint] | None
     """The mixtures over time; None where they are not the goal."""
-    routing: Sequence[ArtefactPoint] | None
-    """The routing tables over time; None where these are not the goal."""
+    tables: Sequence[ArtefactPoint] | None
+    """The tables over time; None where the goal has no model."""
     _bodies: Cache[int, Body] = field(default_factory=lambda: Cache(BODIES))
 
     def body(self, after: int) -> Body:
@@ -127,12 +128,16 @@ class Poll:
                 samples=samples,
                 generators=self.curve.generators(names, batches, after),
                 mixture=None if self.mixtures is None else mixture_curve(self.mixtures, names, after),
-                routes=None if self.routing is None else route_curve(self.routing, after),
                 picks=picks,
+                **self._charted(after),
             )
             report = self.made.report.model_copy(update={"progress": progress})
             known = self._bodies.put(after, Body.from_text(report.model_dump_json()))
         return known
+
+    def _charted(self, after: int) -> dict[str, Any]:
+        goal = self.made.state.goal
+        return goal.charted(self.tables, after) if isinstance(goal, WithModel) and self.tables is not None else {}
 
 
 class CachedPoints:
@@ -178,7 +183,7 @@ class Polls:
         """The reports that are not begun yet: all who ask for one by then get the same."""
         self._making = WeakValueDictionary[str, asyncio.Lock]()
         self._mixtures = CachedPoints(store, "mixture", lambda one: one.mixture_growth)
-        self._gains = CachedPoints(store, "table", lambda one: one.model_growth)
+        self._tables = CachedPoints(store, "table", lambda one: one.model_growth)
 
     async def now(self, name: str) -> Made:
         """The report as it is now, whose decision is latched if there is one: the one before where nothing has changed
@@ -239,9 +244,9 @@ class Polls:
         if poll is None or poll.made is not made:
             experiment, stored = made.state.experiment, made.state.stored
             curve = await self._curve(experiment, stored)
-            mixtures, gains = await self._mixtures.points(experiment), await self._gains.points(experiment)
+            mixtures, tables = await self._mixtures.points(experiment), await self._tables.points(experiment)
             _check_same(await self._context.experiment(name), stored)
-            poll = Poll(made, curve, mixtures, gains)
+            poll = Poll(made, curve, mixtures, tables)
         return self._polls.put(name, poll)
 
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
@@ -286,8 +291,8 @@ class Polls:
         if summary is None or not fingerprint or made != fingerprint:
             state = await self._context.state(outline.experiment)
             _check_same(outline.experiment, state.stored)
-            routes = await self._context.routing_table(state)
-            summary = _summary(outline, report_of(state, explain=False, routes=routes))
+            table = await self._context.table(state)
+            summary = _summary(outline, report_of(state, explain=False, table=table))
         return self._summaries.put(name, (fingerprint, summary))[1]
 
 

@@ -18,14 +18,13 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from optimist.dispatch.route_models import RouteModels
+from optimist.dispatch.models import Models
 from optimist.dispatch.waiting import Ask, PlannedAnswers, Tell, planned, resolve
 from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.decision import GeneratorLevels, anomalous_among, arrays_with_levels, latched_text
 from optimist.experiments.goals import MANY, AskedContexts
-from optimist.experiments.goals.base import Pending
-from optimist.experiments.goals.route import ForRouting
+from optimist.experiments.goals.base import Pending, WithModel
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
 from optimist.records import (
@@ -73,7 +72,7 @@ class Dispatcher:
         self._changed = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self._who = uuid.uuid4().hex
-        self._models = None if experiment.config.context is None else RouteModels(store)
+        self._models = None if experiment.model_growth is None else Models(store)
         self._state: PolicyState | None = None
         self._instant: Instant | None = None
         """When `_state` was equal to the one in the store, but for what is `_touched` (`CachedState.touched`)."""
@@ -97,12 +96,12 @@ class Dispatcher:
     async def ask(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> AskReply:
         """Picks for one worker, waiting at most the experiment's `max_wait` seconds for estimates that are due.
 
-        key: id of the access key that asks. contexts: of the request, with the goal "route".
+        key: id of the access key that asks. contexts: of the request, where asks bring some.
         """
         goal = None if self._state is None else self._state.goal
-        if contexts is not None and len(contexts) >= MANY and isinstance(goal, ForRouting) and goal.loaded is not None:
+        if contexts is not None and len(contexts) >= MANY and isinstance(goal, WithModel):
             # In a thread, because many contexts take longer than a pass of the event loop may.
-            await asyncio.to_thread(contexts.predict, goal.loaded.model, self._most_open.worker)
+            await asyncio.to_thread(goal.foresee, contexts, self._most_open.worker)
         ask = Ask(request, key, contexts)
         self._waiting.append(ask)
         self._serve_on()

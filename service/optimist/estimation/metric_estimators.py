@@ -23,7 +23,6 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
 from optimist.policies import MIN_SAMPLES
 from optimist.records import codec
-from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.prompts import RoutedPrompt, RoutedRows
 from optimist_client.errors import FixError
 
@@ -189,11 +188,10 @@ class MetricEstimators:
             raise FixError(f"a mixture needs at least {needed} samples of each generator")
         return mixture_of(self._estimators, published)
 
-    def model(self, ordinals: Sequence[int], policy: str, sampled: int) -> RouteModel:
+    def model(self, ordinals: Sequence[int], policy: str, sampled: int) -> bytes:
         """The model of contexts of these generators, for the policy of this name; `sampled` as of `model_of`."""
         estimators = [*self._estimators.values()]
-        made = model_of({ordinal: estimators[ordinal] for ordinal in ordinals}, policy, sampled)
-        return RouteModel.unpack(made.pack())  # rounded as it is where it is stored
+        return model_of({ordinal: estimators[ordinal] for ordinal in ordinals}, policy, sampled).pack()
 
     def rows(self) -> RoutedRows:
         """A sample of the told batches of a router. Raises as `rows_of`."""

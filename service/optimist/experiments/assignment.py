@@ -134,7 +134,7 @@ class Assignment:
         """Choose and open one more pick."""
         state, stored, config = self._state, self._state.stored, self._state.config
         number = stored.rounds + 1
-        choice = state.goal.pick(able, stored.told, number, context, state.overspent)
+        choice = state.goal.pick(able, stored.told, number, context, state.goal.overspent(state))
         basis = state.goal.used(state.contenders, choice)
         generator = state.contenders[choice.place]
         cost = 0.0 if self._cost_left is None else state.costs.get(generator.name, 0.0)

@@ -1,4 +1,4 @@
-"""An experiment over time, small enough to be drawn: counts and estimates, mixtures, gains of routing. No I/O.
+"""An experiment over time, small enough to be drawn: counts and estimates, mixtures. No I/O.
 
 `ProgressCurve` takes the history as it grows, so that a report on a million rounds costs what came since the last one.
 """
@@ -20,38 +20,7 @@ from numpy.typing import NDArray
 from optimist.numerics.estimate import natural
 from optimist.numerics.mixture import Mixture
 from optimist.records import HISTORY, ArtefactPoint, CurvePoint
-from optimist_client.models import Curve, GeneratorProgress, MixtureCurve, RouteCurve, Routes
-
-MOST_ROUTE_POINTS = 2000
-"""Points drawn: of more, every second, third, … one."""
-
-
-def route_point(table: Routes) -> str:
-    """A routing table as one point of a chart: JSON, to six digits, with null for what is not known.
-
-    [gain, two ends of its interval, expected score of routed prompts, best single generator, its score], on the scale
-    of the metric.
-    """
-    numbers = [_short(number) for number in (table.gain, table.lower, table.upper, table.score, table.best_score)]
-    gain, lower, upper, score, best_score = numbers
-    return json.dumps([gain, lower, upper, score, table.best, best_score], separators=(",", ":"))
-
-
-def route_curve(points: Sequence[ArtefactPoint], after: int) -> RouteCurve:
-    """The points made after so many batches were recorded, and the last one before, thinned out."""
-    points = _since(points, after, MOST_ROUTE_POINTS)
-    found: list[list[Any]] = [json.loads(point.point) for point in points]
-    return RouteCurve(
-        told=[point.told for point in points],
-        samples=[point.samples for point in points],
-        gains=[point[0] for point in found],
-        lower=[point[1] for point in found],
-        upper=[point[2] for point in found],
-        scores=[point[3] for point in found],
-        best=[point[4] for point in found],
-        best_scores=[point[5] for point in found],
-    )
-
+from optimist_client.models import Curve, GeneratorProgress, MixtureCurve
 
 MOST_WEIGHTS = 20_000
 """Weights drawn in all: of more, every second, third, … mixture."""
@@ -66,16 +35,16 @@ def curve_point(mixture: Mixture, delta: float) -> str:
     z = -NormalDist().inv_cdf(delta / 2.0)
     ends = (mixture.value - z * mixture.error, mixture.value + z * mixture.error)
     scores = [natural(value, mixture.scale, mixture.floor) for value in (mixture.value, *ends, mixture.best_value)]
-    score, lower, upper, best = map(_short, scores)
-    gains = [_short(number) for number in (mixture.gain, mixture.gain_error, mixture.gap)]
-    weights = [_short(weight) for weight in mixture.weights]
+    score, lower, upper, best = map(short, scores)
+    gains = [short(number) for number in (mixture.gain, mixture.gain_error, mixture.gap)]
+    weights = [short(weight) for weight in mixture.weights]
     place = mixture.generators.index(mixture.best)
     return json.dumps([score, lower, upper, place, best, *gains, weights], separators=(",", ":"))
 
 
 def mixture_curve(points: Sequence[ArtefactPoint], names: Sequence[str], after: int) -> MixtureCurve:
     """The points made after so many batches were recorded, and the last one before, thinned out; names: by ordinal."""
-    points = _since(points, after, MOST_WEIGHTS, len(names))
+    points = since(points, after, MOST_WEIGHTS, len(names))
     found: list[list[Any]] = [json.loads(point.point) for point in points]
     weights: dict[str, list[float]] = {name: [0.0] * len(points) for name in names}
     ordinals = [list(point.parts) for point in points]
@@ -97,7 +66,7 @@ def mixture_curve(points: Sequence[ArtefactPoint], names: Sequence[str], after: 
     )
 
 
-def _since(points: Sequence[ArtefactPoint], after: int, most: int, each: int = 1) -> Sequence[ArtefactPoint]:
+def since(points: Sequence[ArtefactPoint], after: int, most: int, each: int = 1) -> Sequence[ArtefactPoint]:
     """The points made after so many batches, and the last one before: of more than `most` numbers, `each` in a point,
     every second, third, … point.
     """
@@ -107,7 +76,8 @@ def _since(points: Sequence[ArtefactPoint], after: int, most: int, each: int = 1
     return points[::-every][::-1]
 
 
-def _short(number: float | None) -> float | None:
+def short(number: float | None) -> float | None:
+    """A number to six digits, as charts keep it; None where it is not finite."""
     return None if number is None or not math.isfinite(number) else float(f"{number:.6g}")
 
 

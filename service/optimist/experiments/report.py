@@ -1,10 +1,11 @@
-"""The report of an experiment: standings by the metric that decides and by watched ones, regret, pick ratio, decision,
-mixture and routing table. No I/O."""
+"""The report of an experiment: standings by the metric that decides and by watched ones, regret, pick ratio, decision
+and mixture. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.anomalies import (
@@ -18,6 +19,7 @@ from optimist.experiments.anomalies import (
 )
 from optimist.experiments.assignment import NO_LIMIT, Assignment
 from optimist.experiments.decision import decision_cost, explained_decision, hint_of, with_anomalies
+from optimist.experiments.goals.base import WithModel
 from optimist.experiments.outlines import labels_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.mixture import Mixture
@@ -32,7 +34,7 @@ from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.goals import UNLIKE, find_goal
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast, Gate, Ranking, Report, Routes, WaitReason, WatchedReport
+from optimist_client.models import Contrast, Gate, Ranking, Report, WaitReason, WatchedReport
 
 OLD = 0.25
 """The growth of the samples from which on a mixture is shown as stale."""
@@ -86,27 +88,6 @@ def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> 
     if any(generator.samples < needed for generator in state.stored.active):
         return True
     return all(seq >= generator.due_seq for generator, seq in zip(state.contenders, positions, strict=True))
-
-
-def format_routing_table(state: PolicyState, stored: StoredArtefact) -> Routes:
-    """The table, with the positions that it was made of; it is stale where samples have grown much, or costs have
-    changed, since.
-
-    Raises pydantic's ValidationError if it cannot be read.
-    """
-    made, parts = Routes.model_validate_json(stored.payload), stored.parts
-    return made.model_copy(
-        update={
-            "experiment": state.config.name,
-            "positions": [parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
-            "stale": is_outgrown(parts, extents(state.stored.modelled), OLD) or has_other_costs(state, made),
-        }
-    )
-
-
-def has_other_costs(state: PolicyState, made: Routes) -> bool:
-    """True if costs have changed since this table was made."""
-    return made.costs != state.all_costs
 
 
 @dataclass(frozen=True)
@@ -163,14 +144,14 @@ def report_of(
     hint_after: int | None = None,
     *,
     mixture: models.Mixture | None = None,
-    routes: Routes | None = None,
+    table: Any = None,
     anomalous: Anomalous = NOTHING,
     explain: bool = True,
 ) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
     There are standings by the watched metrics where the state has their units. mixture: the newest one by the metric
-    that decides, where it is not the goal. routes: the newest table, where these are the goal.
+    that decides, where it is not the goal. table: the newest one of a goal `WithModel`.
     anomalous: the batches on another scale. Without `explain` there are neither contrasts nor
     standings by other metrics, and a decision that is not latched has no verdicts, which take half a millisecond.
     """
@@ -179,8 +160,6 @@ def report_of(
     decision = explained_decision(state) if explain else state.decision
     if not state.is_decided:
         decision = with_anomalies(decision, anomalous)
-    if routes is not None:
-        decision = decision.model_copy(update={"best": routes.best})
     told, looks, stopping = state.stored.told, state.looks, state.goal.stopping
     is_compared = explain and not state.config.asks.has_contexts
     limited = bool(state.config.all_limits)
@@ -194,7 +173,7 @@ def report_of(
     costly = even_cost(against, even, state.costs)
     chosen = next((arm.batches for arm in state.arms if arm.name == best and names_one), None)
     warnings = standing_warnings(state.contenders, anomalous)
-    return Report(
+    report = Report(
         **metric_facts(state.config.metric),
         experiment=state.config.name,
         goal=state.config.goal,
@@ -237,8 +216,8 @@ def report_of(
         acceptances=acceptances_of(state.stored.generators),
         watched=watched_reports(state) if explain else {},
         mixture=mixture_of(state) if mixture is None else mixture,
-        routes=routes,
     )
+    return state.goal.reported(report, table) if isinstance(state.goal, WithModel) and table is not None else report
 
 
 def _cost_of(state: PolicyState, generator: GeneratorState) -> float | None:
@@ -286,7 +265,7 @@ def contrast_of(
     """The difference of two generators, of which both may be retired, and its error.
 
     label: of the metric by which they are compared.
-    Raises `NotFound` for an unknown name, FixError for a router, else as `policies.contrast` does.
+    Raises `NotFound` for an unknown name, FixError where asks bring contexts, else as `policies.contrast` does.
     """
     check_compared(state)
     estimates = state.estimates_by(label)

@@ -330,19 +330,6 @@ class PolicyState:
         return sum(self.costs.get(g.name, 0.0) * pending[g.ordinal] for g in self.stored.generators)
 
     @property
-    def overspent(self) -> float:
-        """The cost of all prompts above the ceiling; below 0 where they cost less. 0 without a ceiling.
-
-        Open picks count as the recorded ones of their generator did. What was retracted was paid for.
-        """
-        if self.config.ceiling is None:
-            return 0.0
-        open_, told = self.open_picks.batches, self.stored.generators
-        calls = (open_[g.ordinal] * (g.samples / g.batches if g.batches else 1.0) for g in told)
-        pending = sum(self.costs.get(g.name, 0.0) * each for g, each in zip(told, calls, strict=True))
-        return self.cost + pending - self.config.ceiling * (self.stored.told + open_.total())
-
-    @property
     def can_be_scored(self) -> bool:
         """True if there are enough samples to fix the kernels; before that, asks do not wait for estimates."""
         needed = self.needed_to_fit

@@ -170,7 +170,8 @@ class Evaluation(Session):
             arms = [replace(arm, active=arm.name in able) for arm in arms]
         number = self.told + sum(arm.pending_batches for arm in arms) + 1
         asked = self._context(context)
-        choice = self.state.goal.pick(arms, self.told, number, asked, self.state.overspent)
+        goal = self.state.goal
+        choice = goal.pick(arms, self.told, number, asked, goal.overspent(self.state))
         name = self.generators[choice.place]
         if asked is not None:
             self._drawn = asked.row.tobytes(), name, choice.probability

@@ -17,10 +17,9 @@ from optimist.estimation.metric_estimators import Arrays, MetricEstimators
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.answers import waiting_text
 from optimist.experiments.decision import latched_text
+from optimist.experiments.goals.base import WithModel
 from optimist.experiments.goals.mixture import ForMixture
-from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.report import check_compared, gate_on, report_of
-from optimist.experiments.routing_tables import table_of
 from optimist.experiments.state import PolicyState
 from optimist.local.config import SETTINGS
 from optimist.local.copies_told import CopiesTold
@@ -34,8 +33,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
 from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefact, codec
-from optimist.routing.answers.model import RouteModel
+from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefact, codec, extents
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.margins import Margin, by_label
@@ -183,7 +181,7 @@ class Session(Readings):
     """By generator the runs of indices before that which were not told, ascending."""
     _credits: list[float]
     _table: models.Routes | None
-    """The newest table of routes."""
+    """The newest table of the goal's model."""
     _plausibility: Plausibility
     _scales: Scales
     _copies: CopiesTold
@@ -243,7 +241,7 @@ class Session(Readings):
         now.arms = self._arms(pending)
         now.config = now.config if name is None else now.config.model_copy(update={"name": name})
         anomalous = self._scales.anomalous(now)
-        found = report_of(now, routes=self._table, anomalous=anomalous)
+        found = report_of(now, table=self._table, anomalous=anomalous)
         real = [one for one in self._copies.from_reference if not self._generator(one.generator).accepted_until]
         real = real if now.config.on_anomaly == "hold" else []
         changed = {"remedy": REMEDY, "anomalies": (*anomalous.groups, *real)}
@@ -288,9 +286,10 @@ class Session(Readings):
 
         Raises FixError for another goal, and while there are too few samples.
         """
-        stored, question = self.state.stored, self._primary.question
-        parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.generators}
-        self._table = table_of(self.state, self._primary.rows(), parts, question.contexts)
+        goal, rows = self.state.goal, self._primary.rows()
+        assert isinstance(goal, WithModel)
+        parts = extents(self.state.stored.generators)
+        self._table = goal.table(self.state, rows, parts, self._primary.question.contexts)
         return self._table
 
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
@@ -330,11 +329,10 @@ class Session(Readings):
             "scales": self._scales.state(),
             "mixture": mixture and codec.encode(mixture),
             "mixed": stored.mixture and [[ordinal, *part] for ordinal, part in stored.mixture.parts.items()],
-            "routed": stored.model and [[ordinal, *part] for ordinal, part in stored.model.parts.items()],
+            "modelled": stored.model and [[ordinal, *part] for ordinal, part in stored.model.parts.items()],
         }
-        goal = self.state.goal
-        if isinstance(goal, ForRouting) and goal.loaded is not None:
-            arrays["model"] = np.frombuffer(goal.loaded.model.pack(), np.uint8)
+        if stored.model is not None:
+            arrays["model"] = np.frombuffer(stored.model.payload, np.uint8)
         write(Path(file), known, arrays)
 
     @classmethod
@@ -386,9 +384,9 @@ class Session(Readings):
         if known["mixture"] is not None:
             parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["mixed"]}
             self._put_mixture(codec.decode(Mixture, known["mixture"]), parts)
-        if known["routed"] is not None:
-            parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["routed"]}
-            self._put_model(RouteModel.unpack(arrays["model"].tobytes()), parts)
+        if known["modelled"] is not None:
+            parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["modelled"]}
+            self._put_model(arrays["model"].tobytes(), parts)
 
     def _take_estimates(self) -> None:
         """Take what is new of the estimates into the state."""
@@ -404,11 +402,11 @@ class Session(Readings):
         stored.mixture = StoredArtefact(f"{stored.told}", parts)
         self.state.put_goal(replace(goal, stored=stored.mixture, mixture=mixture))
 
-    def _put_model(self, model: RouteModel, parts: Mapping[int, LogExtent]) -> None:
+    def _put_model(self, payload: bytes, parts: Mapping[int, LogExtent]) -> None:
         stored, goal = self.state.stored, self.state.goal
-        assert isinstance(goal, ForRouting)
-        stored.model = StoredArtefact(f"{stored.told}", parts)
-        self.state.put_goal(replace(goal, loaded=LoadedModel.from_stored(stored.model, model)))
+        assert isinstance(goal, WithModel)
+        stored.model = StoredArtefact(f"{stored.told}", parts, payload)
+        self.state.put_goal(goal.with_model(stored.model))
 
     def _arms(self, pending: Mapping[str, int] | None = None) -> list[Arm]:
         """The arms, with so many open picks of each in place of those of the state."""

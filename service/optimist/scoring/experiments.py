@@ -26,6 +26,8 @@ from optimist.estimation.stored import (
     unpack_kernels,
 )
 from optimist.estimation.streaming import first_rows
+from optimist.experiments.goals.base import WithModel
+from optimist.experiments.goals.registry import goal_named
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
 from optimist.numerics.real_data import Reference
@@ -33,10 +35,9 @@ from optimist.records import Claim, LogEntry
 from optimist.routing.answers.features import ContextSettings, Floats
 from optimist.routing.answers.policy import SAMPLED
 from optimist.scoring.cached import EstimatorSettings
-from optimist.scoring.tasks import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
+from optimist.scoring.tasks import GeneratorTask, MixtureTask, ModelTask, ScoringTask, Subject
 from optimist.scoring.threads import InThread
 from optimist.store import Store, kernels_digest, namespace_of
-from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
@@ -201,10 +202,9 @@ class Experiments:
         if text is None:
             return SECONDS_PER_PRODUCT
         experiment = Experiment.model_validate_json(text)
-        if isinstance(task, RouteTask):  # triangular factors for each ridge: about two eigenproblems a generator
-            config = experiment.config
-            problems = 2 * len(config.generators) + 2
-            return SECONDS_PER_PRODUCT * problems * (config.context_features + COMPONENTS) ** 3
+        goal = goal_named(experiment.config.goal)
+        if isinstance(task, ModelTask) and issubclass(goal, WithModel):
+            return SECONDS_PER_PRODUCT * goal.work(experiment.config)
         metric = metric_of(experiment, task.label)
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
         columns = experiment.widths_of(metric)[metric.first_array()]

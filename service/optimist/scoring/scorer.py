@@ -1,4 +1,4 @@
-"""The scorer's loops: which estimates, mixtures and routes are due, whether this process may make them, and when."""
+"""The scorer's loops: which estimates, mixtures and models are due, whether this process may make them, and when."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from optimist.records import CorruptData, NotFound, StoreError, Superseded
 from optimist.scoring.experiments import Experiments
 from optimist.scoring.fairness import SHORT, FairQueue, SweepSchedule, owner_of
 from optimist.scoring.mixture_job import MixtureJob
-from optimist.scoring.route_job import RouteJob
+from optimist.scoring.model_job import ModelJob
 from optimist.scoring.score_job import ScoreJob
 from optimist.scoring.statistic_set import StatisticLock
-from optimist.scoring.tasks import GeneratorTask, MixtureTask, RouteTask, ScoringTask, ScoringTasks, Subject
+from optimist.scoring.tasks import GeneratorTask, MixtureTask, ModelTask, ScoringTask, ScoringTasks, Subject
 from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, WANTED, Store, open_store
 from optimist.store.clients import Outage
@@ -262,8 +262,8 @@ class Scorer:
             await ScoreJob(self._store, self._in_thread, task, experiment, self._queue.is_over).run()
         elif isinstance(task, MixtureTask):
             await MixtureJob(self._store, self._in_thread, task, experiment, self._lock).run()
-        elif isinstance(task, RouteTask):
-            await RouteJob(self._store, self._in_thread, task, experiment, self._lock).run()
+        elif isinstance(task, ModelTask):
+            await ModelJob(self._store, self._in_thread, task, experiment, self._lock).run()
 
     def _start_over(self) -> None:
         """Drop what was derived from another server's data, because this server may have lost part of it."""
@@ -334,7 +334,7 @@ def score_for_ever(
 
 
 def kept(tasks: Iterable[ScoringTask[Any]], experiments: Experiments) -> int:
-    """The bytes of cached statistics, copies for mixtures and routing among them, of feature maps and of references."""
+    """The bytes of cached statistics, copies for mixtures and models among them, of feature maps and of references."""
     return sum(task.bytes for task in tasks) + experiments.bytes
 
 

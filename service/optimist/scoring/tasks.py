@@ -23,7 +23,7 @@ Subject = tuple[str, str]
 Key = tuple[str, int, str]
 """The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
 PUBLISH_EVERY = 2.0
-"""Seconds between two models of contexts at least, however fast samples grow: every dispatcher reads each of them."""
+"""Seconds between two models at least, however fast samples grow: every dispatcher reads each of them."""
 TABLE_TIMES = 5.0
 """Expected ratio of a table's duration to its model's, before the first table."""
 RETRY = 30.0
@@ -180,8 +180,8 @@ class MixtureTask(CombinedTask[Literal["mixture"]]):
 
 
 @dataclass(slots=True, eq=False)
-class RouteTask(CombinedTask[Literal["model"]]):
-    """The model by which an experiment routes prompts, and its table, which is what somebody waits for.
+class ModelTask(CombinedTask[Literal["model"]]):
+    """The model that the picks of an experiment are made from, and its table, which is what somebody waits for.
 
     Asks are answered by the last model, and wait for no other.
     """
@@ -202,7 +202,7 @@ class RouteTask(CombinedTask[Literal["model"]]):
 
     @property
     def is_ahead(self) -> bool:
-        """True: without a model a router does not learn, and while the machine is busy threads of low priority may make
+        """True: without a model nothing is learned, and while the machine is busy threads of low priority may make
         none for minutes."""
         return True
 
@@ -293,7 +293,7 @@ class Overview:
 
 
 class ScoringTasks(dict[Key, GeneratorTask]):
-    """The tasks of all generators and metrics; `mixtures` has those of mixtures, `routes` those of routed prompts.
+    """The tasks of all generators and metrics; `mixtures` has those of mixtures, `models` those of models.
 
     Announcements and the state bring work.
     """
@@ -302,7 +302,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         super().__init__()
         self.overview = Overview()
         self.mixtures: dict[Subject, MixtureTask] = {}
-        self.routes: dict[str, RouteTask] = {}
+        self.models: dict[str, ModelTask] = {}
         self.labels: dict[str, Sequence[str]] = {}
         """Labels of each experiment's metrics, the deciding metric's first."""
         self._limited: dict[str, Sequence[str]] = {}
@@ -311,8 +311,8 @@ class ScoringTasks(dict[Key, GeneratorTask]):
 
     @property
     def every(self) -> list[ScoringTask[Any]]:
-        """The tasks of generators, of mixtures and of routes."""
-        return [*self.values(), *self.mixtures.values(), *self.routes.values()]
+        """The tasks of generators, of mixtures and of models."""
+        return [*self.values(), *self.mixtures.values(), *self.models.values()]
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all experiments but these, and of these the tasks that were released after long rest without a
@@ -321,7 +321,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         self.labels = {name: labels for name, labels in self.labels.items() if name in names}
         self._limited = {name: labels for name, labels in self._limited.items() if name in names}
         self._mixture_goals.intersection_update(names)
-        kinds: list[dict[Any, Any]] = [self, self.mixtures, self.routes]
+        kinds: list[dict[Any, Any]] = [self, self.mixtures, self.models]
         rested = time.monotonic() - RESTED
         for tasks in kinds:
             for key, task in list(tasks.items()):
@@ -391,8 +391,8 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         task.decides = name in self._mixture_goals and self._decides(name, label)
         return task
 
-    def _routes(self, name: str, label: str) -> RouteTask:
-        return self.routes.setdefault(name, RouteTask(name, label=label))
+    def _routes(self, name: str, label: str) -> ModelTask:
+        return self.models.setdefault(name, ModelTask(name, label=label))
 
     def task_of(self, name: str, ordinal: int, label: str) -> GeneratorTask:
         """The task of a generator by a metric, created if needed."""

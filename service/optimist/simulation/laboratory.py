@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from optimist.experiments.goals import registry
@@ -76,10 +75,10 @@ def simulate(
 def judge_of(goal: str) -> type[Judge]:
     """Who judges a goal. Raises FixError for an unknown one."""
     try:
-        module, _, name = registry.judge_of(find_goal(goal).name).partition(":")
+        judge = registry.judge_of(find_goal(goal).name)
     except FixError as error:
         raise FixError(f"goal: {error}") from None
-    return getattr(import_module(module), name)
+    return registry.named(judge)
 
 
 def check_taken(kind: type[Judge], names: set[str]) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from optimist import Evaluation
-from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.records import LogExtent, StoredArtefact
+from optimist.routing.answers.model import RouteModel
+from optimist.routing.goal import ForRouting, LoadedModel
 from optimist_client import Optimist
 from optimist_client.metrics import Mean
 
@@ -21,7 +22,7 @@ def model_of(evaluation: Evaluation) -> LoadedModel:
     state = evaluation.state
     parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in state.stored.modelled}
     model = evaluation._primary.model([*parts], state.config.policy, 0)
-    return LoadedModel.from_stored(StoredArtefact("", parts), model)
+    return LoadedModel.from_stored(StoredArtefact("", parts), RouteModel.unpack(model))
 
 
 def test_pick_for_pick(client: Optimist, name: str):

@@ -99,9 +99,9 @@ class Experiment(Answer):
 
     @property
     def model_growth(self) -> float | None:
-        """By which part the samples of all generators together grow until the model that routes prompts is made again;
-        None: the goal is another."""
-        return self.config.rescore_growth if self.config.asks.has_contexts else None
+        """By which part the samples of all generators together grow until the model that picks are made from is made
+        again; None: they are made from none."""
+        return self.config.asks.model_growth(self.config)
 
 
 class GeneratorRequest(Wire):

@@ -70,7 +70,7 @@ async def correct(
         await turn.acquire()
     try:
         async with _copied(context, experiment, request.scope["memory"]) as (copies, copied):
-            has_table = await context.routing_table(await context.state(experiment)) is not None
+            has_table = await context.table(await context.state(experiment)) is not None
             await _correct(copies, caller, copied, wanted)
             report = await _settled(copies, copied, has_table)
     finally:

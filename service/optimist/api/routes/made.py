@@ -11,11 +11,10 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Query
 
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import Context, ContextDep, metric_called, routing_table
+from optimist.api.context import Context, ContextDep, metric_called, table_of
 from optimist.api.middleware.permissions import READ, READ_SAMPLES, WORK, permits
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.report import has_other_costs
 from optimist.experiments.state import PolicyState
 from optimist.records import (
     MIN_MIXED,
@@ -218,13 +217,13 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
             )
 
     async def look() -> tuple[Routes | None, bool]:
-        made = await context.routing_table(await _standing(context, experiment))
+        made = await context.table(await _standing(context, experiment))
         if made is None:
             return None, False
         is_of = _is_of(begun.stored.generators, begun.stored.modelled, made.positions)
-        return made, is_of and not has_other_costs(begun, made)
+        return made, is_of and made.costs == begun.all_costs
 
-    return await awaited(context, experiment, routing_table(experiment), check, look)
+    return await awaited(context, experiment, table_of(experiment), check, look)
 
 
 @router.get("/generators/{generator:path}/modes", tags=["generators"])

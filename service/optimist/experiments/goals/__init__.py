@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optimist.records import GeneratorState, LogExtent
-from optimist.routing.answers.model import RouteModel
 
 Floats = NDArray[np.float64]
 MANY = 4
 """Contexts from which a thread predicts: a hundred of them would block the event loop for tens of milliseconds."""
+
+
+class Predictor(Protocol):
+    """A model of what generators score on contexts."""
+
+    def predict(self, contexts: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Means (n, G) and widths (n, G) at contexts (n, d)."""
+        ...
 
 
 class AskedContexts:
@@ -25,7 +33,7 @@ class AskedContexts:
     def __init__(self, rows: NDArray[np.float32], texts: Sequence[str] | None = None) -> None:
         self.rows = rows
         self._texts = texts
-        self._model: RouteModel | None = None
+        self._model: Predictor | None = None
         self._found: dict[int, tuple[Floats, Floats]] = {}
 
     def __len__(self) -> int:
@@ -43,7 +51,7 @@ class AskedContexts:
         """The prompt; "" where no texts were sent."""
         return "" if self._texts is None else self._texts[place]
 
-    def predicted(self, model: RouteModel, place: int) -> tuple[Floats, Floats]:
+    def predicted(self, model: Predictor, place: int) -> tuple[Floats, Floats]:
         """Means (G,) and widths (G,) of the generators of a model at one context."""
         if self._model is not model:
             self._model, self._found = model, {}
@@ -53,7 +61,7 @@ class AskedContexts:
             found = self._found[place] = means[0], widths[0]
         return found
 
-    def predict(self, model: RouteModel, most: int) -> None:
+    def predict(self, model: Predictor, most: int) -> None:
         """Predict the first contexts, at most so many."""
         for place in range(min(most, len(self))):
             self.predicted(model, place)
@@ -78,7 +86,7 @@ class AskedContext:
         """The prompt; "" without one."""
         return self._all.text(self._place)
 
-    def predicted(self, model: RouteModel) -> tuple[Floats, Floats]:
+    def predicted(self, model: Predictor) -> tuple[Floats, Floats]:
         """Means (G,) and widths (G,) of the generators of a model."""
         return self._all.predicted(model, self._place)
 
@@ -94,7 +102,7 @@ class Choice:
     price: float | None = None
     """The price of a unit of cost, where it was found to keep a budget."""
     by_model: bool = False
-    """Whether the model of contexts chose it."""
+    """Whether a model chose it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ class Basis:
     mixture: str | None = None
     """The name of the mixture, if any."""
     model: str | None = None
-    """The name of the model of contexts, if any."""
+    """The name of the model, if any."""
 
 
 def positions_of(parts: Mapping[int, LogExtent], contenders: Sequence[GeneratorState]) -> list[int]:

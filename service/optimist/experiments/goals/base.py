@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.goals import AskedContext, Basis, Choice
+from optimist.experiments.goals import AskedContext, AskedContexts, Basis, Choice
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arms, Decision, Stopping
-from optimist.records import ExperimentState, GeneratorState
-from optimist_client.models import Experiment, ExperimentConfig, WaitReason
+from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact
+from optimist_client.models import Experiment, ExperimentConfig, Report, WaitReason
+
+if TYPE_CHECKING:
+    from optimist.experiments.state import PolicyState
 
 Pending = tuple[int, ...] | str | None
 """What an ask waits for: the log positions of due estimates by ordinal; or the name of the mixture that is due to be
@@ -66,8 +69,13 @@ class Goal(Protocol):
         """The generator to sample next. Raises FixError if no arm is active.
 
         number: of the pick. context: of the prompt that it is for, where asks bring some; overspent:
-        `PolicyState.overspent`.
+        as of the method.
         """
+
+    def overspent(self, state: PolicyState) -> float:
+        """What was paid above the budget that the goal keeps."""
+        del state
+        return 0.0
 
     @abstractmethod
     def decide(self, arms: Arms, told: int) -> Decision:
@@ -135,3 +143,62 @@ class Goal(Protocol):
         known = (g for ordinal, g in lacking.items() if ordinal < len(pending))
         awaited = ((g, (1.0 - late) * min(pending[g.ordinal], g.due_seq)) for g in known)
         return any(g.scored_until(stored.limited) < position for g, position in awaited)
+
+
+class WithModel(Goal):
+    """A goal whose picks are made from a model, which a scorer makes of all generators whenever it has been outgrown.
+
+    A table of the same samples, made when somebody asks for it, says in reports what the model is worth.
+    """
+
+    @property
+    @abstractmethod
+    def model(self) -> str:
+        """The name of the newest model that has been read; "" before the first."""
+
+    @abstractmethod
+    def with_model(self, stored: StoredArtefact) -> WithModel:
+        """The same goal with this model. Raises ValueError if it cannot be read."""
+
+    @abstractmethod
+    def marked(self, *, is_stale: bool) -> WithModel:
+        """The same goal with this mark."""
+
+    def foresee(self, contexts: AskedContexts, most: int) -> None:
+        """Compute what picks for the first contexts need, at most so many. Runs in a thread."""
+        del contexts, most
+
+    @classmethod
+    def work(cls, config: ExperimentConfig) -> float:
+        """About the multiplications that a model takes, divided by those of an eigendecomposition of order 1."""
+        return len(config.generators)
+
+    @abstractmethod
+    def table(self, state: PolicyState, rows: Any, parts: Mapping[int, LogExtent], contexts: Any) -> Any:
+        """The table of rows that were made of these parts. contexts: `Question.contexts`."""
+
+    @classmethod
+    @abstractmethod
+    def read_table(cls, state: PolicyState, stored: StoredArtefact) -> Any:
+        """The table as it was stored, with what is known of it now. Raises pydantic's ValidationError."""
+
+    @classmethod
+    def has_other_costs(cls, state: PolicyState, table: Any) -> bool:
+        """True if costs have changed since this table was made."""
+        del state, table
+        return False
+
+    @classmethod
+    @abstractmethod
+    def table_point(cls, table: Any) -> str:
+        """A table as one point of a chart."""
+
+    @classmethod
+    @abstractmethod
+    def charted(cls, points: Sequence[ArtefactPoint], after: int) -> dict[str, Any]:
+        """The fields of `Progress` of points made after so many batches were recorded, and of the last one before."""
+
+    @classmethod
+    @abstractmethod
+    def reported(cls, report: Report, table: Any) -> Report:
+        """The report with what this table says."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from optimist.experiments.goals.base import Goal
 from optimist.experiments.goals.best import ForBest
 from optimist.experiments.goals.cheapest import ForCheapest
 from optimist.experiments.goals.mixture import ForMixture
-from optimist.experiments.goals.route import ForRouting
 from optimist_client.goals import Best, BestMixture, BestRoutes, CheapestGoodEnough, DeclaredGoal, declare_goal
 
-_GOALS: dict[str, tuple[type[Goal], str]] = {}
+_GOALS: dict[str, tuple[type[Goal] | str, str]] = {}
 
 
-def register(declared: type[DeclaredGoal], goal: type[Goal], judge: str) -> None:
-    """Register a declared goal with the class that serves it.
+def register(declared: type[DeclaredGoal], goal: type[Goal] | str, judge: str) -> None:
+    """Register a declared goal with the class that serves it, or its name as "module:class", which is imported with the
+    first experiment that has the goal.
 
     judge: the laboratory's `Judge` of it as "module:class", which is imported when it is simulated.
     """
@@ -22,7 +25,14 @@ def register(declared: type[DeclaredGoal], goal: type[Goal], judge: str) -> None
 
 def goal_named(name: str) -> type[Goal]:
     """The class that serves the goal of this name."""
-    return _GOALS[name][0]
+    goal = _GOALS[name][0]
+    return named(goal) if isinstance(goal, str) else goal
+
+
+def named(path: str) -> Any:
+    """What "module:name" stands for."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 def judge_of(name: str) -> str:
@@ -33,4 +43,4 @@ def judge_of(name: str) -> str:
 register(Best, ForBest, "optimist.simulation.judges.best:BestJudge")
 register(CheapestGoodEnough, ForCheapest, "optimist.simulation.judges.cheapest:CheapestJudge")
 register(BestMixture, ForMixture, "optimist.simulation.judges.mixture:MixtureJudge")
-register(BestRoutes, ForRouting, "optimist.routing.simulation.judge:RouteJudge")
+register(BestRoutes, "optimist.routing.goal:ForRouting", "optimist.routing.simulation.judge:RouteJudge")

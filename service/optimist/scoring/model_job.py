@@ -1,4 +1,4 @@
-"""One quantum of the routing of an experiment: publishes the model that asks are answered from, and its table."""
+"""One quantum of the model of an experiment: publishes it, as asks are answered from it, and its table."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from optimist.estimation.artefacts import model_of, rows_of
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.experiments.curves import route_point
-from optimist.experiments.goals.route import ForRouting, LoadedModel
-from optimist.experiments.report import has_other_costs
-from optimist.experiments.routing_tables import table_of
+from optimist.experiments.goals.base import WithModel
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import SCORING_FAILURES
 from optimist.records import (
@@ -24,16 +22,13 @@ from optimist.records import (
     StoredArtefact,
     is_outgrown,
 )
-from optimist.routing.answers.features import ContextSettings
-from optimist.routing.answers.model import RouteModel
-from optimist.routing.answers.prompts import RoutedRows
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import CombinedJob, parts_of
-from optimist.scoring.tasks import RouteTask
+from optimist.scoring.tasks import ModelTask
 from optimist_client.errors import reason
 from optimist_client.goals import OWN_GROWTH
-from optimist_client.models import Experiment, Routes
+from optimist_client.models import Experiment
 
 TABLE_GROWTH = 0.25
 """Growth of samples after which a table is made without a request."""
@@ -46,9 +41,16 @@ class _Taken:
 
     model: bytes
     """b"" where it is not due."""
-    rows: RoutedRows | None
+    rows: Any
     """Rows for the table; None if no table is made."""
     parts: list[ChainedExtent]
+
+
+class _Table(NamedTuple):
+    """A table as it is stored, and what charts keep of it."""
+
+    payload: str
+    point: str
 
 
 def _model(estimators: Mapping[int, StreamingEstimator], experiment: ScoredExperiment) -> bytes:
@@ -59,20 +61,22 @@ def _table(
     experiment: Experiment,
     state: ExperimentState,
     model: StoredArtefact | None,
-    rows: RoutedRows,
+    rows: Any,
     parts: list[ChainedExtent],
-    contexts: ContextSettings | None,
-) -> Routes:
-    """The table, with the pace by the newest model, if any."""
+    contexts: Any,
+) -> _Table:
+    """The table, by the newest model, if any."""
     now = PolicyState(experiment, state)
-    if model is not None and state.model is not None and isinstance(now.goal, ForRouting):
-        loaded = LoadedModel.from_stored(state.model, RouteModel.unpack(model.payload))
-        now.put_goal(replace(now.goal, loaded=loaded))
-    return table_of(now, rows, {part.generator: LogExtent(part.seq, part.samples) for part in parts}, contexts)
+    goal = now.goal
+    assert isinstance(goal, WithModel)
+    if model is not None and state.model is not None:
+        now.put_goal(goal := goal.with_model(replace(state.model, payload=model.payload)))
+    made = goal.table(now, rows, {one.generator: LogExtent(one.seq, one.samples) for one in parts}, contexts)
+    return _Table(made.model_dump_json(), goal.table_point(made))
 
 
-class RouteJob(CombinedJob[RouteTask]):
-    """One quantum of the routing of an experiment.
+class ModelJob(CombinedJob[ModelTask]):
+    """One quantum of the model of an experiment.
 
     The model is made when it is due, but no sooner than `PUBLISH_EVERY` seconds after the last. The table is made when
     somebody wants it, or its samples have grown by a quarter: then in a quantum of its own, as it takes longer.
@@ -96,7 +100,7 @@ class RouteJob(CombinedJob[RouteTask]):
         makes_table = is_wanted and (
             {ordinal: seq for ordinal, (seq, _) in tabled.items()}
             != {ordinal: seq for ordinal, (seq, _) in self._readable(state).items()}
-            or (standing is not None and await self._has_other_costs(standing.payload, state))
+            or (standing is not None and await self._has_other_costs(standing, state))
         )
         if not makes_model and not makes_table:
             return
@@ -121,13 +125,14 @@ class RouteJob(CombinedJob[RouteTask]):
             return True
         return is_outgrown(state.model.parts, self._readable(state), state.model_growth or 0.0, OWN_GROWTH)
 
-    async def _has_other_costs(self, table: bytes, state: ExperimentState) -> bool:
+    async def _has_other_costs(self, table: StoredArtefact, state: ExperimentState) -> bool:
         """True if costs have changed since the table was made."""
         text = await self._store.config(self._task.name)
         if text is None:
             return False
         now = PolicyState(Experiment.model_validate_json(text), state)
-        return has_other_costs(now, Routes.model_validate_json(table))
+        assert isinstance(now.goal, WithModel)
+        return now.goal.has_other_costs(now, now.goal.read_table(now, table))
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
         task, model, rows = self._task, b"", None
@@ -139,12 +144,12 @@ class RouteJob(CombinedJob[RouteTask]):
             parts = parts_of(statistics)
             if makes_model:
                 model, task.seconds = await self._in_thread(timed, _model, estimators, self._experiment)
-                self._observe("routing", task.seconds)
+                self._observe("model", task.seconds)
             if makes_table:
                 rows = await self._in_thread(rows_of, estimators, len(state.generators))
         return _Taken(model, rows, parts)
 
-    async def _put_table(self, rows: RoutedRows, parts: list[ChainedExtent], state: ExperimentState) -> None:
+    async def _put_table(self, rows: Any, parts: list[ChainedExtent], state: ExperimentState) -> None:
         """Make the table after the model was published, and generators have quanta again."""
         task, text = self._task, await self._store.config(self._task.name)
         if text is None:
@@ -162,5 +167,5 @@ class RouteJob(CombinedJob[RouteTask]):
             note = f"the table cannot be made: {reason(error)}"
             await self._store.put_scoring_error(*task.address, note, task.token, task.label)
             return
-        self._observe("routing table", task.table_seconds)
-        await self._put(Artefact("table", task.label), made.model_dump_json(), parts, route_point(made))
+        self._observe("table", task.table_seconds)
+        await self._put(Artefact("table", task.label), made.payload, parts, made.point)

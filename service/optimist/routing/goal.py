@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
-from optimist.experiments.goals.base import Goal, Pending
+from optimist.experiments.goals import AskedContext, AskedContexts, Basis, Choice, positions_of
+from optimist.experiments.goals.base import Goal, Pending, WithModel
 from optimist.policies import Arm, Arms, Decision, Stopping
-from optimist.records import ExperimentState, GeneratorState, StoredArtefact
-from optimist.routing.answers.features import Floats, contexts_to_fit
+from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact
+from optimist.routing.answers.features import ContextSettings, Floats, contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.policy import Frontier, RoutePolicy
+from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.table import has_other_costs, read_table, route_curve, route_point, table_of
 from optimist_client.errors import FixError
-from optimist_client.goals import priced_by
-from optimist_client.models import Experiment, ExperimentConfig
+from optimist_client.goals import COMPONENTS, priced_by
+from optimist_client.models import Experiment, ExperimentConfig, Report, RoutePace, Routes
+
+if TYPE_CHECKING:
+    from optimist.experiments.state import PolicyState
 
 MOST_FRONTIERS = 64
 """Frontiers that are kept of a model: workers may ask for different generators, whose costs may change."""
@@ -28,7 +33,7 @@ GOES_ON = "experiments that route prompts go on until they are stopped or the bu
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model of contexts that this process has read."""
+    """A model of contexts that this process has read; `stored` is without its payload."""
 
     stored: StoredArtefact
     model: RouteModel
@@ -54,7 +59,7 @@ class LoadedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ForRouting(Goal):
+class ForRouting(WithModel):
     """The goal "route": each pick is chosen for a context, by the loaded model.
 
     First, active generators with fewer than `warmup` batches take turns. Later, such a generator, which was added or
@@ -89,6 +94,27 @@ class ForRouting(Goal):
             None if earlier is None or stored.model is None else earlier.loaded,
             earlier is not None and earlier.is_stale,
         )
+
+    @property
+    def model(self) -> str:
+        return "" if self.loaded is None else self.loaded.stored.made
+
+    def with_model(self, stored: StoredArtefact) -> ForRouting:
+        model = RouteModel.unpack(stored.payload)
+        return replace(self, loaded=LoadedModel.from_stored(replace(stored, payload=b""), model))
+
+    def marked(self, *, is_stale: bool) -> ForRouting:
+        return replace(self, is_stale=is_stale)
+
+    def foresee(self, contexts: AskedContexts, most: int) -> None:
+        """Predict the first contexts, where a model has been read."""
+        if self.loaded is not None:
+            contexts.predict(self.loaded.model, most)
+
+    @classmethod
+    def work(cls, config: ExperimentConfig) -> float:
+        """Triangular factors for each ridge: about two eigenproblems a generator."""
+        return (2 * len(config.generators) + 2) * (config.context_features + COMPONENTS) ** 3
 
     @classmethod
     def needed(cls, config: ExperimentConfig, active: int) -> int:
@@ -137,6 +163,18 @@ class ForRouting(Goal):
         probability = float(chances[chosen]) if policy.has_chances else None
         return Choice(known[chosen], probability, policy.price if policy.keeps_budget else None, by_model=True)
 
+    def overspent(self, state: PolicyState) -> float:
+        """The cost of all prompts above the ceiling; below 0 where they cost less. 0 without a ceiling.
+
+        Open picks count as the recorded ones of their generator did. What was retracted was paid for.
+        """
+        if state.config.ceiling is None:
+            return 0.0
+        open_, told = state.open_picks.batches, state.stored.generators
+        calls = (open_[g.ordinal] * (g.samples / g.batches if g.batches else 1.0) for g in told)
+        pending = sum(state.costs.get(g.name, 0.0) * each for g, each in zip(told, calls, strict=True))
+        return state.cost + pending - state.config.ceiling * (state.stored.told + open_.total())
+
     def price(self, arms: Arms, overspent: float) -> tuple[float, float]:
         """The price of a unit of cost in the next pick among all active generators, and the part of the best single
         one's score that this price keeps; the policy's own price and 1 without a model that knows one of them."""
@@ -179,6 +217,48 @@ class ForRouting(Goal):
     ) -> bool:
         """False: no ask waits."""
         return False
+
+    def table(
+        self, state: PolicyState, rows: RoutedRows, parts: Mapping[int, LogExtent], contexts: ContextSettings | None
+    ) -> Routes:
+        """The table of routes, with the pace at which the budget is spent. Raises as `route_table`."""
+        return table_of(state, self._pace(state), rows, parts, contexts)
+
+    def _pace(self, state: PolicyState) -> RoutePace | None:
+        """The pace at which the budget is spent, by the loaded model; None without a budget, or before a model."""
+        config = state.config
+        if not config.keeps_budget or self.loaded is None:
+            return None
+        price, kept = self.price(state.arms, self.overspent(state))
+        return RoutePace(
+            ceiling=config.ceiling,
+            at_least=config.at_least,
+            kept=None if config.at_least is None else kept,
+            spent=state.cost / max(state.stored.told, 1),
+            price=price,
+        )
+
+    @classmethod
+    def read_table(cls, state: PolicyState, stored: StoredArtefact) -> Routes:
+        return read_table(state, stored)
+
+    @classmethod
+    def has_other_costs(cls, state: PolicyState, table: Routes) -> bool:
+        return has_other_costs(state, table)
+
+    @classmethod
+    def table_point(cls, table: Routes) -> str:
+        return route_point(table)
+
+    @classmethod
+    def charted(cls, points: Sequence[ArtefactPoint], after: int) -> dict[str, Any]:
+        return {"routes": route_curve(points, after)}
+
+    @classmethod
+    def reported(cls, report: Report, table: Routes) -> Report:
+        """The report with the table, which names the best single generator."""
+        best = report.decision.model_copy(update={"best": table.best})
+        return report.model_copy(update={"decision": best, "routes": table})
 
 
 def _batches(arm: Arm) -> int:
