@@ -146,7 +146,7 @@ def test_several_judges_are_their_mean_and_doubt_where_they_differ(tmp_path: Pat
 
 
 def test_what_asks_no_people_refuses_a_judge(tmp_path: Path):
-    """A score, a run, a gate and a service have nobody to ask."""
+    """A score, a run, a gate, and a metric that is only watched, have nobody to ask."""
     arrays = {name: each["judge"][:, None] for name, each in in_memory().items()}
     with pytest.raises(FixError, match="a score asks no people"):
         optimist.score({"judge": arrays["ada"]}, METRIC)
@@ -154,8 +154,11 @@ def test_what_asks_no_people_refuses_a_judge(tmp_path: Path):
         optimist.run({name: lambda size, seed: np.zeros((size, 1)) for name in arrays}, metric=METRIC)
     with pytest.raises(FixError, match="expected what people say of some rows"):
         optimist.gate({name: {"judge": each} for name, each in arrays.items()}, 0.1, metric=METRIC, paired=True)
-    with pytest.raises(FixError, match="a service asks no people"):
-        columns_of(ExperimentConfig(name="judged", generators=["a", "b"], metric=METRIC), {})
+    watched = ExperimentConfig(name="judged", generators=["a", "b"], metric=Mean(reads="cost"), watch=[METRIC])
+    with pytest.raises(FixError, match="a watched metric asks no people"):
+        columns_of(watched, {})
+    with pytest.raises(FixError, match="people audit samples by their indices"):
+        columns_of(ExperimentConfig(name="judged", generators=["a", "b"], metric=METRIC, seeds=False), {})
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path):

@@ -170,6 +170,9 @@ class ExperimentConfig(Wire):
     The service refuses a new experiment whose lease exceeds `OPTIMIST_MAX_LEASE`, an hour by default.
     """
 
+    audit_overlap: Annotated[float, Field(ge=0, le=1)] = optional(0.0)
+    """Where people audit a judge (`proxy`): the share of the audits that two of them score, so that it is seen how
+    far they agree. Their mean counts."""
     previews: Annotated[int, Field(ge=0, le=MOST_KEPT)] = optional(0)
     """How many previews of samples (thumbnails, or texts of at most 64 KiB) are kept of each generator; 0: none. Times
     the number of generators it is at most 4,096."""

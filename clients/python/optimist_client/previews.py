@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LARGEST = 2**16
 """Bytes of a preview."""
-MOST_KEPT = 256
-"""The most previews that are kept of one generator."""
+MOST_KEPT = 1024
+"""The most previews that are kept of one generator: people look at each sample that they audit."""
 MOST_TOGETHER = 4096
 """The most of all generators of an experiment."""
 MOST_SENT = 16
@@ -61,6 +61,15 @@ def image_kind(body: bytes) -> Literal["image/png", "image/jpeg", "image/webp"] 
     return next((kind for signature, kind in _SIGNATURES.items() if body.startswith(signature)), None)
 
 
+def audio_kind(body: bytes) -> Literal["audio/wav", "audio/mpeg", "audio/ogg", "audio/flac"] | None:
+    """The media type of a sound by its first bytes; None if it is not WAV, MP3, Ogg or FLAC."""
+    if body[:4] == b"RIFF" and body[8:12] == b"WAVE":
+        return "audio/wav"
+    if body[:3] == b"ID3" or body[:2] in (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2"):
+        return "audio/mpeg"
+    return "audio/ogg" if body[:4] == b"OggS" else "audio/flac" if body[:4] == b"fLaC" else None
+
+
 def request_of(
     previews: Sequence[Any], start: int | None, prompts: Sequence[str], arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, Any]:
@@ -76,7 +85,10 @@ def request_of(
     features = compared(arrays, sorted(chosen))
     for place, numbers in zip(sorted(chosen), features, strict=True):
         preview = encoded(previews[place])
-        given = {"text": preview} if isinstance(preview, str) else {"image": base64.b64encode(preview).decode()}
+        if isinstance(preview, str):
+            given = {"text": preview}
+        else:
+            given = {"audio" if audio_kind(preview) else "image": base64.b64encode(preview).decode()}
         prompt = {"prompt": prompts[place][:500]} if place < len(prompts) else {}
         found.append({"place": place, **given, **prompt, **({"features": numbers} if numbers else {})})
     return {"start": start, "previews": found}
@@ -148,13 +160,13 @@ def recognised(samples: Any) -> Sequence[Any] | None:
 
 
 def encoded(preview: Any) -> bytes | str:
-    """A preview as it is sent: text, or the bytes of an image.
+    """A preview as it is sent: text, or the bytes of an image or a sound.
 
-    preview: a text (the first 64 KiB of it), the bytes of a PNG, JPEG or WebP file, the path of an image file, a PIL
-    image, or an array or tensor (height, width), (height, width, channels) or (channels, height, width) of uint8, or of
-    floats from 0 to 1. Images that are larger than 64 KiB, or have to be encoded, become thumbnails of at most 256
-    pixels a side, which needs Pillow. Raises FixError for anything else, for images of more than `images.PIXELS`, and
-    without Pillow where it is needed.
+    preview: a text (the first 64 KiB of it), the bytes or the path of an image file, or of a WAV, MP3, Ogg or FLAC file
+    of at most 64 KiB, a PIL image, or an array or tensor (height, width), (height, width, channels) or (channels,
+    height, width) of uint8, or of floats from 0 to 1. Images that are larger than 64 KiB, or have to be encoded, become
+    thumbnails of at most 256 pixels a side, which needs Pillow. Raises FixError for anything else, for images of more
+    than `images.PIXELS`, and without Pillow where it is needed.
     """
     origin = f"{preview}: " if isinstance(preview, Path) else ""
     if isinstance(preview, str):
@@ -164,7 +176,9 @@ def encoded(preview: Any) -> bytes | str:
             preview = file.read(images.LARGEST + 1)  # one byte more than an image has
     if _is_body(preview):
         body = bytes(preview)
-        if image_kind(body) is not None and len(body) <= LARGEST:
+        if audio_kind(body) is not None and len(body) > LARGEST:
+            raise FixError(f"previews: {origin}expected a sound of at most {LARGEST} bytes, got {len(body)}")
+        if (image_kind(body) or audio_kind(body)) is not None and len(body) <= LARGEST:
             return body
         _pillow()
         try:
@@ -179,7 +193,7 @@ def encoded(preview: Any) -> bytes | str:
 
 def _is_shown(sample: Any) -> bool:
     if isinstance(sample, bytes):
-        return image_kind(sample) is not None
+        return (image_kind(sample) or audio_kind(sample)) is not None
     is_pixels = f"{getattr(sample, 'dtype', '')}".endswith("uint8") and getattr(sample, "ndim", 0) in (2, 3)
     return isinstance(sample, str) or is_pixels or (hasattr(sample, "thumbnail") and hasattr(sample, "convert"))
 

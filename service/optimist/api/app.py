@@ -19,6 +19,7 @@ from optimist.api.redis_health import RedisHealth
 from optimist.api.references import Queue
 from optimist.api.routes import (
     archives,
+    audits,
     corrections,
     dashboard,
     experiments,
@@ -68,7 +69,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
     access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
     limits = Limits(settings, archives.IMPORT, counters or SharedCounters())
     rooms = (
-        *(picks, references, experiments, archives, made, previews),
+        *(picks, references, experiments, archives, made, previews, audits),
         *(records, sharing, webhooks, corrections, generators, health),
     )
     # Flat, as FastAPI would nest the routers that it includes: the route that a request is checked for must be the one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Self
 
@@ -21,6 +22,7 @@ from optimist.records import (
     Quarantined,
     Retraction,
     Returned,
+    Said,
     UnitState,
 )
 from optimist.records.codec import Count, Position
@@ -44,6 +46,8 @@ LEVELS = 8192
 RESTARTS = 1024
 """Maximum number of retractions of all batches of a generator; an experiment with more cannot be imported."""
 PAGE_ENTRIES = 256
+SAID_ENTRIES = 8192
+"""Records of what people said in one member: fewer values than a member may have."""
 _PAGES = 2**16
 _TEXT = 2**20
 
@@ -123,6 +127,9 @@ class ArchivedGenerator(Wire):
         )
 
 
+SAID = TypeAdapter(Annotated[list[Said], Field(max_length=SAID_ENTRIES), FailFast()])
+
+
 class Contents(Wire):
     """Everything except the binary bodies. Strings are in the format of the store.
 
@@ -165,12 +172,12 @@ PAGE = TypeAdapter(Annotated[list[PageEntry], Field(max_length=PAGE_ENTRIES), Fa
 
 
 def generator_state(
-    ordinal: int, archived: ArchivedGenerator, rows: NDArray[np.int64], growth: float
+    ordinal: int, archived: ArchivedGenerator, rows: NDArray[np.int64], growth: float, answers: Mapping[int, Said]
 ) -> GeneratorState:
     """The state of a generator as the store will return it, with counts from `rows`, by position in its log.
 
-    rows: the size of each batch, 0 for a retraction. `growth` is the experiment's `rescore_growth`. Raises FixError
-    where the retractions do not fit the batches.
+    rows: the size of each batch, 0 for a retraction, and for one of the `answers`, by their positions. `growth` is the
+    experiment's `rescore_growth`. Raises FixError where the retractions do not fit the batches.
     """
     if any(record.generator != ordinal for record in (*archived.retractions, *archived.acceptances)):
         raise FixError(f"the retractions and acceptances of {archived.name!r} are of another generator")
@@ -186,6 +193,9 @@ def generator_state(
             samples, batches = samples - retraction.samples, batches - retraction.batches
             retracted += retraction.samples
             due_samples, due_seq = (samples, seq) if samples >= 2 else (0, 0)
+            continue
+        if (answer := answers.get(seq)) is not None:
+            due_seq = seq if answer.due else due_seq
             continue
         if archived.retracted:
             counting[seq] = count

@@ -17,6 +17,7 @@ from optimist.records import (
     LogGap,
     NotFound,
     Returned,
+    Said,
     Unavailable,
     UnitState,
     joined,
@@ -51,15 +52,17 @@ class Exporter:
         first = await self._state()
         rounds = first.rounds
         generators: list[ArchivedGenerator] = []
-        batches: list[int] = []
+        states: list[GeneratorState] = []
         for generator in first.generators:
             stored, archived = await self._generator(first, generator.ordinal)
             rounds = max(rounds, stored.rounds)
             generators.append(archived)
-            state = stored.generators[generator.ordinal]
-            batches.append(state.seq - len(state.retractions))
+            states.append(stored.generators[generator.ordinal])
         await self._add_shared(first.labels)
         history = await self._store.history(self._name)
+        said = _cut_said(await self._store.said(self._name), states)
+        answers = Counter(one.generator for one in said if one.is_entry)
+        batches = [one.seq - len(one.retractions) - answers[one.ordinal] for one in states]
         await self._state()
         sizes = await self._store.usual_sizes(self._name, len(generators))
         contents = Contents(
@@ -71,7 +74,7 @@ class Exporter:
             generators=generators,
             sizes=sizes,
         )
-        await asyncio.to_thread(self._writer.finish, contents, cut_history(history, batches))
+        await asyncio.to_thread(self._writer.finish, contents, cut_history(history, batches), said)
 
     async def _state(self) -> ExperimentState:
         stored = await self._store.state(self._name, told=True, all_metrics=True)
@@ -180,6 +183,11 @@ def _returned(stored: ExperimentState, state: GeneratorState) -> list[Returned]:
         starts = [pick.prompts_start if pick.start is None else pick.start for pick in picks]
         slices += [Returned(at, pick.size) for pick, at in zip(picks, starts, strict=True) if at is not None]
     return joined(slices)[: returned_limit(len(stored.generators))]
+
+
+def _cut_said(said: Sequence[Said], states: Sequence[GeneratorState]) -> list[Said]:
+    """What people said up to these states of the generators' logs."""
+    return [one for one in said if one.generator < len(states) and one.seq <= states[one.generator].seq]
 
 
 def _pages(entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:

@@ -6,6 +6,7 @@ An archive is a zip file with uncompressed members and no pickles:
     logs/<n>.json, .batches   a page of a generator's log: its entries, and their concatenated bodies
     logs/<n>.contexts         the concatenated contexts of these entries, if any has one
     snapshots/<g>/<label>.safetensors   the statistic of generator <g> by a metric, at its `snapshot_position`
+    said/<n>.json             what people said of samples, as `Store.said` shows it, if anybody was asked
     history                   seven bytes per batch, as in `Store.history`
     fitted/<label>.safetensors    the parts of the kernels of a metric that were fitted to the first samples
     references/<name>.json, .safetensors   the references of the metrics
@@ -35,9 +36,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from optimist.archive.contents import GENERATORS, PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
+from optimist.archive.contents import (
+    GENERATORS,
+    PAGE,
+    SAID,
+    SAID_ENTRIES,
+    ArchivedGenerator,
+    Contents,
+    PageEntry,
+    generator_state,
+)
 from optimist.json_sizes import check_size
-from optimist.records import HISTORY, ExperimentState, LogEntry, RetractedLog, Snapshot
+from optimist.records import HISTORY, MOST_SAID, ExperimentState, LogEntry, RetractedLog, Said, Snapshot
 from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words
 
@@ -99,9 +109,11 @@ class ArchiveWriter:
         self._add(f"references/{name}.json", info.encode())
         self._add(f"references/{name}.safetensors", body)
 
-    def finish(self, contents: Contents, history: bytes) -> None:
-        """Write the history, the table of contents and the digest."""
+    def finish(self, contents: Contents, history: bytes, said: Sequence[Said] = ()) -> None:
+        """Write the history, what people said, the table of contents and the digest."""
         self._add("history", history)
+        for number, start in enumerate(range(0, len(said), SAID_ENTRIES), start=1):
+            self._add(f"said/{number}.json", SAID.dump_json([*said[start : start + SAID_ENTRIES]]))
         for ordinal, generator in enumerate(contents.generators):
             self._add(f"generators/{ordinal}.json", generator.model_dump_json().encode())
         self._add("experiment.json", contents.model_dump_json(exclude={"generators"}).encode())
@@ -186,6 +198,23 @@ class Archive:
         """Seven bytes per batch, as in `Store.history`."""
         return self._read("history")
 
+    @cached_property
+    def said(self) -> list[Said]:
+        """What people said of samples, as `Store.said` shows it."""
+        names = [f"said/{number}.json" for number in range(1, 2 + 2 * MOST_SAID // SAID_ENTRIES)]
+        return [one for name in names if name in self._sizes for one in self._parsed(name, SAID)]
+
+    @cached_property
+    def _answers(self) -> list[dict[int, Said]]:
+        """The entries of each log that are answers, by their positions."""
+        found: list[dict[int, Said]] = [{} for _ in self.contents.generators]
+        for one in self.said:
+            if one.generator >= len(found) or (one.is_entry and one.seq in found[one.generator]):
+                raise FixError("what people said names a generator that does not exist, or an entry twice")
+            if one.is_entry:
+                found[one.generator][one.seq] = one
+        return found
+
     def fitted(self, label: str) -> bytes | None:
         """The fitted parts of the kernels of one metric; None without any."""
         name = f"fitted/{label}.safetensors"
@@ -212,6 +241,8 @@ class Archive:
                 expected = entry.seq if position is None else position + 1
                 if entry.seq != expected or entry.seq > len(rows) or entry.rows != rows[entry.seq - 1]:
                     raise FixError(f"batch {entry.seq} of {archived.name!r} does not match the history")
+                if entry.is_answer is not (entry.seq in self._answers[generator]):
+                    raise FixError(f"entry {entry.seq} of {archived.name!r} does not match what people said")
                 if not retracted.is_as_read(entry):
                     raise FixError(f"entry {entry.seq} of {archived.name!r} does not match the retractions")
                 if entry.pick > self.contents.rounds:
@@ -232,8 +263,10 @@ class Archive:
             rounds=self.contents.rounds,
             told=len(self.history) // HISTORY.itemsize,
             generators=[
-                generator_state(ordinal, archived, rows, config.rescore_growth)
-                for ordinal, (archived, rows) in enumerate(zip(self.contents.generators, self._rows, strict=True))
+                generator_state(ordinal, archived, rows, config.rescore_growth, answers)
+                for ordinal, (archived, rows, answers) in enumerate(
+                    zip(self.contents.generators, self._rows, self._answers, strict=True)
+                )
             ],
             decision=self.contents.decision,
             controls=self.contents.controls,
@@ -266,7 +299,7 @@ class Archive:
         if len(history) and int(history["generator"].max()) >= len(self.contents.generators):
             raise FixError("the history names a generator that does not exist")
         return [
-            _by_position(history["rows"][history["generator"] == g], archived)
+            _by_position(history["rows"][history["generator"] == g], archived, [*self._answers[g]])
             for g, archived in enumerate(self.contents.generators)
         ]
 
@@ -331,14 +364,18 @@ def _directory_bytes(file: BinaryIO, end: int) -> int:
     return size
 
 
-def _by_position(batches: NDArray[np.integer], archived: ArchivedGenerator) -> NDArray[np.int64]:
-    """Rows of each entry of a generator's log, from its batches' rows; a retraction has none."""
-    retractions = np.array(sorted(archived.retracted), dtype=np.int64)
-    length = len(batches) + len(retractions)
-    if len(retractions) < len(archived.retractions) or max(archived.retracted, default=0) > length:
-        raise FixError(f"the retractions of {archived.name!r} do not match the history")
+def _by_position(batches: NDArray[np.integer], archived: ArchivedGenerator, answers: Sequence[int]) -> NDArray[np.int64]:
+    """The rows of each entry of a generator's log, from those of its batches: retractions and answers have none.
+
+    answers: their positions.
+    """
+    others = np.array(sorted({*archived.retracted, *answers}), dtype=np.int64)
+    length = len(batches) + len(others)
+    is_whole = len(others) == len(archived.retractions) + len(answers)
+    if not is_whole or (len(others) and not 1 <= others[0] <= others[-1] <= length):
+        raise FixError(f"the retractions and answers of {archived.name!r} do not match the history")
     rows, is_batch = np.zeros(length, np.int64), np.ones(length, dtype=bool)
-    is_batch[retractions - 1] = False
+    is_batch[others - 1] = False
     rows[is_batch] = batches
     return rows
 

@@ -178,10 +178,11 @@ async def import_archive(
         await store.reserve(config.name, max_count)  # anew, as large references may have taken longer than the minute
         await check_staying(store, experiment)
         text = experiment.model_dump_json()
+        said = await asyncio.to_thread(lambda: archive.said)
         async with room_for(len(text) + len(archive.history)):
             await restoration.add_checks(contents.sizes, [generator.levels for generator in contents.generators])
             await restoration.commit(
-                *(text, config.rescore_growth, stored, archive.history, _fitted(archive)),
+                *(text, config.rescore_growth, stored, archive.history, _fitted(archive), said),
                 **traits_of(experiment),
             )
     return config.name

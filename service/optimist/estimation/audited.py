@@ -16,15 +16,12 @@ from optimist.estimation.paired import Indices, runs_of
 from optimist.metrics.bound import NO_INTERVAL, SMALLEST_ERROR
 from optimist.metrics.mean import MeanStatistic
 from optimist.metrics.state import Stateful
-from optimist.numerics.audited import AuditedMean
+from optimist.numerics.audited import AUDITABLE, AuditedMean
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.clusters import Array
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
 from optimist_client.errors import FixError
-
-AUDITABLE = 2**20
-"""Samples with larger indices are never audited: the judge's scores are kept by index, 8 bytes each."""
 
 
 class Answer(NamedTuple):
@@ -104,6 +101,19 @@ class Audited(Stateful):
         self._answers = np.array([by_audit[audit] for audit in sorted(by_audit)], np.float64).reshape(
             -1, len(Answer._fields)
         )
+
+    def hear(self, answer: Answer) -> None:
+        """Take an answer instead of the one before to the same audit; one of NaN takes that back.
+
+        Nothing happens for a sample that is not there.
+        """
+        if not answer.sample < self._end or math.isnan(self._kept[answer.sample]):
+            return
+        place = int(np.searchsorted(self._answers[:, 0], answer.audit))
+        if place < len(self._answers) and self._answers[place, 0] == answer.audit:
+            self._answers = np.delete(self._answers, place, axis=0)
+        if not math.isnan(answer.score):
+            self._answers = np.insert(self._answers, place, answer, axis=0)
 
     def check(self, answers: Sequence[Answer]) -> None:
         """Raise FixError as `answer` does, changing nothing."""

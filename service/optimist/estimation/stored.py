@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question, prepared
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.real_data import RealData, Reference
-from optimist.records import LogEntry
+from optimist.records import LogEntry, LoggedAnswer
 from optimist.routing.answers.features import ContextSettings
 from optimist.routing.answers.prompts import RoutedPrompt
 from optimist_client import tensors
@@ -178,8 +180,11 @@ def routed_prompt_of(entry: LogEntry) -> RoutedPrompt:
 def take(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
     """Add a logged batch to an estimator. A batch that cannot be read is skipped: its rows count, its numbers do not.
 
-    An estimator that routes prompts cannot read a batch without its prompt.
+    An estimator that routes prompts cannot read a batch without its prompt. What people say of a sample that is not
+    there any more, or by another metric, counts for nothing.
     """
+    if entry.is_answer:
+        return _answered(estimator, entry)
     try:
         routed = None if estimator.routed is None else routed_prompt_of(entry)
         properties = prompt_indices_of(entry), entry.indices, routed, entry.seconds
@@ -187,3 +192,18 @@ def take(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
     # The store counted the rows when it accepted the batch: otherwise estimates would be due at other positions.
     except (ValueError, KeyError) as error:
         return Taken(estimator.skip(entry.rows), f"{error}")
+
+
+def _answered(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
+    if hashlib.sha1(entry.body).hexdigest() != entry.digest:  # nosec B324: as the store made it
+        return Taken(False, "the answer is not the one that was accepted: its digest differs")
+    found = LoggedAnswer.from_body(entry.body)
+    estimator.hear(found.index, found.weight, found.score)
+    return Taken(found.is_due)
+
+
+def is_due_answer(entry: LogEntry) -> bool:
+    """Whether an estimate is due at an answer of people. False where it cannot be read."""
+    with suppress(ValueError, KeyError, TypeError):
+        return LoggedAnswer.from_body(entry.body).is_due
+    return False

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.audited import Audited
+from optimist.estimation.audited import Answer, Audited
 from optimist.estimation.clustered import By, Clusters
 from optimist.estimation.paired import Indexed, Indices, Paired, placed
 from optimist.estimation.routed import Routed
@@ -167,6 +168,12 @@ class StreamingEstimator(Stateful):
         if self._audited is None:
             raise FixError("audits: expected a metric with a proxy, a judge that people audit")
         return self._audited
+
+    def hear(self, index: int, weight: float, score: float | None) -> None:
+        """Take what people say of a sample from now on, None for nothing. It is left out where the sample is not there,
+        and where people are not asked."""
+        if self._audited is not None:
+            self._audited.hear(Answer(index, index, weight, math.nan if score is None else score))
 
     def skip(self, rows: int) -> bool:
         """Skip an unreadable batch of `rows` rows. Returns whether an estimate is due exactly now.

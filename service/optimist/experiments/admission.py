@@ -12,14 +12,19 @@ from optimist_client.metrics import Kernel, Metric
 from optimist_client.metrics.mean import check_unaudited
 from optimist_client.models import Experiment, ExperimentConfig
 
+INDEXED = "people audit samples by their indices, and those of a router, and of generators without seeds, have none"
+
 
 def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[str, int]:
     """The columns of each array that a batch must hold, in the order of the metrics.
 
     references: the dimensions of the metrics' references, by label. Raises FixError where nothing says the columns of
-    an array, or where two metrics that read it expect different ones, and where people would have to audit a judge.
+    an array, or where two metrics that read it expect different ones, and where people would have to audit what
+    they cannot.
     """
-    check_unaudited(config.metrics.values(), "a service")
+    check_unaudited(config.watch, "a watched metric")
+    if config.metric.setting("proxy") is not None and (config.context is not None or config.seedless):
+        raise FixError(f"proxy: {INDEXED}")
     known: dict[str, tuple[int, str]] = {}
     for label, metric in config.metrics.items():
         given = [(array, columns, f"metric {label!r}") for array, columns in metric.widths.items()]

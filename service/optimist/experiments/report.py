@@ -25,6 +25,7 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, contrast, shown_mixture
 from optimist.policies.arms import rivals
+from optimist.policies.audits import said_of_judge
 from optimist.policies.gates import Gated, gate_of
 from optimist.policies.ranks import RANKED, ranking_of
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
@@ -197,6 +198,7 @@ def report_of(
         regret=regret(state.arms, best, counted) if names_one else None,
         optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
         contrasts=contrasts,
+        judge=[*said_of_judge(against)] if explain else [],
         ranks=_ranks_of(state.arms, state.config.metric, state) if explain else None,
         tags=tags,
         note=note,

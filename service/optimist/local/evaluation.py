@@ -40,7 +40,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
 from optimist.policies import blend_counts
 from optimist.policies.arms import rivals
-from optimist.policies.audits import A_BATCH, said_of_judge
+from optimist.policies.audits import A_BATCH, next_audits, said_of_judge
 from optimist.records import NEVER_SCORED, Acceptance, ExperimentState, GeneratorState, LogExtent
 from optimist.routing.answers.features import checked_context
 from optimist.routing.answers.policy import SAMPLED
@@ -291,8 +291,7 @@ class Evaluation(Session):
         rows = min(len(one.scores) for one in known)
         is_open = np.logical_and.reduce([one.is_scored[:rows] for one in known])
         is_open &= ~np.logical_and.reduce([one.is_answered[:rows] for one in known])
-        order = np.random.default_rng(self.state.config.seed).random(rows).argsort()
-        return order[is_open[order]][:count].tolist()
+        return next_audits(self.state.config.seed, is_open, count)
 
     def answer(self, audit: int, scores: Mapping[str, float]) -> None:
         """Record what people say of a sample that `audits` named, by generator. The same answer again changes nothing.

@@ -25,6 +25,8 @@ from optimist.numerics.pairing import Whole
 from optimist.numerics.prompted import Floats
 from optimist.records import codec
 
+AUDITABLE = 2**20
+"""Samples with larger indices are never audited: the judge's scores are kept by index, 8 bytes each."""
 FEWEST = 5
 """Audits of a half from which on it has a slope."""
 SHRUNK = 4.0

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from optimist.numerics.audited import CERTAIN, Audited, differing
 from optimist.policies.arms import Arm
@@ -10,6 +14,26 @@ from optimist.policies.contrasts import contrasts_among
 
 A_BATCH = 5
 """Audits that count as a batch in the looks over time of the stopping rule."""
+
+
+def audit_keys(seed: int, rows: int) -> NDArray[np.float64]:
+    """The place (rows,) of each index in the order of audits, from 0 to 1; the same where there are more rows."""
+    return np.random.default_rng(seed).random(rows)
+
+
+def audit_key(seed: int, index: int) -> float:
+    """That of one index."""
+    return float(np.random.Generator(np.random.PCG64(seed).advance(index)).random())
+
+
+def next_audits(seed: int, is_open: NDArray[np.bool_], count: int) -> list[int]:
+    """Up to `count` of the open indices, in the order in which they are to be audited."""
+    places: NDArray[Any] = np.flatnonzero(is_open)
+    keys = audit_keys(seed, len(is_open))[places]
+    if count < len(places):
+        first = np.argpartition(keys, count)[:count]
+        places, keys = places[first], keys[first]
+    return places[keys.argsort()].tolist()
 
 
 def audits_as_batches(audits: Sequence[int]) -> int:

@@ -1,5 +1,21 @@
 """Stored data of an experiment as plain typed records: state, log, derived results, and errors. Loads no Redis."""
 
+from optimist.records.audits import (
+    MOST_AUDITS,
+    MOST_COMMENTED,
+    MOST_RATERS,
+    MOST_SAID,
+    Audit,
+    AuditsState,
+    Lease,
+    LoggedAnswer,
+    Rating,
+    Said,
+    WantedAudit,
+    audits_said,
+    ratings_of,
+    scored_of,
+)
 from optimist.records.errors import (
     CannotStart,
     Conflict,

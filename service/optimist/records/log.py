@@ -43,6 +43,8 @@ class NewPreview:
     """Index of the sample in the generator's sequence."""
     about: str
     body: bytes
+    rank: float | None = None
+    """Those of least rank are kept first; None: by its index, and half of what is kept are the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class StoredPreview:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One batch of a generator's log, or a retraction."""
+    """One batch of a generator's log, a retraction, or an answer of people."""
 
     seq: Position
     pick: Count
@@ -75,6 +77,8 @@ class LogEntry:
     """`chained` of all entries up to this one."""
     is_retraction: bool = False
     """True for a retraction, which has no rows and no body."""
+    is_answer: bool = False
+    """True for what people say of a sample, which has no rows (`LoggedAnswer`)."""
     prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$", max_length=2**16)] = ""
     """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
     indices: Runs = ()
@@ -85,6 +89,11 @@ class LogEntry:
     """`NewPick.context` of its pick."""
     seconds: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = None
     """Seconds from the opening of its pick to its tell, by Redis's clock; None for a batch without a pick."""
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it has rows."""
+        return not (self.is_retraction or self.is_answer)
 
     @property
     def size(self) -> int:

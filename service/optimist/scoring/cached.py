@@ -14,7 +14,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from optimist.estimation.clustered import By
-from optimist.estimation.stored import take
+from optimist.estimation.stored import is_due_answer, take
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
 from optimist.numerics.estimate import Estimate
@@ -139,6 +139,8 @@ class CachedStatistic:
         is due. `StreamingEstimator` itself makes the estimates that the history needs (`Paired`).
         """
         due = self._estimator.last_due_position([self._rows(entry) for entry in entries])
+        heard = [at for at, entry in enumerate(entries) if entry.is_answer and is_due_answer(entry)]
+        due = max([*heard[-1:], *([] if due is None else [due])], default=None)
         newest = max(newest, self.reaches)
         step = Step()
         for position, entry in enumerate(entries):

@@ -77,7 +77,7 @@ async def first_batches(
     seq, chain = max(0, retracted.restart - 1), ""
     while entries := await store.read_log(*log, seq, max_entries=32, chain=chain):
         for entry in entries:
-            if entry.is_retraction or entry in retracted:
+            if not entry.is_batch or entry in retracted:
                 continue
             with contextlib.suppress(ValueError):
                 first.append(FirstBatch.from_entry(entry, question))

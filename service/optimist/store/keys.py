@@ -70,13 +70,16 @@ EXPERIMENT_PARTS = (
     "webhook",  # string: where messages of this experiment alone go, as the API wrote it, with its secret
     "messages",  # hash: whom a message is for, and what it tells → its id and how far it is, see claim_message.lua
     "share_keys",  # hash: id of a share → its record as the API wrote it; expires with the last one
+    "audits",  # hash: id of an audit → what is asked, and what raters have said, see audits.lua
+    "audit_leases",  # sorted set: "<id>\t<rater>" → deadline; only these have it
+    "audit_records",  # stream: all that was said of samples, see audits.lua
     "retractions",  # stream: every retraction, its fields as texts, see retracted.lua
     "acceptances",  # stream: the same of batches that were accepted on another scale, see accept_batch.lua
     "quarantined",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "named_copies",  # hash: "<g>:<seq>" of a batch that repeats another one → which one, see checking.lua
     "levels",  # not a key itself: levels:<g> are sorted sets, see levels.lua
-    "previews",  # not a key itself: previews:<g> and previews:<g>:bodies are hashes, see put_previews.lua
+    "previews",  # not a key itself: previews:<g>, …:bodies and …:places are hashes, see put_previews.lua
     "log",  # not a key itself: log:<g> are streams, ids <seq>-0: batches after the oldest snapshot, and retractions
     "told",  # not a key itself: told:<g> are sorted sets of the indices that were told, see told.lua
     "curve",  # not a key itself: curve:<unit> and curve:<artefact> are lists, see curve.lua

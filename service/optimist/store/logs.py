@@ -229,6 +229,8 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
     chain = fields[b"chain"].decode()
     if b"retracts" in fields:
         return LogEntry(seq, 0, 0, fields[b"digest"].decode(), b"", chain=chain, is_retraction=True)
+    if b"answers" in fields:
+        return LogEntry(seq, 0, 0, fields[b"digest"].decode(), fields[b"body"], chain=chain, is_answer=True)
     record = fields.get(b"record")
     return LogEntry(
         seq=seq,

@@ -57,6 +57,7 @@ class Previews:
                 {
                     "place": preview.place,
                     "index": "" if preview.index is None else preview.index,
+                    "rank": "" if preview.rank is None else repr(preview.rank),
                     "about": preview.about,
                     "body": preview.body,
                 }
@@ -86,6 +87,27 @@ class Previews:
         if entry is None or body is None:
             return None
         return _parsed(generator, {name.encode(): entry})[0], body
+
+    async def previews_at(
+        self, experiment: str, wanted: Sequence[tuple[int, int]]
+    ) -> list[tuple[StoredPreview, bytes] | None]:
+        """The previews of samples by their generator and index, with their bytes; None of each that is not kept."""
+        keys_of = [self._key(experiment, g) for g, _ in wanted]
+        names = await self._commands.call_many(
+            [("HGET", f"{key}:places", index) for key, (_, index) in zip(keys_of, wanted, strict=True)]
+        )
+        found = await self._commands.call_many(
+            [
+                ("HGET", each, b"" if name is None else name)
+                for key, name in zip(keys_of, names, strict=True)
+                for each in (key, f"{key}:bodies")
+            ]
+        )
+        pairs = zip(wanted, names, found[::2], found[1::2], strict=True)
+        return [
+            None if name is None or entry is None or body is None else (_parsed(g, {name: entry})[0], body)
+            for (g, _), name, entry, body in pairs
+        ]
 
     def _key(self, experiment: str, generator: int) -> str:
         return f"{self._commands.key(experiment, 'previews')}:{generator}"

@@ -17,11 +17,14 @@ from optimist.records import (
     GeneratorState,
     KeptLevel,
     LogEntry,
+    Said,
     Snapshot,
     Unavailable,
     Unit,
+    audits_said,
     chained,
     codec,
+    scored_of,
 )
 from optimist.store import keys
 from optimist.store.copies import COPY_SECONDS
@@ -33,6 +36,8 @@ from optimist.store.parsing import SAME
 from optimist.store.scores import kernels_digest
 from optimist.store.scripts import Argument, Commands
 
+_SAID = 1024
+"""Records of what people said that are written together."""
 _TOLD = 1024
 """Intervals of told indices that are written together."""
 STAGED_SECONDS = 600
@@ -123,6 +128,7 @@ class Restoration:
                     "body": entry.body,
                     "record": entry.record or "",
                     "is_retraction": int(entry.is_retraction),
+                    "is_answer": int(entry.is_answer),
                     "prompts": entry.prompts,
                     "indices": " ".join(map(str, entry.indices)),
                     "counted": " ".join(map(str, entry.counted)),
@@ -153,12 +159,13 @@ class Restoration:
         stored: ExperimentState,
         history: bytes,
         fitted: Mapping[str, bytes],
+        said: Sequence[Said] = (),
         **traits: Unpack[Traits],
     ) -> bool:
         """Make it the experiment of its name, as `stored` says; False if this `stored.instance` exists already.
 
-        fitted: from `Store.fitted`, by label. traits: as `Store.create_experiment` takes them. Raises Conflict where
-        another experiment has the name, NotFound where parts have expired.
+        fitted: from `Store.fitted`, by label. said: from `Store.said`. traits: as `Store.create_experiment` takes them.
+        Raises Conflict where another experiment has the name, NotFound where parts have expired.
         """
         counts: dict[str, Argument] = {
             "growth": repr(float(growth)),
@@ -181,6 +188,13 @@ class Restoration:
                 at = record.position if isinstance(record, Acceptance) else record.position or record.seq
                 counts[f"{field}_{record.generator}_{at}"] = f"{number}-0"
                 await self._stage(part, "XADD", f"{number}-0", *codec.to_entry(record))
+        audits = audits_said(said)
+        await self._stage_said(said)
+        if said:
+            await self._stage_hash("audits", {id_: one.stored for id_, one in audits.items()})
+            counts |= {f"{g}:scored": scored for g, scored in scored_of(audits.values()).items()}
+            counts["audits_answered"] = sum(bool(one.answered_by) for one in audits.values())
+            counts["comment_bytes"] = sum(len(one.comment.encode()) for one in said)
         for state in stored.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
             counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written.get(state.ordinal, _Written()).chain}"
@@ -257,6 +271,13 @@ class Restoration:
     async def _stage_hash(self, part: str, fields: Mapping[str, Argument] | Mapping[str, str]) -> None:
         if fields:
             await self._stage(part, "HSET", *(item for field in fields.items() for item in field))
+
+    async def _stage_said(self, said: Sequence[Said]) -> None:
+        key = self._staged("audit_records")
+        for start in range(0, len(said), _SAID):
+            entries = [("XADD", key, "*", *codec.to_entry(one)) for one in said[start + 1 : start + _SAID]]
+            await self._stage("audit_records", "XADD", "*", *codec.to_entry(said[start]))
+            await self._commands.call_many(entries)
 
     async def _renew(self) -> None:
         """Have the keys written so far last on, if they have not been written lately."""

@@ -14,6 +14,7 @@ from optimist.records import CannotStart, Unavailable
 from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.artefacts import Artefacts
+from optimist.store.audits import StoredAudits
 from optimist.store.clients import PROBE_LASTS, SLOTS, Cluster, ServerIdentity, reaching_redis
 from optimist.store.copies import Copies
 from optimist.store.experiments import Experiments
@@ -116,6 +117,7 @@ class Store(
     Artefacts,
     Snapshots,
     Previews,
+    StoredAudits,
     StoredLevels,
     Retractions,
     Restorations,

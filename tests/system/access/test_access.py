@@ -35,6 +35,7 @@ TOLD = {"content": BATCH, "headers": TENSORS}
 MOMENTS = {"content": tensors.encode({"mean": np.zeros(2), "covariance": np.eye(2)}), "headers": TENSORS}
 INSIDE = "/v1/experiments/shared"
 EXPERIMENT = "/v1/experiments/{name}"
+AUDIT = f"{INSIDE}/audits/0123456789abcdef"
 PICK, GENERATOR = f"{EXPERIMENT}/picks/{{number}}", f"{EXPERIMENT}/generators/{{generator:path}}"
 
 
@@ -136,6 +137,16 @@ TABLE = {
     # The experiment keeps none.
     ("PUT", f"{PICK}/previews"): Route(
         "worker", allowed=422, request={"json": {"previews": [{"place": 0, "text": "a"}]}}
+    ),
+    # People audit no judge.
+    ("POST", f"{EXPERIMENT}/audits"): Route("worker", allowed=422, raters=True, request={"json": {"rater": "anna"}}),
+    ("PUT", f"{EXPERIMENT}/audits/{{id}}"): Route(
+        "worker", AUDIT, allowed=422, raters=True, request={"json": {"rater": "anna", "scores": [1.0]}}
+    ),
+    ("DELETE", f"{EXPERIMENT}/audits/{{id}}"): Route("worker", f"{AUDIT}?rater=anna", allowed=422, raters=True),
+    ("GET", f"{EXPERIMENT}/audits"): Route("viewer", allowed=422),
+    ("GET", f"{EXPERIMENT}/audits/{{id}}/samples/{{place}}"): Route(
+        "worker", f"{AUDIT}/samples/0?rater=anna", allowed=422, raters=True
     ),
     ("GET", f"{EXPERIMENT}/previews"): Route("viewer"),
     ("GET", f"{GENERATOR}/records"): Route("viewer"),

@@ -78,7 +78,7 @@ def check_unaudited(metrics: Iterable[Metric], where: str) -> None:
     """
     for metric in metrics:
         if metric.setting("proxy") is not None:
-            asks = "`contrast` takes people's scores, and `Evaluation.audits` asks for them"
+            asks = "`contrast` takes people's scores; `Evaluation.audits`, and an experiment of a service, ask for them"
             raise FixError(f"metric {metric.shown_label!r}: proxy: {where} asks no people; {asks}")
 
 

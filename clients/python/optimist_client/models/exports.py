@@ -2,6 +2,18 @@
 
 from optimist_client.config import ExperimentConfig
 from optimist_client.models.anomalies import AnomalousBatch
+from optimist_client.models.audits import (
+    Audit,
+    AuditAnswer,
+    AuditComment,
+    AuditCounts,
+    AuditPrompt,
+    AuditReply,
+    AuditRequest,
+    Audits,
+    AuditSample,
+    RaterCount,
+)
 from optimist_client.models.basis import Basis
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import AnomalousBatches, DecisionInfo, HardestRival, LimitVerdict, Verdict
@@ -53,6 +65,15 @@ __all__ = [
     "AnswersChanged",
     "AskReply",
     "AskRequest",
+    "Audit",
+    "AuditAnswer",
+    "AuditComment",
+    "AuditCounts",
+    "AuditPrompt",
+    "AuditReply",
+    "AuditRequest",
+    "AuditSample",
+    "Audits",
     "Basis",
     "Blend",
     "BlendRequest",
@@ -92,6 +113,7 @@ __all__ = [
     "PromptGroupInfo",
     "Rank",
     "Ranking",
+    "RaterCount",
     "ReferenceInfo",
     "ReferencePage",
     "Regret",

@@ -10,11 +10,13 @@ from optimist_client.errors import FixError
 from optimist_client.previews import FEATURES, LARGEST, LARGEST_FEATURE, MOST_SENT
 from optimist_client.wire import Answer, GeneratorName, Wire
 
-PreviewKind = Literal["image/png", "image/jpeg", "image/webp", "text/plain"]
+PreviewKind = Literal[
+    "image/png", "image/jpeg", "image/webp", "text/plain", "audio/wav", "audio/mpeg", "audio/ogg", "audio/flac"
+]
 
 
 class NewPreview(Wire):
-    """A preview of one sample of a batch: an image, or a text."""
+    """A preview of one sample of a batch: an image, a text, or a sound."""
 
     place: Annotated[int, Field(ge=0, lt=2**31)]
     """The row of the sample in its batch, counted from 0."""
@@ -22,6 +24,8 @@ class NewPreview(Wire):
     """A PNG, JPEG or WebP file of at most 64 KiB and 2,048 pixels a side, in base64."""
     text: Annotated[str, Field(min_length=1, max_length=LARGEST)] | None = None
     """A text of at most 64 KiB in UTF-8."""
+    audio: Annotated[str, Field(max_length=4 * LARGEST // 3 + 4)] | None = None
+    """A WAV, MP3, Ogg or FLAC file of at most 64 KiB, in base64."""
     prompt: str | None = None
     """The sample's prompt, of which the first 500 characters are kept."""
     features: Annotated[
@@ -32,8 +36,8 @@ class NewPreview(Wire):
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if (self.image is None) == (self.text is None):
-            raise FixError("expected an image or a text")
+        if [self.image, self.text, self.audio].count(None) != 2:
+            raise FixError("expected an image, a text, or a sound")
         return self
 
 

@@ -134,6 +134,8 @@ class Report(Answer):
         default_factory=list[Contrast]
     )
     """How much worse than the best each other generator is that has an estimate, in the order of the standings."""
+    judge: list[str] = optional([])
+    """Where people audit a judge: what it is worth, whom it favours, and how many audits have no answer."""
     ranks: Ranking | None = optional()
     """The ranks of the generators; None of more than 20, of a router's, and while there is no score."""
     watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(

@@ -16,7 +16,7 @@ from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.keys import Caller
 from optimist.api.middleware.permissions import ADMINISTER, WORK, permits
 from optimist.api.problems import invalid
-from optimist.experiments.admission import has_open_contexts, kernels_of
+from optimist.experiments.admission import INDEXED, has_open_contexts, kernels_of
 from optimist.experiments.anomalies import acceptance, retracted_batch
 from optimist.records import COST
 from optimist_client.goals import check_route_size, priced_by
@@ -193,6 +193,8 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
         raise invalid("cost: expected a number, as an experiment with `max_cost` needs it for every generator")
     if is_new and experiment.config.asks.has_contexts:
         _check_routed(experiment, wanted, 1 + len(state.stored.generators))
+    if is_new and wanted.seeds is False and experiment.config.metric.setting("proxy") is not None:
+        raise invalid(f"seeds: {INDEXED}")
     if is_new:
         _refusing(check_previews, experiment.config.previews, 1 + len(state.stored.generators))
     most = context.settings.max_generators

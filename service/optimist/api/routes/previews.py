@@ -27,11 +27,12 @@ from optimist.api.pages import Body, respond
 from optimist.api.problems import invalid
 from optimist.api.routes.picks import INSTANCE, NONCE
 from optimist.numerics.alike import are_central, modes_and_copies
+from optimist.policies.audits import audit_key
 from optimist.records import NewPreview, NotFound, StoredPreview
 from optimist_client import models
 from optimist_client.models import Identifier, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.previews import PreviewKind
-from optimist_client.previews import LARGEST, image_kind
+from optimist_client.previews import LARGEST, audio_kind, image_kind
 
 LONGEST_SIDE = 2048
 """Pixels of the longer side of an image: a small file may unpack to gigabytes in a browser."""
@@ -65,17 +66,26 @@ class About(BaseModel):
     """float32 in base64."""
 
 
-def read_previews(request: models.PreviewRequest) -> list[NewPreview]:
-    """The previews as the store keeps them. Raises `ApiError` 422 for one that is no image or text as it should be."""
-    return [_read(one, request.start) for one in request.previews]
+def read_previews(request: models.PreviewRequest, seed: int | None) -> list[NewPreview]:
+    """The previews as the store keeps them. seed: of an experiment whose samples are audited.
+
+    Raises `ApiError` 422 for one that is no image, text or sound as it should be.
+    """
+    return [_read(one, request.start, seed) for one in request.previews]
 
 
-def _read(one: models.NewPreview, start: int | None) -> NewPreview:
+def _read(one: models.NewPreview, start: int | None, seed: int | None) -> NewPreview:
     name = f"previews: place {one.place}"
     prompt = None if one.prompt is None else _encodable(name, one.prompt[:PROMPT])
     if one.text is not None:
         body = _encodable(name, one.text).encode()
         about = About(kind="text/plain", bytes=len(body), digest="", prompt=prompt, text=one.text[:EXCERPT])
+    elif one.audio is not None:
+        body = _decoded(name, one.audio)
+        sound = audio_kind(body)
+        if sound is None:
+            raise invalid(f"{name}: expected a WAV, MP3, Ogg or FLAC file")
+        about = About(kind=sound, bytes=len(body), digest="", prompt=prompt)
     else:
         body = _decoded(name, one.image or "")
         kind, width, height = measured(name, body)
@@ -86,7 +96,8 @@ def _read(one: models.NewPreview, start: int | None) -> NewPreview:
     if one.features:
         about.features = base64.b64encode(np.array(one.features, dtype="<f4").tobytes()).decode()
     index = None if start is None else start + one.place
-    return NewPreview(one.place, index, about.model_dump_json(exclude_none=True), body)
+    rank = None if seed is None or index is None else audit_key(seed, index)
+    return NewPreview(one.place, index, about.model_dump_json(exclude_none=True), body, rank)
 
 
 Group = dict[str, int]
@@ -126,11 +137,11 @@ def _encodable(name: str, text: str) -> str:
     return text
 
 
-def _decoded(name: str, image: str) -> bytes:
+def _decoded(name: str, file: str) -> bytes:
     try:
-        return base64.b64decode(image, validate=True)
+        return base64.b64decode(file, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise invalid(f"{name}: expected an image in base64: {error}") from None
+        raise invalid(f"{name}: expected a file in base64: {error}") from None
 
 
 def measured(name: str, body: bytes) -> tuple[PreviewKind, int, int]:
@@ -164,15 +175,17 @@ async def put_previews(
     """Bring previews of samples of a pick that was told, at most 16; again, they change nothing.
 
     The experiment keeps `previews` of each generator: the newest, and half of them a sample of all, by indices that are
-    the same for every generator. They are no part of the log or of any score, and leave with a retracted batch.
+    the same for every generator; where people audit a judge, those that are audited first. They are no part of the log
+    or of any score, and leave with a retracted batch.
     """
     experiment = await context.experiment(name)
     if experiment.config.previews == 0:
         raise invalid("previews: this experiment keeps none; create it with `previews`, the number for each generator")
     if instance not in (None, experiment.instance):
         raise NotFound("the experiment was deleted and made again since")
-    size = sum(len(one.image or one.text or "") for one in request.previews)
-    previews = await run_in_thread(size, read_previews, request)
+    size = sum(len(one.image or one.text or one.audio or "") for one in request.previews)
+    seed = None if experiment.config.metric.setting("proxy") is None else experiment.config.seed
+    previews = await run_in_thread(size, read_previews, request, seed)
     async with context.redis_health.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
         ordinal, kept = await context.store.put_previews(
             name, number, previews, experiment.config.previews, instance=experiment.instance, nonce=nonce
@@ -239,13 +252,17 @@ async def get_preview(
     context: ContextDep,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """The bytes of a preview: PNG, JPEG, WebP, or plain text."""
+    """The bytes of a preview: an image, a sound, or plain text."""
     await context.experiment(name)
     generator, pick, place = map(int, id.split("-"))
     found = await context.store.preview(name, generator, pick, place)
     if found is None:
         raise NotFound(f"experiment {name!r} has no preview {id!r}, or keeps it no longer")
-    preview, body = found
+    return shown(*found, if_none_match)
+
+
+def shown(preview: StoredPreview, body: bytes, if_none_match: str | None) -> Response:
+    """The bytes of a preview, which are not to be run."""
     about = About.model_validate_json(preview.about)
     headers = SAFE | {"etag": f'"{about.digest}"'}
     if if_none_match == headers["etag"]:

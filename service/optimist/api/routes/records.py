@@ -93,7 +93,7 @@ async def get_records(
                 break
             entry = entries.pop()
             cursor = entry.seq
-            if cursor > state.restart and cursor not in gone and not entry.is_retraction:
+            if cursor > state.restart and cursor not in gone and entry.is_batch:
                 share.hold(_WEIGHT * (entry.size + page.tell()))
                 last = await run_in_thread(JSON_WORK * entry.size, _write_lines, page, generator, entry, first)
                 following = "" if last is None else f"{cursor}:{last}"

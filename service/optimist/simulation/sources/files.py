@@ -206,7 +206,7 @@ def _batches(archive: Archive, ordinal: int) -> Iterator[_LoggedRun]:
     generator = archive.contents.generators[ordinal]
     for page in archive.log(ordinal):
         for entry in page:
-            if entry.is_retraction or not generator.counts(entry.seq):
+            if not entry.is_batch or not generator.counts(entry.seq):
                 continue
             try:
                 tensors = batch_of(entry)[0]

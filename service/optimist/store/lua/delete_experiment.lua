@@ -6,7 +6,7 @@ local existed = redis.call('EXISTS', config)
 local every = redis.call('HKEYS', generators)
 for _, g in ipairs(every) do
   redis.call('UNLINK', log .. ':' .. g, told .. ':' .. g, previews .. ':' .. g, previews .. ':' .. g .. ':bodies',
-    levels .. ':' .. g)
+    previews .. ':' .. g .. ':places', levels .. ':' .. g)
 end
 for _, label in ipairs(all_labels()) do
   for _, g in ipairs(every) do

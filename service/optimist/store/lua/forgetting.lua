@@ -33,17 +33,19 @@ end
 
 -- The previews of a generator's samples; those of batches at positions `first` to `last`, or all without a last one.
 local function forget_previews(g, first, last)
-  local list, bodies = previews .. ':' .. g, previews .. ':' .. g .. ':bodies'
+  local list, bodies, places = previews .. ':' .. g, previews .. ':' .. g .. ':bodies', previews .. ':' .. g .. ':places'
   if not last then
-    redis.call('UNLINK', list, bodies)
+    redis.call('UNLINK', list, bodies, places)
     return
   end
   local stored = redis.call('HGETALL', list)
   for i = 1, #stored, 2 do
-    local position = tonumber(stored[i + 1]:match('^(%d+) '))
+    local position, index = stored[i + 1]:match('^(%d+) %S+ (%d*)\t')
+    position = tonumber(position)
     if first <= position and position <= last then
       redis.call('HDEL', list, stored[i])
       redis.call('HDEL', bodies, stored[i])
+      redis.call('HDEL', places, index)
     end
   end
 end

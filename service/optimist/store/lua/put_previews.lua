@@ -1,13 +1,14 @@
 -- uses: prelude picks
 -- keys: previews settled terms
--- args: number nonce most items*(place index about body)
+-- args: number nonce most items*(place index rank about body)
 
 -- Keeps previews of samples of a pick that was told. most: how many are kept of one generator. index: of the sample in
 -- the generator's sequence, '' for none. about: text of the caller. Answers the generator, and how many of these
 -- previews are there now. nonce: the pick's, or '' for whichever pick has the number.
 
 -- Of each generator, previews:<g> has "<position> <rank> <index>\t<about>" by "<pick>-<place>";
--- previews:<g>:bodies has the bytes by the same names.
+-- previews:<g>:bodies has the bytes by the same names, and previews:<g>:places these names by index. A given `rank` says
+-- which ones are kept, whenever they came.
 
 local made_by, digest, answer = (redis.call('HGET', settled, number) or ''):match('^([^\t]*)\t([^\t]*)\t(.*)$')
 local agreed = redis.call('HGET', terms, number)
@@ -40,7 +41,7 @@ local function counts_at(place)
   end
   return #runs == 0
 end
-local list, bodies = previews .. ':' .. g, previews .. ':' .. g .. ':bodies'
+local list, bodies, places = previews .. ':' .. g, previews .. ':' .. g .. ':bodies', previews .. ':' .. g .. ':places'
 
 -- One half are the samples of least rank, exponential with a rate of 1 / (index + 1). A rank depends on the index alone,
 -- so that generators keep the same indices, and early ones are favoured, which slow generators have, too. Without an
@@ -52,18 +53,19 @@ end
 local all, known = {}, {}
 local stored = redis.call('HGETALL', list)
 for i = 1, #stored, 2 do
-  local seq, rank = stored[i + 1]:match('^(%d+) (%S+) %d*\t')
+  local seq, rank, index = stored[i + 1]:match('^(%d+) (%S+) (%d*)\t')
   known[stored[i]] = true
-  all[#all + 1] = {name = stored[i], seq = tonumber(seq), rank = tonumber(rank)}
+  all[#all + 1] = {name = stored[i], seq = tonumber(seq), rank = tonumber(rank), index = index}
 end
-local new = {}
+local new, ranked = {}, false
 for _, item in ipairs(items) do
   local name = number .. '-' .. item.place
   if tonumber(item.place) >= rows then
     return {'refused', 'place: pick ' .. number .. ' was told ' .. rows .. ' samples, counted from 0; got ' .. item.place}
   elseif not known[name] and counts_at(tonumber(item.place)) then
     local seed = item.index ~= '' and item.index or name
-    local rank = rank_of(seed, tonumber(item.index) or samples - rows + item.place)
+    local rank = tonumber(item.rank) or rank_of(seed, tonumber(item.index) or samples - rows + item.place)
+    ranked = ranked or item.rank ~= ''
     known[name], new[name] = true, item
     item.entry = string.format('%s %.17g %s\t%s', position, rank, item.index, item.about)
     all[#all + 1] = {name = name, seq = tonumber(position), rank = rank}
@@ -74,14 +76,14 @@ end
 table.sort(all, function(a, b) return a.rank < b.rank end)
 local kept, left = {}, {}
 for i, one in ipairs(all) do
-  if i <= math.floor(most / 2) then
+  if i <= (ranked and tonumber(most) or math.floor(most / 2)) then
     kept[one.name] = true
   else
     left[#left + 1] = one
   end
 end
 table.sort(left, function(a, b) return a.seq > b.seq or (a.seq == b.seq and a.rank < b.rank) end)
-for i = 1, math.min(#left, most - math.floor(most / 2)) do
+for i = 1, ranked and 0 or math.min(#left, most - math.floor(most / 2)) do
   kept[left[i].name] = true
 end
 
@@ -89,12 +91,16 @@ for name, item in pairs(new) do
   if kept[name] then
     redis.call('HSET', bodies, name, item.body)
     redis.call('HSET', list, name, item.entry)
+    if item.index ~= '' then
+      redis.call('HSET', places, item.index, name)
+    end
   end
 end
 for _, one in ipairs(all) do
   if not kept[one.name] and not new[one.name] then
     redis.call('HDEL', list, one.name)
     redis.call('HDEL', bodies, one.name)
+    redis.call('HDEL', places, one.index)
   end
 end
 local here = 0

@@ -1,4 +1,4 @@
--- uses: prelude units chunks retracted named_batch levels told forgetting
+-- uses: prelude units chunks retracted named_batch levels told forgetting audits
 -- keys: log told decision units claims claimed_until checks named_copies quarantined fitted generators states returned counts retractions
 -- args: until_then who reason kernels most channel experiment
 
@@ -105,8 +105,9 @@ if is_one then
     local left = newest < seq and 'batches from position ' .. newest + 1 .. ' on, and ' or ''
     return impossible('the batch at position ' .. at .. ' of generator ' .. name .. ' is no longer in the log, which '
       .. 'is trimmed unless the experiment has keep_log; possible: ' .. left .. 'all batches of the generator at once')
-  elseif entry.retracts then
-    return {'not-found', 'position ' .. at .. ' of generator ' .. name .. ' is a retraction, not a batch'}
+  elseif entry.retracts or entry.answers then
+    local what = entry.answers and 'an answer' or 'a retraction'
+    return {'not-found', 'position ' .. at .. ' of generator ' .. name .. ' is ' .. what .. ', not a batch'}
   elseif tonumber(redis.call('HGET', counts, 'retractions') or 0) >= tonumber(most) then
     return impossible('expected at most ' .. most .. ' single batches; possible: all batches of a generator at once')
   end
@@ -207,6 +208,9 @@ end
 if not is_one and not is_part then
   redis.call('HSET', counts, g .. ':handed', 0)
   redis.call('UNLINK', told .. ':' .. g)
+end
+if is_one or not is_part then
+  forget_said(g, is_one and indices or nil, own)
 end
 forget_previews(g, is_one and at or 1, is_one and at or last)
 forget_levels(g, is_one and at or 0)

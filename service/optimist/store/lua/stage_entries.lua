@@ -1,5 +1,5 @@
 -- other keys: staged
--- args: seconds keep_log entries*(seq pick rows digest chain bytes body record is_retraction prompts indices counted context seconds)
+-- args: seconds keep_log entries*(seq pick rows digest chain bytes body record is_retraction is_answer prompts indices counted context seconds)
 
 -- Adds entries to a log that is being imported, under a key that expires after `seconds`. Entries that it has already
 -- are skipped. keep_log: '1' if entries have records.
@@ -11,6 +11,8 @@ for _, new in ipairs(entries) do
                    'body', new.body}
     if new.is_retraction == '1' then
       entry = {'retracts', 1, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes}
+    elseif new.is_answer == '1' then
+      entry = {'answers', 1, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes, 'body', new.body}
     elseif keep_log == '1' then
       entry[13], entry[14] = 'record', new.record
     end

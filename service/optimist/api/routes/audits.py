@@ -1,0 +1,226 @@
+"""Routes of audits: people get samples that a judge has scored, and say what they think of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Header, Path, Query, Response
+
+from optimist.api.bodies.objects import ModelRoute
+from optimist.api.context import Context, ContextDep
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.keys import Caller
+from optimist.api.middleware.permissions import RATE, READ, permits
+from optimist.api.problems import invalid
+from optimist.api.routes.previews import RESERVE, shown
+from optimist.experiments.audits import check_audited, more_audits, prompt_of, questioned, wanted_audits
+from optimist.experiments.state import PolicyState
+from optimist.policies.audits import A_BATCH
+from optimist.records import Audit, NotFound, StoredPreview
+from optimist.store.audits import LEASE
+from optimist_client import models
+from optimist_client.errors import FixError
+from optimist_client.models import AuditAnswer, AuditCounts, AuditReply, AuditRequest, Audits, Experiment, Identifier
+from optimist_client.models.audits import RaterName
+
+MOST_TEXT = 2**20
+"""Bytes of the texts of a reply; the others are at their addresses."""
+TAKEN = 512
+"""Bytes that an answer takes in Redis beside its comment, as measured, for each sample."""
+router = APIRouter(prefix="/v1/experiments/{name}/audits", tags=["audits"], route_class=ModelRoute)
+Id = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+Rater = Annotated[RaterName | None, Query(description="As in the body of other requests")]
+
+
+async def _audited(context: Context, name: str) -> Experiment:
+    """The experiment. Raises `ApiError` 422 where people audit no judge."""
+    experiment = await context.experiment(name)
+    try:
+        check_audited(experiment)
+    except FixError as error:
+        raise invalid(f"{error}") from None
+    return experiment
+
+
+def _rater(caller: Caller, named: str | None) -> str:
+    """The name under which somebody scores. Raises `ApiError` 422 where a rater has none."""
+    if named is None and caller.role == "rater":
+        raise invalid("rater: expected a name, as several people may have the same access key")
+    return named or caller.key or "anonymous"
+
+
+@router.post("")
+@permits(RATE)
+async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request: AuditRequest | None = None) -> Audits:
+    """The next samples to score: of each generator in question the one of the same index, thus of the same prompt.
+
+    The same rater gets the same ones again until they are answered, or for ten minutes. A key of role `rater` sees
+    neither whose samples they are nor their index, in an order of their own for each audit and rater.
+    """
+    experiment = await _audited(context, name)
+    request = request or AuditRequest()
+    rater, is_blind = _rater(caller, request.rater), caller.role == "rater"
+    state = await context.latched_state(experiment)
+    is_done, stored = state.is_decided or state.is_stopped, await context.store.audits(name)
+    given: list[str] = []
+    if not is_done:
+        told = await context.store.told(name, questioned(state))
+        wanted = wanted_audits(state, stored, told, rater, request.count, is_blind=is_blind)
+        async with context.redis_health.room_for(TAKEN * request.count, reserve=RESERVE):
+            given = await context.store.ask_audits(name, rater, request.count, wanted, instance=experiment.instance)
+        stored = await context.store.audits(name)
+    own = [stored.audits[id_] for id_ in given if id_ in stored.audits]
+    metric = experiment.config.metric
+    return Audits(
+        audits=await _seen(context, state, own, rater, is_blind=is_blind),
+        answered=stored.answered,
+        open=stored.open,
+        unanswered=stored.unanswered,
+        wanted=more_audits(state, stored.answered),
+        kind="votes" if metric.name == "win-rate" else "score",
+        scale=metric.answers_between,
+        done=is_done,
+    )
+
+
+async def _seen(
+    context: Context, state: PolicyState, audits: Sequence[Audit], rater: str, *, is_blind: bool
+) -> list[models.Audit]:
+    name, names = state.config.name, [generator.name for generator in state.stored.generators]
+    wanted = [(g, one.index) for one in audits for g in one.raters.get(rater, {})]
+    found = iter(await context.store.previews_at(name, wanted))
+    found_audits, left = list[models.Audit](), MOST_TEXT
+    for one in audits:
+        prompt, samples = prompt_of(state.experiment, one.index), list[models.AuditSample]()
+        for place, g in enumerate(one.raters.get(rater, {})):
+            sample, known, left = _sample(
+                next(found), f"/v1/experiments/{name}/audits/{one.id}/samples/{place}", rater, left
+            )
+            prompt = known if prompt is None else prompt
+            samples.append(sample if is_blind else sample.model_copy(update={"generator": names[g]}))
+        found_audits.append(
+            models.Audit(
+                audit=one.id,
+                expires_in=LEASE,
+                index=None if is_blind else one.index,
+                prompt=None if prompt is None else models.AuditPrompt(text=prompt),
+                samples=samples,
+            )
+        )
+    return found_audits
+
+
+def _sample(
+    preview: tuple[StoredPreview, bytes] | None, path: str, rater: str, left: int
+) -> tuple[models.AuditSample, str | None, int]:
+    """A sample, its prompt if that is known, and how many bytes of texts are left."""
+    if preview is None:
+        return models.AuditSample(kind="none"), None, left
+    about: dict[str, Any] = json.loads(preview[0].about)
+    kind = {"text": "text", "image": "image", "audio": "audio"}[about["kind"].partition("/")[0]]
+    text = preview[1].decode() if kind == "text" and len(preview[1]) <= left else None
+    left -= 0 if text is None else len(preview[1])
+    url = f"{path}?rater={quote(rater, safe='')}"
+    return models.AuditSample.model_validate({"kind": kind, "text": text, "url": url}), about.get("prompt"), left
+
+
+@router.get("/{id}/samples/{place}", response_class=Response)
+@permits(RATE)
+async def get_sample(
+    name: Identifier,
+    id: Id,
+    place: Annotated[int, Path(ge=0, lt=1000)],
+    context: ContextDep,
+    caller: CallerDep,
+    rater: Rater = None,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """The bytes of a sample of an audit that the rater has, or had: an image, a sound, or plain text."""
+    await _audited(context, name)
+    audit = await context.store.audit(name, id)
+    given = [] if audit is None else [*audit.raters.get(_rater(caller, rater), {})]
+    if audit is None or place >= len(given):
+        raise NotFound(f"no audit {id} with so many samples was given to this rater")
+    (found,) = await context.store.previews_at(name, [(given[place], audit.index)])
+    if found is None:
+        raise NotFound("the experiment does not keep what was sampled")
+    return shown(*found, if_none_match)
+
+
+@router.put("/{id}")
+@permits(RATE)
+async def answer(name: Identifier, id: Id, request: AuditAnswer, context: ContextDep, caller: CallerDep) -> AuditReply:
+    """Say what one thinks of the samples of an audit; again, it replaces what one said before.
+
+    When this answers 200, the answer is durable and counts once. It counts after its time has run out, too. Answers 404
+    for an audit that this rater never had, and 409 for samples that were retracted since. After the decision answers
+    are kept, and change nothing.
+    """
+    experiment = await _audited(context, name)
+    scores = request.scores
+    if isinstance(scores, dict) and caller.role == "rater":
+        raise invalid("scores: expected a list, in the order in which samples were shown")
+    _check_scale(experiment, [*scores.values()] if isinstance(scores, dict) else scores)
+    if isinstance(scores, dict):
+        scores = {await context.ordinal(experiment, each): score for each, score in scores.items()}
+    size = TAKEN * len(scores) + len(request.comment.encode())
+    async with context.redis_health.room_for(size, reserve=0.5):
+        answered, can_count, _ = await context.store.answer(
+            *(name, id, _rater(caller, request.rater), scores, request.comment),
+            batch=A_BATCH,
+            instance=experiment.instance,
+        )
+    context.polls.changed(name)
+    return AuditReply(answered=answered, counted=can_count)
+
+
+def _check_scale(experiment: Experiment, scores: Sequence[float]) -> None:
+    low, high = experiment.config.metric.answers_between or (-float("inf"), float("inf"))
+    if wrong := [score for score in scores if not low <= score <= high]:
+        raise invalid(f"scores: expected numbers from {low:g} to {high:g}, got {wrong[0]:g}")
+
+
+@router.delete("/{id}")
+@permits(RATE)
+async def take_back(
+    name: Identifier, id: Id, context: ContextDep, caller: CallerDep, rater: Rater = None
+) -> AuditReply:
+    """Take back what one said of an audit; without anything said it changes nothing."""
+    experiment = await _audited(context, name)
+    answered, can_count, _ = await context.store.answer(
+        name, id, _rater(caller, rater), None, batch=A_BATCH, instance=experiment.instance
+    )
+    context.polls.changed(name)
+    return AuditReply(answered=answered, counted=can_count)
+
+
+@router.get("")
+@permits(READ)
+async def get_counts(name: Identifier, context: ContextDep, caller: CallerDep) -> AuditCounts:
+    """How far people are, by rater, and what they wrote; gives nobody an audit."""
+    await _audited(context, name)
+    stored = await context.store.audits(name)
+    said = await context.store.said(name) if caller.previews else []
+    newest = {(one.audit, one.rater): one for one in said if one.comment}
+    raters = sorted({rater for one in stored.audits.values() for rater in one.raters})
+    return AuditCounts(
+        answered=stored.answered,
+        open=stored.open,
+        unanswered=stored.unanswered,
+        raters=[
+            models.RaterCount(
+                rater=rater,
+                answered=sum(rater in one.answered_by for one in stored.audits.values()),
+                open=sum(lease.rater == rater for lease in stored.leases),
+            )
+            for rater in raters
+        ],
+        comments=[
+            models.AuditComment(audit=one.audit, index=one.index, rater=one.rater, comment=one.comment, when=one.when)
+            for one in sorted(newest.values(), key=attrgetter("when"))
+        ],
+    )

@@ -1,0 +1,116 @@
+"""Which audits somebody gets, and how many more a decision takes. No I/O."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.experiments.decision import explained_decision
+from optimist.experiments.slices import prompt_order
+from optimist.experiments.state import PolicyState
+from optimist.numerics.audited import AUDITABLE
+from optimist.policies.audits import next_audits
+from optimist.policies.stopping import FEWEST_SAMPLES
+from optimist.records import AuditsState, WantedAudit
+from optimist_client.errors import FixError
+from optimist_client.models import Experiment
+
+Intervals = Sequence[tuple[int, int]]
+RACED = 16
+"""Audits that are offered beyond those that somebody wants, as others may take some meanwhile."""
+
+
+def check_audited(experiment: Experiment) -> None:
+    """Raise FixError where people audit no judge."""
+    if experiment.config.metric.setting("proxy") is None:
+        raise FixError("audits: expected an experiment by a metric with a proxy, a judge that people audit")
+
+
+def audit_id(experiment: Experiment, index: int) -> str:
+    """The id of the audit of the samples at an index."""
+    return hashlib.sha256(f"audit {experiment.config.seed} {index}".encode()).hexdigest()[:16]
+
+
+def questioned(state: PolicyState) -> list[int]:
+    """The ordinals of the generators that are in question, which audits ask for together."""
+    names = {arm.name for arm in state.rivals}
+    return [generator.ordinal for generator in state.contenders if generator.name in names]
+
+
+def wanted_audits(
+    state: PolicyState, audits: AuditsState, told: Sequence[Intervals], rater: str, count: int, *, is_blind: bool
+) -> list[WantedAudit]:
+    """What somebody may get: first what they have, then the next ones in their order, a few more than `count`.
+
+    told: the indices that were told of each of the `questioned`, in their order. is_blind: whether generators are
+    shown in an order of their own for each audit and rater.
+    """
+    experiment, places = state.experiment, questioned(state)
+    held: defaultdict[str, set[str]] = defaultdict(set)
+    for lease in audits.leases:
+        held[lease.audit].add(lease.rater)
+    is_open = _common(told, min((intervals[-1][1] if intervals else 0 for intervals in told), default=0))
+    own: list[int] = []
+    for one in audits.audits.values():
+        if one.index >= len(is_open) or not is_open[one.index]:
+            continue
+        answered = {*one.raters_of(places)}
+        is_own = rater in held[one.id] - answered
+        is_open[one.index] = is_own or len((answered | held[one.id]) - {rater}) < _raters(experiment, one.id)
+        is_open[one.index] &= rater not in answered
+        own += [one.index] if is_own else []
+    found = [*sorted(own), *next_audits(experiment.config.seed, is_open, count + len(own) + RACED)]
+    return [_wanted(experiment, index, rater, places, is_blind) for index in dict.fromkeys(found)]
+
+
+def _wanted(experiment: Experiment, index: int, rater: str, places: Sequence[int], is_blind: bool) -> WantedAudit:
+    id_ = audit_id(experiment, index)
+    shown = _shuffled(experiment, id_, rater, places) if is_blind else places
+    return WantedAudit(id_, index, 1.0, _raters(experiment, id_), shown)
+
+
+def _raters(experiment: Experiment, id_: str) -> int:
+    """How many are to answer an audit: two of the share `audit_overlap`."""
+    return 2 if int(id_, 16) < experiment.config.audit_overlap * 2**64 else 1
+
+
+def _common(told: Sequence[Intervals], end: int) -> NDArray[np.bool_]:
+    """Whether all have the sample of each index (rows,)."""
+    rows = min(end, AUDITABLE)
+    counts = np.zeros(rows + 1, np.int64)
+    for intervals in told:
+        for start, stop in intervals:
+            if start < rows:
+                counts[start] += 1
+                counts[min(stop, rows)] -= 1
+    return counts[:rows].cumsum() == len(told)
+
+
+def _shuffled(experiment: Experiment, id_: str, rater: str, places: Sequence[int]) -> list[int]:
+    """The order in which a rater sees the samples of an audit. The instance is in it, which no rater knows."""
+    digest = hashlib.sha256(f"{experiment.config.seed} {experiment.instance} {id_} {rater}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest)).permutation(places).tolist()
+
+
+def prompt_of(experiment: Experiment, index: int) -> str | None:
+    """The prompt of the samples at an index; None where the experiment knows none."""
+    config = experiment.config
+    if config.prompts is None:
+        return None
+    are_known = any(config.known_prompts(metric) for metric in config.metrics.values())
+    is_list = are_known and config.prompts_are == "list"
+    return config.prompts[prompt_order(len(config.prompts), config.seed, index, 1, passes=is_list)[0]]
+
+
+def more_audits(state: PolicyState, answered: int) -> int:
+    """About how many more audits have to be answered for a decision."""
+    if state.is_decided:
+        return 0
+    hardest = explained_decision(state).hardest
+    if hardest is None or hardest.more_audits is None:
+        return max(FEWEST_SAMPLES - answered, 0)
+    return round(sum(hardest.more_audits) / 2)

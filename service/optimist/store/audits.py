@@ -1,0 +1,137 @@
+"""Audits: what people are asked, who has it, and what they said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from optimist.records import (
+    MOST_AUDITS,
+    MOST_COMMENTED,
+    MOST_RATERS,
+    MOST_SAID,
+    Audit,
+    AuditsState,
+    Lease,
+    Said,
+    WantedAudit,
+    codec,
+)
+from optimist.store import keys
+from optimist.store.scripts import Argument, Commands
+
+LEASE = 600.0
+"""Seconds for which somebody has an audit: a long text takes minutes to read."""
+
+
+class StoredAudits:
+    """The part of `Store` about audits. instance, and errors: as of `Picks`."""
+
+    _commands: Commands
+
+    async def audits(self, experiment: str) -> AuditsState:
+        """All audits of an experiment."""
+        parts = [self._commands.key(experiment, part) for part in ("audits", "audit_leases")]
+        stored, leased = await self._commands.call_many(
+            [("HGETALL", parts[0]), ("ZRANGE", parts[1], 0, -1, "WITHSCORES")]
+        )
+        audits = (Audit.from_stored(id_.decode(), text.decode()) for id_, text in stored.items())
+        return AuditsState({one.id: one for one in audits}, _leases(leased))
+
+    async def audit(self, experiment: str, id_: str) -> Audit | None:
+        """One of them; None if there is none."""
+        stored = await self._commands.call("HGET", self._commands.key(experiment, "audits"), id_)
+        return None if stored is None else Audit.from_stored(id_, stored.decode())
+
+    async def ask_audits(
+        self, experiment: str, rater: str, count: int, wanted: Sequence[WantedAudit], *, instance: str
+    ) -> list[str]:
+        """Give a rater up to `count` of the wanted audits, in their order, for `LEASE` seconds; return their ids.
+
+        The rater keeps what they have; nobody gets what as many others have, or answered, as are to answer it. An
+        experiment has at most `MOST_AUDITS`.
+        """
+        given = await self._commands.experiment_script(
+            "ask_audits",
+            experiment,
+            instance=instance,
+            rater=rater,
+            count=count,
+            seconds=LEASE,
+            most=MOST_AUDITS,
+            most_raters=MOST_RATERS,
+            wanted=[
+                {
+                    "id": one.id,
+                    "index": one.index,
+                    "weight": repr(one.weight),
+                    "raters": one.raters,
+                    "places": " ".join(map(str, one.places)),
+                }
+                for one in wanted
+            ],
+        )
+        return [id_.decode() for id_ in given[0]]
+
+    async def answer(
+        self,
+        experiment: str,
+        id_: str,
+        rater: str,
+        scores: Sequence[float] | Mapping[int, float] | None,
+        comment: str = "",
+        *,
+        batch: int,
+        instance: str,
+    ) -> tuple[int, bool, bool]:
+        """Note what a rater says of an audit: of each sample in the order in which they were shown, or by generator;
+        None takes back what they said.
+
+        batch: after how many answers of a generator an estimate is due. Returns how many audits are answered, whether a
+        decision can rest on this answer, and whether all of it was said before. Raises NotFound for an audit that this
+        rater never had, Retracted for a sample that was retracted, Refused for scores of other samples, Conflict where
+        the experiment keeps no more.
+        """
+        named: list[Mapping[str, Argument]] = []
+        if isinstance(scores, Mapping):
+            named = [{"generator": g, "score": repr(float(score))} for g, score in scores.items()]
+        elif scores is not None:
+            named = [{"generator": "", "score": repr(float(score))} for score in scores]
+        answered, can_count, already = await self._commands.experiment_script(
+            "answer",
+            experiment,
+            instance=instance,
+            id=id_,
+            rater=rater,
+            comment=comment,
+            takes_back=int(scores is None),
+            scores=named,
+            most=MOST_SAID,
+            most_bytes=MOST_COMMENTED,
+            batch=batch,
+            channel=keys.DUE,
+            experiment=self._commands.full(experiment),
+        )
+        return int(answered), bool(can_count), bool(already)
+
+    async def said(self, experiment: str) -> list[Said]:
+        """All that was said, in its order."""
+        stored = await self._commands.call("XRANGE", self._commands.key(experiment, "audit_records"), "-", "+")
+        return [codec.from_entry(Said, [part for field in entry.items() for part in field]) for _, entry in stored]
+
+    async def told(self, experiment: str, generators: Sequence[int]) -> list[list[tuple[int, int]]]:
+        """The indices that were told of each generator, as disjoint intervals, start and stop, ascending."""
+        parts = [self._commands.key(experiment, f"told:{g}") for g in generators]
+        found = await self._commands.call_many([("ZRANGE", part, 0, -1) for part in parts])
+        return [[(int(start), int(stop)) for start, stop in map(bytes.split, each)] for each in found]
+
+
+def _leases(stored: Sequence[tuple[bytes, float]]) -> dict[Lease, float]:
+    now = time.time()
+    found: dict[Lease, float] = {}
+    for member, deadline in stored:
+        id_, _, rater = member.decode().partition("\t")
+        # By this machine's clock, which may differ from Redis's: only shown.
+        if (left := float(deadline) - now) > 0.0:
+            found[Lease(id_, rater)] = left
+    return found
