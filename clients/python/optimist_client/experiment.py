@@ -346,6 +346,52 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         path = f"/v1/experiments/{self.name}/blend"
         return models.Blend.model_validate(await self._transport.call("POST", path, json=request.model_dump()))
 
+    @operation
+    async def audits(self, count: int = 10, *, rater: str | None = None) -> list[models.Audit]:
+        """The next samples that people are to score, where they audit a judge (`proxy`).
+
+        An audit shows of each generator in question the sample of the same index. rater: who scores; None: the access
+        key. The same rater gets the same ones again until they are answered, or for ten minutes. Empty once it is
+        decided, and while nobody has told more samples. Raises `FixError` where people audit no judge.
+        """
+        request = valid(models.AuditRequest, {"rater": rater, "count": count})
+        answer = await self._transport.call("POST", self._audits, json=request.model_dump(exclude_none=True))
+        return models.Audits.model_validate(answer).audits
+
+    @operation
+    async def answer(
+        self,
+        audit: models.Audit | str,
+        scores: Mapping[str, float] | Sequence[float],
+        *,
+        rater: str | None = None,
+        comment: str = "",
+    ) -> models.AuditReply:
+        """Say what people think of the samples of an audit that `audits` named, or its id; again, it replaces that.
+
+        scores: by generator, or in the order of the audit's samples. rater: as of `audits`. comment: at most 2,000
+        characters. The answer is durable once this returns, and counts once, also after the ten minutes. After the
+        decision it is kept, and changes nothing. Raises `NotFoundError` for an audit that this rater never had,
+        `StopError` for a sample that was retracted, `FixError` for scores that nobody may give.
+        """
+        given = dict(scores) if isinstance(scores, Mapping) else list(scores)
+        request = valid(models.AuditAnswer, {"rater": rater, "scores": given, "comment": comment})
+        answer = await self._transport.call(
+            "PUT", f"{self._audits}/{_id_of(audit)}", json=request.model_dump(exclude_none=True)
+        )
+        return models.AuditReply.model_validate(answer)
+
+    @operation
+    async def take_back(self, audit: models.Audit | str, *, rater: str | None = None) -> models.AuditReply:
+        """Take back what `answer` said of an audit; without anything said it changes nothing."""
+        params = {} if rater is None else {"rater": rater}
+        answer = await self._transport.call("DELETE", f"{self._audits}/{_id_of(audit)}", params=params)
+        return models.AuditReply.model_validate(answer)
+
+    @property
+    def _audits(self) -> str:
+        return f"/v1/experiments/{self.name}/audits"
+
     async def _waited(
         self,
         worker: str | None,
@@ -438,6 +484,10 @@ def _together(batches: Sequence[tuple[PickT, Batch]]) -> Iterator[tuple[PickT, B
         if size > len(batch.body) and (size > _TOLD_BYTES or pick.info.instance != batches[0][0].info.instance):
             return
         yield pick, batch
+
+
+def _id_of(audit: models.Audit | str) -> str:
+    return quote(audit if isinstance(audit, str) else audit.audit, safe="")
 
 
 def _unique() -> str:

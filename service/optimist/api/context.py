@@ -197,7 +197,11 @@ class Context:
         """The report on a state that was just read. hint_after: as in `report_of`."""
         mixture, table = await self.mixture(state), await self.table(state)
         anomalous = await self.anomalous(state)
-        made = partial(report_of, state, hint_after, mixture=mixture, table=table, anomalous=anomalous)
+        is_audited = state.config.metric.setting("proxy") is not None
+        unanswered = (await self.store.audits(state.config.name)).unanswered if is_audited else 0
+        made = partial(
+            report_of, state, hint_after, mixture=mixture, table=table, anomalous=anomalous, unanswered=unanswered
+        )
         return await aside(state.stored.breadth, made)
 
     async def anomalous(self, state: PolicyState) -> Anomalous:

@@ -63,7 +63,10 @@ def wanted_audits(
         is_open[one.index] = is_own or len((answered | held[one.id]) - {rater}) < _raters(experiment, one.id)
         is_open[one.index] &= rater not in answered
         own += [one.index] if is_own else []
-    found = [*sorted(own), *next_audits(experiment.config.seed, is_open, count + len(own) + RACED)]
+    is_kept = np.zeros_like(is_open)
+    is_kept[own] = True
+    first = next_audits(experiment.config.seed, is_kept, len(own))
+    found = [*first, *next_audits(experiment.config.seed, is_open, count + len(own) + RACED)]
     return [_wanted(experiment, index, rater, places, is_blind) for index in dict.fromkeys(found)]
 
 

@@ -25,7 +25,7 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, contrast, shown_mixture
 from optimist.policies.arms import rivals
-from optimist.policies.audits import said_of_judge
+from optimist.policies.audits import said_of_judge, unanswered_text
 from optimist.policies.gates import Gated, gate_of
 from optimist.policies.ranks import RANKED, ranking_of
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
@@ -148,13 +148,15 @@ def report_of(
     table: Any = None,
     anomalous: Anomalous = NOTHING,
     explain: bool = True,
+    unanswered: int = 0,
 ) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
     There are standings by the watched metrics where the state has their units. mixture: the newest one by the metric
     that decides, where it is not the goal. table: the newest one of a goal `WithModel`.
-    anomalous: the batches on another scale. Without `explain` there are neither contrasts nor
-    standings by other metrics, and a decision that is not latched has no verdicts, which take half a millisecond.
+    anomalous: the batches on another scale. unanswered: audits that nobody answered. Without `explain` there are
+    neither contrasts nor standings by other metrics, and a decision that is not latched has no verdicts, which take
+    half a millisecond.
     """
     counted = state.stored.counted
     tags, note = labels_of(state.config, state.stored.controls)
@@ -198,7 +200,7 @@ def report_of(
         regret=regret(state.arms, best, counted) if names_one else None,
         optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
         contrasts=contrasts,
-        judge=[*said_of_judge(against)] if explain else [],
+        judge=[*said_of_judge(against), *unanswered_text(unanswered)] if explain else [],
         ranks=_ranks_of(state.arms, state.config.metric, state) if explain else None,
         tags=tags,
         note=note,

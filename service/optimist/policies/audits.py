@@ -65,6 +65,15 @@ def said_of_judge(arms: Sequence[Arm]) -> tuple[str, ...]:
     return worth(closest), *warnings
 
 
+def unanswered_text(count: int) -> tuple[str, ...]:
+    """A warning about audits that somebody had and nobody answered, if there are any."""
+    if not count:
+        return ()
+    are = "audit has" if count == 1 else "audits have"
+    if_ = "if it differs" if count == 1 else "if these differ"
+    return (f"{count:,} {are} no answer; {if_} from the others, so does the truth",)
+
+
 def worth(found: Audited) -> str:
     """What the judge saves."""
     of = f"(correlation {found.correlation:.2f} on {found.audits:,} audits)"

@@ -387,6 +387,7 @@ class Report(Answer):
         said += [text for text in (self.overlap_text, self.disagreement) if text]
         if self.mixture is not None and not self.mixture.is_one_alone:
             said += [text for text in self.mixture.sentences if text != self.mixture.gap_text]
+        said += [f"{one[0].upper()}{one[1:]}." for one in self.judge]
         said += warnings
         if self.hint is not None:
             said.append(self.hint)

@@ -1,5 +1,5 @@
 -- uses: prelude retracted told audits
--- keys: log generators decision
+-- keys: log counts generators decision audit_leases audit_records
 -- args: id rater comment takes_back most most_bytes batch channel experiment scores*(generator score)
 
 -- Notes what a rater says of the samples of an audit, or with takes_back '1' that they said nothing. generator: '' where

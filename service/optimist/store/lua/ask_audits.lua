@@ -1,5 +1,5 @@
 -- uses: prelude audits
--- keys: counts
+-- keys: audits audit_leases
 -- args: rater count seconds most most_raters wanted*(id index weight raters places)
 
 -- Gives somebody up to `count` of the wanted audits, in their order: first those that they have, then those that fewer
@@ -114,5 +114,8 @@ for _, one in ipairs(wanted) do
 end
 for _, one in ipairs(wanted) do
   give(one, false)
+end
+if #answer > 0 then
+  touch() -- reports say how many are asked
 end
 return {'ok', answer}

@@ -1,4 +1,4 @@
--- keys: audits audit_leases audit_records counts
+-- keys: audits audit_records counts
 
 -- What people are asked. `audits` has by the id of an audit "<index> <weight> <when it was asked>", and for each rater who
 -- had it a line "<rater>\t<digest of the last comment>\t<pairs>", with a pair "<g>=<score>" for each generator, in the
