@@ -1,10 +1,11 @@
-// Shows the page that the URL's hash selects ("#/": the list, "#/e/<name>": one experiment, "#/c/<name>/<name>/…": several)
-// and the connection status.
+// Shows the page that the URL's hash selects ("#/": the list, "#/e/<name>": one experiment, "#/c/<name>/<name>/…": several,
+// "#/r/<name>": the page for raters) and the connection status.
 import { signIn } from "./api.js";
 import { showComparison } from "./compare.js";
 import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
+import { ratingLink, showRating, showRatings } from "./rating.js";
 import { session } from "./session.js";
 import { replaces, showSignIn } from "./sign-in.js";
 import { themeChoice } from "./theme.js";
@@ -56,10 +57,13 @@ async function route() {
       return;
     }
   }
+  const isRater = document.documentElement.dataset.role === "rater";
   const [, kind, ...names] = location.hash.split("?")[0].split("/").map(decoded);
-  document.title = [...(["e", "c"].includes(kind) ? [names.join(" and ")] : []), "Optimist"].join(" · ");
+  document.title = [...(["e", "c", "r"].includes(kind) ? [names.join(" and ")] : []), "Optimist"].join(" · ");
   fill(main);
-  if (kind === "c") page = showComparison(main, names, connection, failed);
+  if (isRater && kind !== "r") toRate((await session()).experiments);
+  else if (kind === "c") page = showComparison(main, names, connection, failed);
+  else if (kind === "r" && names[0]) page = showRating(main, names.join("/"), connection, failed);
   else if (kind === "e") page = showExperiment(main, names.join("/"), connection, failed);
   else page = showOverview(main, connection, failed);
 }
@@ -72,13 +76,20 @@ function decoded(text) {
   }
 }
 
-function failed(error) {
+async function failed(error) {
   // Errors without a status are bugs in the page: also log them to the console.
   if (error.status === undefined) console.error(error);
   else connection.found(false);
   if (error.status === 401) {
     showSignIn(main, route);
     return;
+  }
+  if (error.status === 403 && !location.hash.startsWith("#/r/")) {
+    const caller = await session().catch(() => null);
+    if (caller?.role === "rater") {
+      toRate(caller.experiments);
+      return;
+    }
   }
   fill(
     main,
@@ -88,6 +99,12 @@ function failed(error) {
       h("p", {}, h("a", { href: "#/" }, "All experiments")),
     ]),
   );
+}
+
+// A rater's key opens the page for raters of the experiments that it names, and nothing else.
+function toRate(names) {
+  if (names.length === 1) location.replace(ratingLink(names[0]));
+  else page = showRatings(main, names);
 }
 
 // A menu closes with Escape, and with a click elsewhere, but not while it asks for something.

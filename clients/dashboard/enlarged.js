@@ -4,7 +4,7 @@ import { fill, h, say } from "./dom.js";
 import { count } from "./format.js";
 import { labelled } from "./shares.js";
 
-const PIXELS = 100; // smaller images are enlarged pixel by pixel
+export const PIXELS = 100; // smaller images are enlarged pixel by pixel
 
 export class Enlarged {
   constructor(experiment, address, palette) {

@@ -20,6 +20,7 @@ import { folded } from "./plot.js";
 import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
 import { ranked } from "./ranking.js";
+import { ratingLink } from "./rating.js";
 import { Ranks } from "./ranks.js";
 import { session } from "./session.js";
 import { share as sharing } from "./share.js";
@@ -109,12 +110,13 @@ function page(main, experiment, report, session, refresh) {
   const gallery = config.previews && session.previews ? new Gallery(config, palette) : null;
   const drawings = [sampling, mixtures?.charts, routes?.charts].filter(Boolean);
   let several, how;
+  const rates = config.metric.proxy && session.role !== "viewer";
   const begun = report.samples ? null : start(experiment, report, session.key);
   fill(
     main,
     h("div", { class: "title" }, [
       h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
-      h("h1", {}, config.name), h("span", {}, state, stage), tagged.element, h("span", { class: "buttons" }, sharing(config), manage.toggle),
+      h("h1", {}, config.name), h("span", {}, state, stage), tagged.element, h("span", { class: "buttons" }, rates && h("a", { class: "button", href: ratingLink(config.name) }, "Rate samples"), sharing(config), manage.toggle),
     ]),
     ...manage.said,
     hero,

@@ -35,7 +35,8 @@ def new_key(place: Path | str, role: Role, namespace: str = "default", *experime
         async with open_store(url) as store:
             assert await store.access_keys.put(id_, record.model_dump_json())
 
-    asyncio.run(put())
+    with ThreadPoolExecutor(1) as pool:  # as above
+        pool.submit(lambda: asyncio.run(put())).result()
     return key
 
 

@@ -37,6 +37,7 @@ POLICY = "; ".join(
         "style-src 'self' 'unsafe-inline'",
         # A user may load an image from any host. By itself the page loads images only from the hosts in the settings.
         "img-src 'self' data: http: https:",
+        "media-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
