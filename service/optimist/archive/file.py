@@ -364,7 +364,9 @@ def _directory_bytes(file: BinaryIO, end: int) -> int:
     return size
 
 
-def _by_position(batches: NDArray[np.integer], archived: ArchivedGenerator, answers: Sequence[int]) -> NDArray[np.int64]:
+def _by_position(
+    batches: NDArray[np.integer], archived: ArchivedGenerator, answers: Sequence[int]
+) -> NDArray[np.int64]:
     """The rows of each entry of a generator's log, from those of its batches: retractions and answers have none.
 
     answers: their positions.
