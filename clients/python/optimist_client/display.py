@@ -32,7 +32,8 @@ p { margin: 0.5rem 0; max-width: 60rem } .note { margin: 0 0 0.7rem }
 table { display: block; overflow-x: auto; border-collapse: collapse; margin: 1rem 0 }
 td, th { padding: 0.2rem 1.6rem 0.2rem 0; text-align: right; white-space: nowrap }
 caption, td:first-child, th:first-child { text-align: left }
-caption { white-space: nowrap } caption, th, figcaption, .note { color: var(--quiet); font-weight: normal }
+caption { white-space: nowrap } .said { white-space: normal; min-width: 15rem }
+caption, th, figcaption, .note { color: var(--quiet); font-weight: normal }
 .shown { display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-start }
 .shown:has(pre) { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)) }
 figure { margin: 0; max-width: 16rem } .shown:has(pre) figure { max-width: none }
@@ -218,10 +219,13 @@ def _with_interval(row: Standing, is_best: bool) -> str:
 
 
 def as_table(table: Table) -> str:
-    """An HTML table with its title, and with the strong rows in bold."""
+    """An HTML table with its title, with the strong rows in bold and the column of sentences broken into lines."""
+    opened = ['<td class="said">' if column == table.sentences else "<td>" for column in table.head]
     head = "".join(f"<th>{html.escape(column)}</th>" for column in table.head)
     body = "".join(
-        f"<tr{_BOLD if place in table.strong else ''}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
+        f"<tr{_BOLD if place in table.strong else ''}>"
+        + "".join(f"{start}{html.escape(cell)}</td>" for start, cell in zip(opened, row, strict=True))
+        + "</tr>"
         for place, row in enumerate(table.rows)
     )
     title = html.escape(table.title)

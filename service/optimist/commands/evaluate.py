@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optimist.commands.route import embedded
 from optimist.commands.shared import AsJson, extras, format_errors, note, print_page, service
+from optimist_client.chat.calls import text_of
 
 if TYPE_CHECKING:
     from optimist.evaluating.play import Evaluated, Job
+    from optimist.evaluating.told import Routing
 
 DEFAULT = Path("eval.yaml")
 
@@ -33,6 +36,9 @@ def evaluate(
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Ask again what was refused before, or not answered in time.")
+    ] = False,
+    route: Annotated[
+        bool, typer.Option("--route", help="Also say what sending each prompt to the right model would gain.")
     ] = False,
     page: Annotated[
         Path | None,
@@ -60,11 +66,14 @@ def evaluate(
     with extras("scoring"):
         from optimist.evaluating import examples
         from optimist.evaluating.play import Job
+        from optimist.evaluating.routing import routed
         from optimist.evaluating.spec import Plan
         from optimist.evaluating.told import shown, to_dict
     if schema:
         typer.echo(json.dumps(Plan.model_json_schema(), indent=2))
         return
+    if route and url is not None:
+        raise typer.BadParameter("--route: not with --service, as no worker has the answers of all")
     for option, path in {"--page": page, "--records": records}.items():
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise typer.BadParameter(f"{option} {path}: expected a file in an existing folder")
@@ -78,12 +87,16 @@ def evaluate(
             file, _ = stack.enter_context(examples.demo(folder))
             note(f"The demo's files are in {folder}")
         warnings.filterwarnings("ignore", "batch .* is ", UserWarning)  # the answer says it
-        found = _found(Job(file), url, name, answers, again)
+        job = Job(file)
+        # Before anything is paid for: whoever lacks the embedder is told so at once.
+        contexts = embedded([text_of(one.prompt) for one in job.questions.values()]) if route else None
+        found = _found(job, url, name, answers, again)
+        routing = None if contexts is None else routed(found, contexts)
         if as_json:
-            typer.echo(json.dumps(to_dict(found), indent=2, allow_nan=False))
+            typer.echo(json.dumps(to_dict(found, routing), indent=2, allow_nan=False))
         else:
-            print_page(*shown(found).parts)
-        _write(found, page, records)
+            print_page(*shown(found, routing).parts)
+        _write(found, routing, page, records)
 
 
 def _found(job: Job, url: str | None, name: str | None, answers: Path | None, again: bool) -> Evaluated:
@@ -97,12 +110,12 @@ def _found(job: Job, url: str | None, name: str | None, answers: Path | None, ag
         raise typer.Exit(130) from None
 
 
-def _write(found: Evaluated, page: Path | None, records: Path | None) -> None:
+def _write(found: Evaluated, routing: Routing, page: Path | None, records: Path | None) -> None:
     from optimist.evaluating.page import page_of
     from optimist.evaluating.told import records_of
 
     if page is not None:
-        page.write_text(page_of(found), encoding="utf-8")
+        page.write_text(page_of(found, routing), encoding="utf-8")
     if records is not None:
         with records.open("w", encoding="utf-8") as stream:
             stream.writelines(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records_of(found))

@@ -67,9 +67,9 @@ def route(
         if logs:
             answers = named(answers_in(logs))
             strata = strata_of(answers, None if metric is None else metric.split(","), filter)
-            report = route_arrays(arrays_of(answers, strata, _embedded), log[0], **how)
+            report = route_arrays(arrays_of(answers, strata, embedded), log[0], **how)
         else:
-            report = route_file(*log, fields=fields, embed=_embedded, **how)
+            report = route_file(*log, fields=fields, embed=embedded, **how)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
         return
@@ -78,16 +78,11 @@ def route(
 
 def _parts(report: RouteReport, *, is_priced: bool) -> Iterator[Table | str]:
     """What is shown of a report. is_priced: whether a price was found that keeps a budget."""
-    from optimist.routing.gain.gain import as_rows
-
     yield report.sentence
-    types, scores = as_rows(report.types, report.texts, report.names)
-    for (head, *rows), left in ((types, ("winner",)), (scores, ())):
-        yield from ("", Table(head, rows, left=left, sentences=head[0]))
+    for table in report.tables:
+        yield from ("", table)
     yield ""
-    yield "± is half of an interval of 95%."
-    shares = ", ".join(f"{share:.0%} {name}" for name, share in report.gain.shares.items())
-    yield f"Prompts would go to: {shares}."
+    yield from report.notes
     if report.gain.cost is not None:
         spent = (
             f"Mean cost of a prompt: {report.gain.cost:.3g} routed, {report.gain.single_cost:.3g} by the best alone."
@@ -97,7 +92,7 @@ def _parts(report: RouteReport, *, is_priced: bool) -> Iterator[Table | str]:
         yield spent
 
 
-def _embedded(prompts: list[str]) -> NDArray[Any]:
+def embedded(prompts: list[str]) -> NDArray[Any]:
     """Embeddings of prompts, by the embedder of texts."""
     from optimist.local.embedding import embedder_of
 

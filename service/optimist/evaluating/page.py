@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from optimist.evaluating.asked import Row
 from optimist.evaluating.play import Evaluated
-from optimist.evaluating.told import answer_of, spent_of, table_of, warnings_of
+from optimist.evaluating.told import Routing, answer_of, routing_of, spent_of, table_of, warnings_of
 from optimist.leaderboards.page import SHOWN, Question, section
+from optimist.routing_gain.reports import RouteReport
 from optimist_client.chat.calls import text_of
 from optimist_client.display import as_notes, as_page, as_table
 
@@ -13,9 +14,13 @@ _LONGEST = 4000
 """Characters of a prompt, and of an answer, that are shown."""
 
 
-def page_of(found: Evaluated) -> str:
+def page_of(found: Evaluated, routing: Routing = None) -> str:
     """The page, which needs no other file."""
     body = as_notes([*warnings_of(found), spent_of(found)]) + as_table(table_of(found))
+    if routing is not None:
+        body += "<h2>Each prompt to the right model</h2>" + as_notes(routing_of(found, routing))
+        if isinstance(routing, RouteReport):
+            body += "".join(map(as_table, routing.tables))
     if shown := differing(found, SHOWN):
         body += "<h2>Prompts on which models differ most</h2>" + "".join(map(section, shown))
     return as_page(answer_of(found), body)

@@ -85,7 +85,10 @@ class Job:
             "batch_size": 1,
             "seed": plan.seed,
             "delta": plan.delta,
+            "stop": plan.stop,
         }
+        if not plan.stop:
+            found["policy"] = "uniform"
         if not plan.wants_cheapest:
             return {**found, "tolerance": plan.tolerance}
         cheapest = {"good_enough": plan.good_enough, "limits": plan.limits, "cost_metric": DOLLARS}

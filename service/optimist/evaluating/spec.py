@@ -119,6 +119,8 @@ class Plan(Wire):
     """Asks for the cheapest model that is at most so much worse than the best one: a difference, or a share as "2%"."""
     limits: dict[Identifier, LimitField] = Field(default_factory=dict[str, Any])
     """Asks for the cheapest model that keeps limits on `score`, `seconds` or `dollars`, as {seconds: "< 2"}."""
+    stop: bool = True
+    """Whether it stops as soon as the answer is sure. Else it asks every model every prompt, within the budget."""
     budget: Budget = Field(default_factory=Budget)
     """When to stop at the latest."""
     timeout: Annotated[float, Field(gt=0, le=86_400)] = 60.0

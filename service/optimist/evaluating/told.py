@@ -8,15 +8,41 @@ from typing import Any
 from optimist.evaluating.asked import JUDGE
 from optimist.evaluating.ledger import Tally
 from optimist.evaluating.play import DOLLARS, SECONDS, Evaluated
+from optimist.routing_gain.reports import RouteReport
+from optimist_client.errors import FixError
 from optimist_client.layout import Page, Table
 
 FAILING = 0.05
 """The share of a model's requests that may fail without a word in the first lines."""
 
 
-def shown(found: Evaluated) -> Page:
+Routing = RouteReport | FixError | None
+"""What routing would gain, or why that is not known; None where nobody asked."""
+
+
+def shown(found: Evaluated, routing: Routing = None) -> Page:
     """The answer as text."""
-    return Page([answer_of(found), *warnings_of(found), spent_of(found), "", table_of(found)])
+    parts: list[str | Table] = [answer_of(found), *warnings_of(found), spent_of(found), "", table_of(found)]
+    if routing is not None:
+        parts += ["", *routing_of(found, routing)]
+        for table in routing.tables if isinstance(routing, RouteReport) else ():
+            parts += ["", table]
+    return Page(parts)
+
+
+def routing_of(found: Evaluated, routing: RouteReport | FixError) -> list[str]:
+    """Whether sending each prompt to the right model is better than the best model alone, in sentences."""
+    more = "" if not found.plan.stop else " With `stop: false` in the file every model is asked every prompt."
+    if isinstance(routing, FixError):
+        return [f"What routing would gain is not known: {routing}.{more}"]
+    gain = routing.gain
+    is_open = gain.lower is None or gain.upper is None or gain.lower <= 0.0 <= gain.upper
+    by = f"By the answers to {gain.prompts:,} of {len(found.questions):,} prompts, for further prompts such as these."
+    said = [f"{routing.sentence} {by}{more if is_open and gain.error else ''}", " ".join(routing.notes)]
+    if gain.cost is not None and gain.single_cost is not None:
+        alone = f"{1000 * gain.single_cost:.3g} with {gain.best} alone"
+        said.append(f"1,000 prompts would cost ${1000 * gain.cost:.3g} routed, ${alone}.")
+    return said
 
 
 def answer_of(found: Evaluated) -> str:
@@ -115,7 +141,7 @@ def table_of(found: Evaluated) -> Table:
     return Table(head, lines, first_to_go=("prompts", "interval"))
 
 
-def to_dict(found: Evaluated) -> dict[str, Any]:
+def to_dict(found: Evaluated, routing: Routing = None) -> dict[str, Any]:
     """Plain values for JSON."""
     calls, dollars = spent(found)
     all_calls, all_dollars = total_of(found)
@@ -126,6 +152,7 @@ def to_dict(found: Evaluated) -> dict[str, Any]:
         "everything": {"calls": all_calls, "dollars": all_dollars},
         "requests": {who: tally._asdict() for who, tally in found.tallies.items()},
         "report": found.report.to_dict(),
+        "routing": {"error": f"{routing}"} if isinstance(routing, FixError) else routing and routing.to_dict(),
     }
 
 

@@ -15,9 +15,10 @@ from optimist.records import codec
 from optimist.routing.answers.features import ContextSettings, Floats
 from optimist.routing.answers.policy import RoutePolicy, calls_of
 from optimist.routing.answers.prompts import RoutedRows
-from optimist.routing.gain.gain import PromptType, RouteGain, route_gain, types_of
+from optimist.routing.gain.gain import PromptType, RouteGain, as_rows, route_gain, types_of
 from optimist.routing.gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
 from optimist_client.errors import FixError
+from optimist_client.layout import Table
 from optimist_client.metrics import Scale
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType, gain_sentence
 from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields
@@ -303,6 +304,21 @@ class RouteReport:
             return f"{found.best} alone keeps {self.at_least:.0%} of the best single score: there is nothing to route."
         said = gain_sentence(found.best, found.gain, found.error, found.lower, found.upper)
         return f"{said} Gains are of the score less the price of its cost." if found.price else said
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Two tables of a row for each type of prompt: its winner and the gain of routing; each generator's score."""
+        types, scores = as_rows(self.types, self.texts, self.names)
+        return tuple(
+            Table(head, rows, left=left, sentences=head[0])
+            for (head, *rows), left in ((types, ("winner",)), (scores, ()))
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """What the numbers of the tables are, and which part of the prompts each generator would get."""
+        shares = ", ".join(f"{share:.0%} {name}" for name, share in self.gain.shares.items())
+        return ["± is half of an interval of 95%.", f"Prompts would go to: {shares}."]
 
     def to_dict(self) -> dict[str, Any]:
         found = self.gain
