@@ -33,6 +33,8 @@ from tests.support.warm import adopt_orphans
 # The tests start the service a hundred times. Where bytecode is not kept, each start compiles the whole of it again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Sentences end there; workers of pytest-xdist have it.
+os.environ.pop("COLUMNS", None)
 # No test calls a server whose certificate a public authority has signed. With a folder of no certificates, a client of
 # httpx takes 1 ms of processor time; with all authorities', 40 ms. The suite makes thousands of clients.
 os.environ.pop("SSL_CERT_FILE", None)

@@ -55,6 +55,8 @@ COMMANDS: Mapping[tuple[str, ...], str] = {
     ("compare", "a.txt", "no.txt", *TEXT): "no.txt: no such file or folder",
     ("compare", "a.txt", "a.txt", *TEXT): "expected paths with names of their own, got a.txt, a.txt",
     ("compare", "a.txt", "b.pdf", *TEXT): "b.pdf: expected texts in a .txt, .tar, .jsonl, .csv or .parquet file, found",
+    ("compare", "a.npy"): "expected two or more to compare, got 1: `optimist score` scores one, as features",
+    ("compare", "a.npy", "one.npy"): "a.npy: expected samples, found features: `optimist contrast` compares these",
     ("compare", "a.txt", "b.pdf"): "files of texts need --embed text",
     ("compare", "a.txt", "b.pdf", "--embed", "gpt"): "'gpt' is not one of 'inception', 'dinov2', 'clip'",
     ("compare", "a.txt", "texts.jsonl", *TEXT): "texts.jsonl: line 2: field 'text': expected a text, found 5",

@@ -14,6 +14,7 @@ import pytest
 
 import optimist
 from optimist.commands import app
+from optimist_client.models import Contrast
 from tests.support.commands import invoked
 from tests.support.reports import unwrapped
 
@@ -195,8 +196,14 @@ def test_print_json_and_pandas_say_the_same():
     assert json.loads(json.dumps(said, allow_nan=False)) == said
     assert [row["name"] for row in said["scores"]] == list(found.estimates)
     assert [one["difference"] for one in said["contrasts"]] == found.to_pandas()["difference"].tolist()
-    for one in found.between:
-        assert re.search(rf"^{one.generator} +{one.against} +{re.escape(one.text)} ", f"{found}", re.MULTILINE)
+    for one, text in zip(found.between, Contrast.column(found.between), strict=True):
+        assert re.search(rf"^{one.generator} +{one.against} +{re.escape(text)} ", f"{found}", re.MULTILINE)
+
+
+def test_what_is_not_paired_has_no_columns_of_what_is_in_common():
+    heads = {paired: f"{optimist.contrast(SETS, reference=REFERENCE, paired=paired)}" for paired in (False, True)}
+    assert "in common" in heads[True]
+    assert not [word for word in ("in common", "correlation", "0.00 ") if word in heads[False]]
 
 
 def test_a_single_row_has_a_score_and_a_difference_without_interval():

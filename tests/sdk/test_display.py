@@ -24,6 +24,7 @@ from optimist_client.models import (
     Rank,
     Ranking,
     Report,
+    Standing,
     WatchedReport,
 )
 from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
@@ -78,6 +79,17 @@ def paired(**fields: object) -> Report:
 )
 def test_a_difference_has_the_digits_that_its_margin_allows(difference: float, margin: float, scale: str, text: str):
     assert contrast("a", difference, margin, scale=scale).text == text
+
+
+def test_a_column_has_the_same_number_of_decimals():
+    ends = {"near": (27.8, 11.0), "far": (41.7, 8.8), "none": (260.0, 90.0)}
+    rows = [standing("near", 1.6, standard_error=0.009), standing("b <i>", 1.0, standard_error=0.02)]
+    made = report(standings=rows, contrasts=[contrast(name, *one) for name, one in ends.items()])
+    assert Contrast.column(made.contrasts) == ["27.8 (16.8 to 38.8)", "41.7 (32.9 to 50.5)", "260.0 (170.0 to 350.0)"]
+    assert [score for score, _ in Standing.columns(made.standings)] == ["1.6000", "1.0000"]
+    assert made.standings[1].score_text == "1.000"
+    fine = [contrast("near", 1.0, 1e-5), contrast("far", 100.0, 50.0)]
+    assert Contrast.column(fine) == ["1.000000 (0.999990 to 1.000010)", "100.00 (50.00 to 150.00)"]
 
 
 def test_a_score_below_noise_is_called_so_and_explained():
@@ -333,6 +345,9 @@ def test_a_terminal_sees_which_step_it_is(monkeypatch: pytest.MonkeyPatch):
         step(2, "a[b]")
     written = sys.stderr.getvalue()
     assert all(said in written for said in ("scoring", "2/3", "a[b]"))
+    with counted("scoring", None) as step:
+        step(7, "b")
+    assert "/?" not in sys.stderr.getvalue()
 
 
 def test_steps_are_counted_in_lines_once_they_take_long(clock: list[float], capsys: pytest.CaptureFixture[str]):

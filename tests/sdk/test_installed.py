@@ -40,12 +40,12 @@ def hint(packages: Path, within: Path) -> str:
 
 def test_a_copy_of_a_checkout_is_extended_from_the_checkout(tmp_path: Path):
     packages = installed(tmp_path, {"url": ROOT.as_uri(), "dir_info": {}})
-    assert hint(packages, ROOT) == "pip install '.[demo]'"
-    assert hint(packages, tmp_path) == f"pip install '{ROOT}[demo]'"
+    assert hint(packages, ROOT) == "pip install -c constraints.txt '.[demo]'"
+    assert hint(packages, tmp_path) == f"pip install -c {ROOT}/constraints.txt '{ROOT}[demo]'"
 
 
 def test_a_checkout_in_use_stays_in_use():
-    assert hint(ROOT / "clients" / "python", ROOT) == "pip install -e '.[demo]'"
+    assert hint(ROOT / "clients" / "python", ROOT) == "pip install -c constraints.txt -e '.[demo]'"
 
 
 @pytest.mark.parametrize(

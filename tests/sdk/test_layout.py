@@ -85,6 +85,15 @@ def test_sentences_end_at_the_width_and_keep_their_words():
     assert Page(["", "one\ntwo"]).text(80) == "\none\ntwo"
 
 
+def test_elsewhere_than_in_a_terminal_sentences_end_where_columns_says(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    page = Page([TABLE, "word " * 60])
+    assert max(map(len, page.text(None).splitlines()[4:])) <= 50
+    assert page.text(None).splitlines()[:4] == TABLE.lines(None)
+    monkeypatch.setenv("COLUMNS", "none")
+    assert max(map(len, wrapped("word " * 60, None))) > 100
+
+
 def test_the_width_is_of_the_terminal_that_is_written_to(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     assert width_of(io.StringIO()) is None

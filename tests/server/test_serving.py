@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.commands import invoked
 from tests.support.processes import Service, free_port, until
+from tests.support.servers import redis_6
 
 
 def test_the_command_that_creates_the_first_key_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -79,3 +80,14 @@ def test_what_is_logged_and_how_it_ends(tmp_path: Path, not_scoring: Service):
     assert said("info: SIGINT: ends after the requests in progress")
     assert said("info: SIGTERM: the scorer releases its generators and ends")
     assert "Traceback" not in service.log()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(redis_6() is None, reason="needs Redis 6.2")
+def test_its_address_comes_before_advice(tmp_path: Path):
+    environment = {"PATH": f"{tmp_path}", "OPTIMIST_CACHE": f"{tmp_path / 'cache'}"}
+    service = Service(tmp_path / "data", environment=environment).start()
+    try:
+        assert 0 < service.log().index(service.url) < service.log().index("install Redis 7 or newer")
+    finally:
+        service.stop()

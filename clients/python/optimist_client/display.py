@@ -12,10 +12,10 @@ from optimist_client.errors import FixError, NotFoundError
 from optimist_client.goals import UNLIKE
 from optimist_client.installed import install_hint
 from optimist_client.layout import Page, Table
-from optimist_client.models.standings import row_warnings
+from optimist_client.models.standings import Standing, row_warnings
 
 if TYPE_CHECKING:
-    from optimist_client.models import Basis, Report, Standing, WatchedReport
+    from optimist_client.models import Basis, Report, WatchedReport
 
 BY_METRIC = "By metric (↓ lower is better, ↑ higher is better; * the best by each)"
 """The title of the table of generators and metrics."""
@@ -177,8 +177,7 @@ def standings(report: Report, most: int | None = None) -> Table:
         columns["weight"] = [weights.get(row.generator, "") for row in rows]
     # Where each pick is for a prompt, a generator's mean is over prompts of its own: such means cannot be compared.
     if not report.asks.has_contexts:
-        columns["score"] = [row.score_text for row in rows]
-        columns["interval"] = [row.interval_text for row in rows]
+        columns["score"], columns["interval"] = map(list, zip(*Standing.columns(rows), strict=True))
     columns["samples"] = [f"{row.samples:,}" for row in rows]
     columns["share"] = [report.share_text(row) for row in rows]
     if any(row.bracket is not None for row in rows):
@@ -200,9 +199,9 @@ def _by_metric(report: Report) -> Table:
     columns = [["generator", *names]]
     watched = [(one, one.best, "") for one in report.watched.values()]
     for shown, best, more in [(report, report.leader, ", decides"), *watched]:
-        rows = {row.generator: row for row in shown.standings}
+        rows = dict(zip((row.generator for row in shown.standings), Standing.columns(shown.standings), strict=True))
         title = f"{shown.title} {'↓' if shown.lower_is_better else '↑'}{more}"
-        columns.append([title, *(_with_interval(rows[name], name == best) for name in names)])
+        columns.append([title, *(_with_interval(*rows[name], name == best) for name in names)])
     head, *rows = zip(*columns, strict=True)
     strong = [place for place, name in enumerate(names) if name == report.decision.best]
     return Table(head, rows, title=BY_METRIC, strong=strong)
@@ -212,10 +211,8 @@ def _watched_warnings(report: Report) -> list[str]:
     return [f"{one.title}: {text}." for one in report.watched.values() for text in row_warnings(one.standings)]
 
 
-def _with_interval(row: Standing, is_best: bool) -> str:
-    if row.score is None:
-        return "…  "
-    return f"{row.score_text} ({row.interval_text}) {'*' if is_best else ' '}"
+def _with_interval(score: str, interval: str, is_best: bool) -> str:
+    return "…  " if score == "…" else f"{score} ({interval}) {'*' if is_best else ' '}"
 
 
 def as_table(table: Table) -> str:

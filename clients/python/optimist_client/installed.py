@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 _SOURCE = Path(__file__).parents[3]
 """The checkout, where the package is used in its place (`pip install -e`)."""
+_VERSIONS = "constraints.txt"
+"""The file of a checkout with the versions that were tested."""
 
 
 def checkout() -> Path | None:
@@ -23,8 +26,9 @@ def install_hint(extras: str) -> str:
     origin = _origin()
     folder = checkout()
     if folder is not None:
-        place = "." if folder == Path.cwd() else folder
-        return f"pip install {'-e ' if folder == _SOURCE else ''}'{place}[{extras}]'"
+        place, versions = (".", _VERSIONS) if folder == Path.cwd() else (folder, folder / _VERSIONS)
+        pinned = f"-c {shlex.quote(f'{versions}')} " if (folder / _VERSIONS).is_file() else ""
+        return f"pip install {pinned}{'-e ' if folder == _SOURCE else ''}'{place}[{extras}]'"
     if not origin:
         return f"pip install 'optimist[{extras}]'"
     if (archive := _local(origin)) is None:

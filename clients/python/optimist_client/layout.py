@@ -3,7 +3,7 @@
 In a terminal, a table that is too wide first breaks its heads into lines, then loses the columns that it names as the
 first to go, and then continues below, with its first column again; a name that leaves no room for any other column is
 broken where the line ends. Elsewhere nothing is left out: each row is one line.
-Sentences end at the width of the terminal, elsewhere at `PIPED`.
+Sentences end at the width of the terminal, elsewhere at COLUMNS, or `PIPED`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,22 @@ def width_of(file: TextIO | None = None) -> int | None:
     if out is None or not out.isatty():  # a program without a console has no standard output
         return None
     try:
-        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(out.fileno()).columns)
+        columns = _asked_for() or os.get_terminal_size(out.fileno()).columns
     except (OSError, ValueError):
         columns = 0
     return max(columns or 80, _NARROWEST)
 
 
+def _asked_for() -> int:
+    """The columns that COLUMNS asks for; 0 without it."""
+    asked = os.environ.get("COLUMNS", "")
+    return max(int(asked), _NARROWEST) if asked.isdecimal() else 0
+
+
 def wrapped(sentence: str, width: int | None) -> list[str]:
     """A sentence as lines, whose words stay whole."""
-    return textwrap.wrap(sentence, width or PIPED, break_long_words=False, break_on_hyphens=False) or [""]
+    width = width or _asked_for() or PIPED
+    return textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,16 @@ def bars(console: Any, *more: Any, transient: bool = False) -> Any:
                 return Text()
             return super().render(task).append(" left")
 
+    class Done(MofNCompleteColumn):
+        """The steps that are done, of all where it is known how many there are."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.completed:,.0f}") if task.total is None else super().render(task)
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        Done(),
         TimeElapsedColumn(),
         TimeLeft(),
         *more,

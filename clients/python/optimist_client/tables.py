@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from optimist_client import display
 from optimist_client.errors import FixError
 from optimist_client.layout import Table
+from optimist_client.models.standings import Standing
 
 if TYPE_CHECKING:
     from optimist_client.models import Report, WatchedReport
@@ -65,8 +66,9 @@ def _columns(report: Report, shown: Sequence[Report | WatchedReport], *, exact: 
                 title = metric.title if what == "score" else f"{metric.title} {what}"
                 columns.append([title, *(_exact(getattr(row, what)) for row in found)])
         else:
-            columns.append([metric.title, *(row.score_text.replace("…", "–") for row in found)])
-            columns.append(["interval", *(row.interval_text.replace("…", "–") for row in found)])
+            texts = Standing.columns(found)
+            columns.append([metric.title, *(score.replace("…", "–") for score, _ in texts)])
+            columns.append(["interval", *(interval.replace("…", "–") for _, interval in texts)])
     counts = {row.generator: row.samples for row in report.standings}
     columns.append(["samples", *(f"{counts[name]}" if exact else f"{counts[name]:,}" for name in names)])
     return [*zip(*columns, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ from optimist_client.errors import FixError
 from optimist_client.layout import Table
 from optimist_client.mixture_display import as_text
 from optimist_client.models.basis import merged
-from optimist_client.models.decisions import BELOW_NOISE_NOTE
+from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
 from optimist_client.progress import counted
 from optimist_client.rows import Fields
 
@@ -125,9 +126,10 @@ def score(
 
 @contextmanager
 def progress(wanted: bool = True) -> Generator[Callable[[str], None]]:
-    """Shows which generator is being scored, and for how long; call it with each name."""
-    with counted("scoring", None, " generators", wanted=wanted) as step:
-        yield lambda name: step(1, name)
+    """Shows which generator is being scored, and for how long; call it with each name before that is scored."""
+    done = chain([0], repeat(1))
+    with counted("scoring", None, " generators done", wanted=wanted) as step:
+        yield lambda name: step(next(done), f"now {name}")
 
 
 def _scores(rows: list[FileScore], title: str) -> Iterator[Table | str]:
@@ -146,11 +148,12 @@ def _scores(rows: list[FileScore], title: str) -> Iterator[Table | str]:
 
 
 def _estimates(title: str, estimates: Mapping[str, Estimate]) -> Table:
-    from optimist.policies.reports import score_and_interval
+    from optimist.policies.reports import scores_and_intervals
 
     head = ("generator", "score", "interval", "plug-in", "samples")
+    texts = scores_and_intervals(estimates.values())
     rows = [
-        (name, *score_and_interval(one), f"{one.natural(one.plug_in):.4g}", f"{one.samples:,}")
-        for name, one in estimates.items()
+        (name, *text, format_score(one.natural(one.plug_in), None), f"{one.samples:,}")
+        for (name, one), text in zip(estimates.items(), texts, strict=True)
     ]
     return Table(head, rows, title=title, first_to_go=("plug-in", "samples"))

@@ -314,6 +314,8 @@ def source_of(name: str, samples: Any, kind: Kind, fields: Fields = NO_FIELDS) -
     suffix = path.suffix.lower()
     if not path.exists():
         raise FixError(f"{path}: no such file or folder")
+    if suffix in (".npy", ".safetensors"):
+        raise FixError(f"{path}: expected samples, found features: `optimist contrast` compares these")
     if suffix in SUFFIXES:
         return _of_rows(name, Rows.from_file(path, fields), kind)
     fields.check_unused(path)

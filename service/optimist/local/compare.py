@@ -397,7 +397,8 @@ def _sources(generators: Any, kind: Kind, fields: Fields) -> list[Source]:
         if len(named) < len(found):
             raise FixError(f"generators: expected paths with names of their own, got {', '.join(map(str, paths))}")
     if len(named) < 2:
-        raise FixError(f"generators: expected two or more to compare, got {len(named)}")
+        scores = ": `optimist score` scores one, as features (.npy, .npz)" if len(named) == 1 else ""
+        raise FixError(f"generators: expected two or more to compare, got {len(named)}{scores}")
     for name in named:
         try:
             _NAME.validate_python(name)

@@ -22,7 +22,7 @@ from optimist.policies.audits import said_of_judge
 from optimist.policies.cheapest import Table
 from optimist.policies.contrasts import contrasts_among, described, pointwise
 from optimist.policies.ranks import ranking_of
-from optimist.policies.reports import score_and_interval
+from optimist.policies.reports import scores_and_intervals
 from optimist.records import codec
 from optimist_client import layout
 from optimist_client.config import PromptsAre, check_prompts_are
@@ -121,10 +121,16 @@ class Comparison:
     def page(self, every: bool = False) -> layout.Page:
         """The scores and the differences: of more than six generators those from the best alone, unless `every`."""
         shown = self.between if every or len(self.estimates) <= FEW else self.contrasts
-        scores = [(name, *score_and_interval(one), _counted(one)) for name, one in self.estimates.items()]
+        texts = scores_and_intervals(self.estimates.values())
+        estimated = zip(self.estimates.items(), texts, strict=True)
+        scores = [(name, *text, _counted(one)) for (name, one), text in estimated]
+        # What is not paired has nothing in common.
+        is_paired = any(one.common for one in shown)
         differences = [
-            (one.generator, one.against, one.text, f"{one.correlation:.2f}", f"{one.common:,}") for one in shown
+            (one.generator, one.against, text, *((f"{one.correlation:z.2f}", f"{one.common:,}") if is_paired else ()))
+            for one, text in zip(shown, Contrast.column(shown), strict=True)
         ]
+        head = _DIFFERENCES if is_paired else _DIFFERENCES[:3]
         how = "paired" if self.paired else "independent samples"
         how += ", on exactly these prompts" if self.prompts_are == "list" else ""
         title = f"{self.metric.title}, {how}, {100.0 * (1.0 - self.delta):.4g}% intervals"
@@ -137,7 +143,7 @@ class Comparison:
         ]
         warnings += sorted(of_all)
         scored = layout.Table(_SCORES, scores, title=title, first_to_go=("samples",))
-        apart = layout.Table(_DIFFERENCES, differences, left=("against",), first_to_go=("in common", "correlation"))
+        apart = layout.Table(head, differences, left=("against",), first_to_go=("in common", "correlation"))
         ranking = self.ranking()
         ranks = ["", f"Ranks: {ranking.text}"] if ranking.says_more else []
         judge = [f"{self.judge[0][0].upper()}{self.judge[0][1:]}.", *self.judge[1:]] if self.judge else []

@@ -109,10 +109,9 @@ def standing_of(
     )
 
 
-def score_and_interval(estimate: Estimate) -> tuple[str, str]:
-    """The score and the interval of an estimate as texts, as standings have them."""
-    row = standing_of(Arm("shown", estimate, estimate.samples), 0)
-    return row.score_text, row.interval_text
+def scores_and_intervals(estimates: Iterable[Estimate]) -> list[tuple[str, str]]:
+    """The score and the interval of each estimate as texts, as standings have them."""
+    return Standing.columns([standing_of(Arm("shown", one, one.samples), 0) for one in estimates])
 
 
 def contrasts_from_best(arms: Sequence[Arm], stopping: Stopping, told: int, best: str | None) -> list[Contrast]:

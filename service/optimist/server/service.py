@@ -18,23 +18,26 @@ from optimist.server.supervised import scorer_process, workers
 from optimist.settings import Settings
 from optimist.store import open_store, start_embedded
 from optimist.store.connection import format_url, wait_for_server
+from optimist.store.embedded import warn_of
+from optimist.store.redis_program import Program
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def redis_of(settings: Settings) -> Generator[str]:
-    """The URL of the Redis server to use: the one given, else an embedded one that lives as long as this context.
+def redis_of(settings: Settings) -> Generator[tuple[str, Program | None]]:
+    """The URL of the Redis server to use: the one given, else an embedded one that lives as long as this context, and
+    its program.
 
     Raises `DirectoryInUse` when another service holds the data directory, `CannotStart` for a server that is not fit.
     """
     if settings.redis_url is not None:
         asyncio.run(wait_for_server(settings.redis_url))
-        yield settings.redis_url
+        yield settings.redis_url, None
         return
     with start_embedded(settings.data_dir) as embedded:
         asyncio.run(wait_for_server(embedded.url))
-        yield embedded.url
+        yield embedded.url, embedded.program
 
 
 def serve(settings: Settings) -> None:
@@ -52,7 +55,7 @@ def serve(settings: Settings) -> None:
     with ending_in_order() as told, ExitStack() as stack:
         sockets = stack.enter_context(bound(settings.host, settings.port))
         host, port = sockets[0].getsockname()[:2]
-        url = stack.enter_context(redis_of(settings))
+        url, program = stack.enter_context(redis_of(settings))
         if not settings.is_open:
             asyncio.run(_need_keys(url, settings))
         if settings.scoring:
@@ -62,6 +65,8 @@ def serve(settings: Settings) -> None:
             where = address(host, port, settings.tls_certificate is not None)
             processes = "" if settings.workers == 1 else f", {settings.workers} API processes"
             _log.info("Optimist %s on %s (Redis: %s%s)", version("optimist"), where, _where(settings), processes)
+            if program is not None:
+                warn_of(program)
 
         if settings.workers == 1:
             run_api(settings, url, counters, sockets, announce, told)

@@ -241,13 +241,15 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
     except BaseException:
         embedded.stop()
         raise
-    if program.version >= MAINTAINED:
-        _log.info("%s serves the data in %s", program, directory)
-    else:
-        advice = "its line gets no more security fixes: install Redis 7 or newer, which then takes the data over"
-        level = logging.WARNING if _is_news("old-redis") else logging.INFO
-        _log.log(level, "%s serves the data in %s; %s", program, directory, advice)
+    _log.info("%s serves the data in %s", program, directory)
     return embedded
+
+
+def warn_of(program: Program) -> None:
+    """Warn of a redis-server whose line gets no more security fixes, once a day."""
+    if program.version < MAINTAINED:
+        advice = "its line gets no more security fixes: install Redis 7 or newer, which then takes the data over"
+        _log.log(logging.WARNING if _is_news("old-redis") else logging.INFO, "%s: %s", program, advice)
 
 
 def _is_news(what: str) -> bool:

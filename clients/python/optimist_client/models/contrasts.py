@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import computed_field
 
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import format_range
+from optimist_client.models.decisions import even, format_range, range_decimals
 from optimist_client.wire import Answer, GeneratorName
 
 
@@ -39,7 +41,17 @@ class Contrast(Answer):
     @property
     def text(self) -> str:
         """The difference and its interval as they are shown everywhere, such as "3.2% (2.8 to 3.6%)"."""
-        return format_range(self.difference, self.lower, self.upper, self.scale)
+        return self._text()
+
+    def _text(self, decimals: int = 0) -> str:
+        return format_range(self.difference, self.lower, self.upper, self.scale, decimals)
+
+    @staticmethod
+    def column(several: Sequence[Contrast]) -> list[str]:
+        """The texts of several, with the same decimals."""
+        needed = (range_decimals(one.difference, one.lower, one.upper, one.scale) for one in several)
+        decimals = even(one for one in needed if one is not None)
+        return [one._text(decimals) for one in several]
 
     @property
     def half_width(self) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, computed_field
@@ -28,6 +28,8 @@ UNSEEN = "Values rarer than one in {:,} may not have come."
 BELOW_NOISE = "below noise"
 BELOW_NOISE_MEANING = "By chance the estimate is below the smallest possible score, which is shown instead."
 BELOW_NOISE_NOTE = f"{BELOW_NOISE.capitalize()}: {BELOW_NOISE_MEANING[0].lower()}{BELOW_NOISE_MEANING[1:]}"
+_FINER = 2
+"""Decimals that a number of a column may have beyond what its own error allows, so that all have as many."""
 _UNITS: dict[Scale, str] = {"linear": "", "log": "%"}
 """What follows a difference on each scale."""
 _DOUBLE = math.log(2.0)
@@ -399,17 +401,30 @@ def about(samples: tuple[int, int]) -> str:
     return f"About {low}" if low == high else f"About {low} to {high}"
 
 
-def format_score(score: float, error: float | None, *, below_noise: bool = False) -> str:
-    """A score with three decimals, or with as many as two digits of its error have, at most six; without decimals where
-    the error is 100 or more, and with three digits where six decimals would show next to none.
+def even(decimals: Iterable[int]) -> int:
+    """The decimals of a column whose cells need so many: as its finest cell, at most two more than its coarsest."""
+    needed = [*decimals]
+    return min(max(needed), min(needed) + _FINER) if needed else 0
 
-    below_noise: whether the estimate is below the smallest possible score, which is shown instead.
+
+def score_decimals(error: float | None) -> int:
+    """The decimals of a score: three, or as many as two digits of its error have; none where that is 100 or more."""
+    if error is not None and error >= 100.0:
+        return 0
+    return 3 if error is None or not 0.0 < error < 0.1 else max(3, 1 - math.floor(math.log10(error)))
+
+
+def format_score(score: float, error: float | None, *, below_noise: bool = False, decimals: int = 0) -> str:
+    """A score with the decimals that its error allows, at most six, and three digits where six would show next to none.
+
+    below_noise: whether the estimate is below the smallest possible score, which is shown instead. decimals: at least
+    so many, as its column has.
     """
     if below_noise:
         return f"{score:g} ({BELOW_NOISE})"
+    decimals = max(decimals, score_decimals(error))
     if error is not None and error >= 100.0:
-        return f"{score:z,.0f}"
-    decimals = 3 if error is None or not 0.0 < error < 0.1 else max(3, 1 - math.floor(math.log10(error)))
+        return f"{score:z,.{decimals}f}"
     return f"{score:.3g}" if decimals > 6 and abs(score) < 1e-3 else f"{score:z.{min(decimals, 6)}f}"
 
 
@@ -422,34 +437,46 @@ def shown(number: float, scale: Scale, at: float = 0.0) -> str:
     return f"{number:z,.0f}{_UNITS[scale]}" if 999.5 <= abs(number) < 1e6 else f"{number:z.3g}{_UNITS[scale]}"
 
 
-def format_range(difference: float, lower: float | None, upper: float | None, scale: Scale) -> str:
+def range_decimals(difference: float, lower: float | None, upper: float | None, scale: Scale) -> int | None:
+    """The decimals of a difference with its interval, half of which has two digits; None where it has other forms."""
+    if (lower is None and upper is None) or _is_factor(difference, lower, scale):
+        return None
+    number, *ends = (end if end is None or scale == "linear" else _per_cent(end) for end in (difference, lower, upper))
+    spread = max(abs((number or 0.0) - end) for end in ends if end is not None)
+    if not 1e-6 <= spread < 1e6 or abs(number or 0.0) >= 1e6:
+        return None
+    decimals = max(0, 1 - math.floor(math.log10(float(f"{spread:.2g}"))))
+    # An end that is not 0 is not shown as 0: whether 0 lies within is what the interval is read for.
+    while decimals < 9 and any(end and not round(end, decimals) for end in ends):
+        decimals += 1
+    return decimals
+
+
+def format_range(difference: float, lower: float | None, upper: float | None, scale: Scale, decimals: int = 0) -> str:
     """A difference with its interval, such as "0.95 (0.65 to 1.25)" or, on a log scale, "3.2% (2.8 to 3.6%)", and "a
     factor of 22 (10 to 48)" where the interval is above 0 and one is at least twice as good as the other.
 
-    Half of the interval has two digits, and the numbers have as many decimals. Without an interval: the difference.
+    The numbers have the decimals of `range_decimals`, at least `decimals`. Without an interval: the difference.
     """
     if lower is None and upper is None:
         return shown(difference, scale)
-    if scale == "log" and difference >= _DOUBLE and lower is not None and lower > 0.0:
+    if _is_factor(difference, lower, scale):
         ends = ["∞" if end is None else f"{math.exp(min(end, 700.0)):.3g}" for end in (lower, upper)]
         return f"{shown(difference, scale)} ({ends[0]} to {ends[1]})"
     unit, number = _UNITS[scale], difference if scale == "linear" else _per_cent(difference)
     ends = [end if end is None or scale == "linear" else _per_cent(end) for end in (lower, upper)]
-    spread = max(abs(number - end) for end in ends if end is not None)
-    if not 1e-6 <= spread < 1e6 or abs(number) >= 1e6:
+    own = range_decimals(difference, lower, upper, scale)
+    if own is None:
         texts = ["-∞" if lower is None else f"{ends[0]:.3g}", "∞" if upper is None else f"{ends[1]:.3g}"]
-        return shown(difference, scale) if spread == 0.0 else f"{number:.3g}{unit} ({texts[0]} to {texts[1]}{unit})"
-    decimals = _decimals(spread)
-    # An end that is not 0 is not shown as 0: whether 0 lies within is what the interval is read for.
-    while decimals < 9 and any(end and not round(end, decimals) for end in ends):
-        decimals += 1
-    middle, low, high = (None if each is None else f"{each:z,.{decimals}f}" for each in (number, *ends))
+        is_exact = all(end is None or end == number for end in ends)
+        return shown(difference, scale) if is_exact else f"{number:.3g}{unit} ({texts[0]} to {texts[1]}{unit})"
+    middle, low, high = (None if each is None else f"{each:z,.{max(own, decimals)}f}" for each in (number, *ends))
     return f"{middle}{unit} ({low or '-∞'} to {high or '∞'}{unit})"
 
 
-def _decimals(spread: float) -> int:
-    """The decimals by which a number above 0 is shown with two digits, rounded; 0 from 10 on."""
-    return max(0, 1 - math.floor(math.log10(float(f"{spread:.2g}"))))
+def _is_factor(difference: float, lower: float | None, scale: Scale) -> bool:
+    """Whether a difference is shown as a factor."""
+    return scale == "log" and difference >= _DOUBLE and lower is not None and lower > 0.0
 
 
 def _per_cent(logarithm: float) -> float:

@@ -325,7 +325,8 @@ class Report(Answer):
         """How much worse than the best each generator is, as text; empty if nothing is known of the differences."""
         if not self.contrasts:
             return {}
-        apart = {one.generator: one.text for one in self.contrasts}
+        texts = Contrast.column(self.contrasts)
+        apart = {one.generator: text for one, text in zip(self.contrasts, texts, strict=True)}
         leader = {self.leader: "leads" if self.decision.limits else self.decision.rank}
         return {row.generator: leader.get(row.generator) or apart.get(row.generator, "…") for row in self.standings}
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from pydantic import computed_field
 
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import format_score, listed
+from optimist_client.models.decisions import even, format_score, listed, score_decimals
 from optimist_client.models.experiments import GeneratorState
 from optimist_client.wire import Answer, GeneratorName, flag, optional
 
@@ -96,17 +97,25 @@ class Standing(Answer):
     @property
     def score_text(self) -> str:
         """The score as it is shown everywhere, such as "1.901", or "0 (below noise)"; "…" without one."""
-        if self.score is None:
-            return "…"
-        return format_score(self.score, self.standard_error, below_noise=self.below_noise)
+        return self._texts()[0]
 
     @property
     def interval_text(self) -> str:
         """The interval as it is shown everywhere, such as "1.82 to 1.98"; "…" without one."""
-        if self.lower is None and self.upper is None:
-            return "…"
-        lower = "-∞" if self.lower is None else format_score(self.lower, self.standard_error)
-        return f"{lower} to {'∞' if self.upper is None else format_score(self.upper, self.standard_error)}"
+        return self._texts()[1]
+
+    def _texts(self, decimals: int = 0) -> tuple[str, str]:
+        """Score and interval, with at least so many decimals."""
+        shown = partial(format_score, error=self.standard_error, decimals=decimals)
+        score = "…" if self.score is None else shown(self.score, below_noise=self.below_noise)
+        low, high = (None if end is None else shown(end) for end in (self.lower, self.upper))
+        return score, f"{low or '-∞'} to {high or '∞'}" if low or high else "…"
+
+    @staticmethod
+    def columns(rows: Sequence[Standing]) -> list[tuple[str, str]]:
+        """The score and the interval of each, with the same decimals."""
+        decimals = even(score_decimals(row.standard_error) for row in rows if row.score is not None)
+        return [row._texts(decimals) for row in rows]
 
     def overlaps(self, other: Standing) -> bool:
         """Whether the intervals of the two scores have a value in common; False if one is not known."""
