@@ -178,15 +178,26 @@ def test_a_number_of_real_samples_that_cannot_be_is_refused(tmp_path: Path):
         (("--metric=is",), "--reference-samples goes with --reference"),
         (("--reference", tmp_path / "a.npy"), "the real data has 600 rows, not 900"),
     ):
-        _, error = run(tmp_path / "a.npy", tmp_path / "a.npy", "--reference-samples=900", *options, code=1)
+        _, error = run(tmp_path / "a.npy", tmp_path / "a.npy", "--reference-samples=900", "--paired", *options, code=1)
         assert said in error
 
 
-def test_every_command_with_a_reference_takes_its_number_of_samples():
+def test_a_number_of_real_samples_that_nothing_would_use_is_refused(tmp_path: Path):
+    np.savez(tmp_path / "real.npz", mean=REFERENCE[0], covariance=REFERENCE[1])
+    for name in ("near", "wide"):
+        np.save(tmp_path / f"{name}.npy", SETS[name])
+    given = ("--reference", tmp_path / "real.npz", "--reference-samples=900")
+    files = (tmp_path / "near.npy", tmp_path / "wide.npy")
+    for command in (("contrast", *files), ("gate", *files, "--margin=1%")):
+        refused = invoked(*command, *given)
+        assert (refused.exit_code > 0, "expected --paired or --id, too" in refused.stderr) == (True, True)
+
+
+def test_every_command_with_differences_takes_the_number_of_samples_of_its_reference():
     commands = {command.callback: signature(command.callback).parameters for command in app.registered_commands}
-    taking = [parameters for parameters in commands.values() if "reference" in parameters]
+    taking = {call.__name__: parameters for call, parameters in commands.items() if "reference" in parameters}
+    assert {name for name, parameters in taking.items() if "reference_samples" not in parameters} == {"score"}
     assert len(taking) == 5
-    assert all("reference_samples" in parameters for parameters in taking)
 
 
 def test_print_json_and_pandas_say_the_same():

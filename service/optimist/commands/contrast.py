@@ -164,9 +164,11 @@ def contrast(
         )
         from optimist.local.offline import wanted_by
     with format_errors(ValueError), progress() as begun:
-        (declared,) = metrics_of([usual_metric(metric, files, reference)], real_data(reference, reference_samples))
+        is_paired = paired or id is not None
+        real = real_data(reference, reference_samples, is_paired=is_paired)
+        (declared,) = metrics_of([usual_metric(metric, files, reference)], real)
         declared = declared if labels is None else audited_by(declared)
-        question = question_on(declared, paired or id is not None, delta, settings.device, prompts_are)
+        question = question_on(declared, is_paired, delta, settings.device, prompts_are)
         wanted = wanted_by([question], reference, fields)
         wants = [Limit("best", parsed(good_enough))] if good_enough is not None else []
         wants += [Limit.of(text, "--limit: ") for text in limits_named(limits_of(limit), declared)]

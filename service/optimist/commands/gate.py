@@ -95,7 +95,7 @@ def gate(
             "FILE:NAME, one of several in a file. With --experiment the name of a generator."
         ),
     ],
-    baseline: Annotated[str, typer.Argument(help="Those of the baseline.")],
+    baseline: Annotated[str, typer.Argument(help="Samples of the baseline, in the same forms.")],
     margin: Annotated[
         list[str],
         typer.Option(
@@ -160,9 +160,9 @@ def gate(
                 from optimist.local.gate import gate_on_sets, named_sets
                 from optimist.local.offline import wanted_by
             with format_errors(ValueError, OSError), progress() as begun:
-                real = real_data(reference, reference_samples)
-                declared = metrics_of(metric or [usual_metric(None, [file for file, _ in chosen], reference)], real)
                 is_paired = paired or id is not None
+                real = real_data(reference, reference_samples, is_paired=is_paired)
+                declared = metrics_of(metric or [usual_metric(None, [file for file, _ in chosen], reference)], real)
                 questions = [question_on(one, is_paired, delta, settings.device, prompts_are) for one in declared]
                 margins = parsed(margin, [one.shown_label for one in declared])
                 sets = named_sets(chosen, wanted_by(questions, reference, how), is_paired)

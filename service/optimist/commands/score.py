@@ -23,7 +23,6 @@ from optimist.commands.shared import (
     MissingScores,
     OnPrompts,
     ReferenceFile,
-    ReferenceSamples,
     Watch,
     Where,
     extras,
@@ -61,7 +60,6 @@ def score(
     metric: MetricOfFiles = None,
     watch: Watch = None,
     reference: ReferenceFile = None,
-    reference_samples: ReferenceSamples = None,
     bound: Annotated[BoundName, typer.Option(help=f"How intervals are made: one of {BOUNDS}.")] = "influence",
     delta: Annotated[float, typer.Option(help="δ: intervals cover 1 − δ.")] = 0.05,
     mixture: Annotated[
@@ -96,9 +94,7 @@ def score(
         from optimist.local.contrast import mixture_of_sets, question_on
         from optimist.local.offline import score_files, score_set, wanted_by
     with format_errors(ValueError, RuntimeError), progress(jobs is None) as begun:
-        primary, *further = metrics_of(
-            [usual_metric(metric, files, reference), *(watch or [])], real_data(reference, reference_samples)
-        )
+        primary, *further = metrics_of([usual_metric(metric, files, reference), *(watch or [])], real_data(reference))
         how: dict[str, Any] = {"delta": delta, "device": settings.device, "prompts_are": prompts_are}
         fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
         scored: dict[str, Any] = {"watch": further, "bound": bound, "beside": reference}

@@ -81,7 +81,7 @@ ReferenceSamples = Annotated[
     int | None,
     typer.Option(
         help="How many real samples the mean and covariance in --reference come from, if its file does not say it as "
-        "samples: differences by fid then allow for the choice of these."
+        "samples: differences of paired samples by fid then allow for the choice of these."
     ),
 ]
 BOUNDS = ", ".join(sorted({name for metric in declared().values() for name in metric.bounds}))
@@ -103,7 +103,7 @@ Id = Annotated[
     str | None,
     typer.Option(
         "--id",
-        help="Of rows: the field by which those of several files belong together; by default question_id, doc_id, id, "
+        help="Of rows: the field by which rows of several files belong together; by default question_id, doc_id, id, "
         "sample_id or task_id, or an index.",
     ),
 ]
@@ -299,11 +299,13 @@ Watch = Annotated[
 ]
 
 
-def real_data(reference: Path | None, samples: int | None) -> RealData | None:
+def real_data(reference: Path | None, samples: int | None = None, *, is_paired: bool = True) -> RealData | None:
     """The real data of --reference and --reference-samples; None without.
 
-    Raises FixError for a file or a number that is not valid.
+    Raises FixError for a file or a number that is not valid, and for a number that differences would not use.
     """
+    if samples is not None and not is_paired:
+        raise FixError("--reference-samples: only differences of paired samples use it; expected --paired or --id, too")
     if reference is None:
         if samples is not None:
             raise FixError("--reference-samples goes with --reference")
@@ -330,7 +332,7 @@ def metric_of(text: str, real: RealData | None) -> Metric:
 
     name, settings = parsed(text)
     if "reference" in settings:
-        settings["reference"] = real_data(Path(settings["reference"]), None)
+        settings["reference"] = real_data(Path(settings["reference"]))
     elif real is not None and "reference" in find(name).settings():
         settings["reference"] = real
     elif "reference" in find(name).needs:
