@@ -14,7 +14,7 @@ from optimist.evaluating.examples import adding
 from optimist.evaluating.page import page_of
 from optimist.evaluating.play import Evaluated, Job
 from optimist.evaluating.routing import routed
-from optimist.routing_gain.reports import RouteReport
+from optimist.routing.gain.reports import RouteReport
 from optimist_client import FixError
 from tests.support.commands import invoked
 

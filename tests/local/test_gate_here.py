@@ -110,7 +110,7 @@ def test_an_evaluation_is_asked_at_every_look():
         ({"a": ROWS, "b": len}, {}, "expected two sets of samples, or two functions"),
         ({"a": model(1.0), "b": model(1.0)}, {}, "max_samples: expected a number"),
         ({"a": ROWS, "b": ROWS}, {"margin": -1.0}, "margin: expected a number of at least 0"),
-        ({"a": ROWS, "b": ROWS}, {"margin": {}}, "margin: expected that of one metric or more"),
+        ({"a": ROWS, "b": ROWS}, {"margin": {}}, "margin: expected one metric or more"),
         ({"a": ROWS, "b": ROWS}, {"margin": {"x": 1.0}}, "margin: unknown metric 'x'; expected mean"),
     ],
 )

@@ -132,6 +132,6 @@ def test_calls_that_were_cut_off_count_as_told_and_are_named(higher_is_better: b
         name: ["1 of 141 values were cut off at 3: the mean is at least what is shown"] * (name == cut) for name in "ab"
     }
     assert [text for text in report.decision.warnings if "cut off" in text] == [
-        f"values were cut off (1 of {cut}): {report.decision.best} is the best one by the values as they were told, "
-        "not for sure beyond"
+        f"values were cut off (1 of {cut}): {report.decision.best} is best by the values as sent; "
+        "the true ones may say otherwise"
     ] * is_doubtful

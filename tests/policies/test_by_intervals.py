@@ -29,7 +29,7 @@ def policy(tolerance: float | str = 0.0) -> Policy:
 def test_intervals_that_are_apart_decide_from_few_samples():
     decision = explained(policy(), [arm("a", 0.0, 0.4), arm("b", 0.5, 0.9), arm("c", 0.1, 0.5)], 27)
     assert (decision.best, decision.decided, decision.confidence) == ("b", True, 0.95)
-    assert decision.reason == "no interval reaches beyond that of b, and all of them hold at any time"
+    assert decision.reason == "no interval overlaps the one of b, and all intervals hold at any time"
     assert {one.generator: one.verdict for one in decision.verdicts} == {"a": "worse", "c": "close"}
     assert decision.hardest is None
 
@@ -38,7 +38,7 @@ def test_intervals_that_overlap_do_not_decide_however_small_the_standard_errors_
     arms = [arm("a", 0.0, 0.55, samples=10_000), arm("b", 0.5, 0.9, samples=10_000)]
     decision = explained(policy(), arms, 20_000)
     assert (decision.best, decision.decided, decision.confidence) == ("b", False, None)
-    assert decision.reason == "the interval of a reaches beyond the worse end of that of b, by 0.05"
+    assert decision.reason == "the intervals of a and b overlap, by 0.05"
     assert [one.verdict for one in decision.verdicts] == ["close"]
     assert policy().stopping.uniform_samples(arms, 20_000) is None
     assert deciding_tolerance(policy(), arms, 20_000) is None
@@ -56,7 +56,7 @@ def test_a_tolerance_lets_equal_generators_be_decided():
     decision = explained(policy(0.05), arms, 9)
     assert decision.decided
     assert decision.reason == (
-        "no interval reaches beyond that of b by more than the tolerance, and all of them hold at any time"
+        "no interval overlaps the one of b by more than the tolerance, and all intervals hold at any time"
     )
     assert [one.verdict for one in decision.verdicts] == ["equal"]
     assert policy("10%").stopping.decide(arms, 9).decided

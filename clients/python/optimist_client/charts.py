@@ -60,7 +60,7 @@ def _axes(axes: Any) -> Any:
 
 
 def _labelled(axes: Any, report: Report) -> Any:
-    axes.set_xlabel("batches told")
+    axes.set_xlabel("batches received")
     axes.set_title(report.experiment, fontsize="medium")
     axes.set_xlim(left=0)
     return axes

@@ -22,7 +22,7 @@ def by_label(margin: Margin, labels: Sequence[str]) -> dict[str, float | str]:
     if not isinstance(margin, Mapping):
         return dict.fromkeys(labels, tolerance.checked(margin, "margin: "))
     if not margin:
-        raise FixError("margin: expected that of one metric or more, got none")
+        raise FixError("margin: expected one metric or more, got none")
     return {label: tolerance.checked(each, f"margin: {label!r}: ") for label, each in margin.items()}
 
 

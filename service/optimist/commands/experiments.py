@@ -49,7 +49,7 @@ def import_experiment(
 
 def records(
     experiment: ExperimentName,
-    generator: Annotated[str | None, typer.Option(help="Only those of this generator.")] = None,
+    generator: Annotated[str | None, typer.Option(help="Only batches of this generator.")] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Print the record of each sample, as JSON lines: prompts, answers, reasons, and whatever `tell(records=…)` had.

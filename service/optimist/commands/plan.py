@@ -19,7 +19,7 @@ def plan(
     logs: Annotated[
         list[Path], typer.Argument(help="Logs of a pilot of two or more models, as for `optimist contrast`.")
     ],
-    difference: Annotated[float, typer.Option(help="The smallest difference of two models that is to be told.")],
+    difference: Annotated[float, typer.Option(help="The smallest difference of two models that is to be found.")],
     delta: Annotated[float, typer.Option(help="δ: the chance of calling equal models different.")] = 0.05,
     power: Annotated[float, typer.Option(help="The chance of telling a difference that is there.")] = 0.8,
     metric: Annotated[str | None, typer.Option("--metric", help="The metric; by default the first one.")] = None,

@@ -29,7 +29,7 @@ def arrays_of_rows(files: Sequence[Path], fields: Fields, embed: Embed) -> dict[
     for file in files:
         for name, part in Rows.from_file(file, fields).by_generator().items():
             if name in parts:
-                raise FixError(f"{file}: the generator {name!r} is that of another file, too")
+                raise FixError(f"{file}: another file has the generator {name!r}, too")
             parts[name] = part
     wide = (fields.field or "").split(",")
     if len(parts) == 1 and len(wide) > 1:

@@ -82,7 +82,7 @@ class Dispatcher:
         self._locked_out_since: float | None = None
         """Since when other replicas have had the opening lock; None: they do not."""
         self._refusing_until = 0.0
-        """Until when asks that a budget, or a limit on open picks, refuses by the kept state are refused by it."""
+        """Until then, asks beyond a budget or a limit on open picks are refused by the kept state, without a read."""
         self._wanted: tuple[str | None, float] = None, 0.0
         """The mixture that the scorers were last told to make again, by its name, and when."""
         self._deciding: Pending = None
@@ -395,7 +395,7 @@ def _decided(experiment: Experiment, stored: ExperimentState, known: PolicyState
 
 
 async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalous:
-    """The anomalous batches of now; of_decision: among those that the estimates of the state are made of."""
+    """The anomalous batches of now; of_decision: only batches that the current estimates include."""
     return anomalous_among(state, await read_levels(store, state), of_decision=of_decision)
 
 

@@ -6,7 +6,7 @@ from optimist.evaluating.asked import Row
 from optimist.evaluating.play import Evaluated
 from optimist.evaluating.told import Routing, answer_of, routing_of, spent_of, table_of, warnings_of
 from optimist.leaderboards.page import SHOWN, Question, section
-from optimist.routing_gain.reports import RouteReport
+from optimist.routing.gain.reports import RouteReport
 from optimist_client.chat.calls import text_of
 from optimist_client.display import as_notes, as_page, as_table
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.evaluating.play import Evaluated
-from optimist.routing_gain.reports import RouteReport, route_arrays
+from optimist.routing.gain.reports import RouteReport, route_arrays
 from optimist_client.chat.calls import text_of
 from optimist_client.errors import FixError
 from optimist_client.tolerance import share_of

@@ -8,7 +8,7 @@ from typing import Any
 from optimist.evaluating.asked import JUDGE
 from optimist.evaluating.ledger import Tally
 from optimist.evaluating.play import DOLLARS, SECONDS, Evaluated
-from optimist.routing_gain.reports import RouteReport
+from optimist.routing.gain.reports import RouteReport
 from optimist_client.errors import FixError
 from optimist_client.layout import Page, Table
 

@@ -58,9 +58,7 @@ def censored_warnings(arms: Sequence[Arm], best: str | None) -> tuple[str, ...]:
     if best is None or not doubtful:
         return ()
     named = ", ".join(f"{count:,} of {name}" for name, count in doubtful.items())
-    return (
-        f"values were cut off ({named}): {best} is the best one by the values as they were told, not for sure beyond",
-    )
+    return (f"values were cut off ({named}): {best} is best by the values as sent; the true ones may say otherwise",)
 
 
 def _batches(counts: Mapping[str, int]) -> str:

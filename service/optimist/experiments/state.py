@@ -177,7 +177,7 @@ class PolicyState:
         self.stops = controls["stop"] == "1" if "stop" in controls else self.config.stop
         """True if picks end once the answer is sure."""
         self.paces: dict[int, float] = {} if known is None else known.paces
-        """Seconds a sample that the newest pick of a generator took, by ordinal, of those that `settle` has ended."""
+        """Seconds per sample of each generator's newest pick that `settle` has ended, by ordinal."""
         self.pending: Mapping[str, int] | None = None
         """Batches on their way by generator, as a caller in memory says; None: the open picks are."""
         self._lacking: dict[int, GeneratorState] = {}

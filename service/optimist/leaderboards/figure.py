@@ -15,7 +15,7 @@ _COLOUR = "#0072B2"
 
 
 def draw(board: Board, file: Path) -> None:
-    """Write the figure, best model on top; filled marks cannot be told from the best."""
+    """Write the figure, best model on top; filled marks are too close to the best to call."""
     with rc_context({"text.parse_math": False}):
         figure_of(board).savefig(file, dpi=200)
 

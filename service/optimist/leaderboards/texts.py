@@ -37,7 +37,7 @@ def sentence(board: Board) -> str:
         if words["close"]:
             sentences.append(f"Too close to {board.base} to call: {listed(words['close'], rivals)}.")
     elif words["close"]:
-        sentences = [f"{best.model} leads with {mean}, but cannot be told from {listed(words['close'], rivals)}."]
+        sentences = [f"{best.model} leads with {mean}. Too close to call: {listed(words['close'], rivals)}."]
         sentences += [f"Worse: {listed(words['worse'], rivals)}."] if words["worse"] else []
     else:
         nearest = board.standings[1]
@@ -142,7 +142,7 @@ def tables(board: Board, *, every: bool = False) -> list[Table]:
             ]
             for standing in board.standings
         ]
-        title = "By metric (* best, or not told from it)"
+        title = "By metric (* best, or too close to call)"
         listed.append(Table(["model", board.title, *board.others], rows, title=title))
     return listed
 
@@ -241,7 +241,7 @@ def _caption(board: Board) -> str:
     asked = board.asked
     return (
         f"{board.title}: ± is half of an interval of {1.0 - asked.delta:.4g}, differences are paired by question. "
-        f"Bold: best, or not told from the best."
+        f"Bold: best, or too close to call."
     )
 
 

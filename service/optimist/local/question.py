@@ -16,7 +16,7 @@ from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find, texts
 
 _ARRAYS = frozenset({"features", "probabilities"})
-"""What embedders make."""
+"""The arrays that embedders make."""
 _MEDIAN = {"name": "gaussian", "sigma": "median"}
 
 

@@ -205,9 +205,9 @@ class Stopping:
         rival = arms[overlaps.index(least)].name
         tolerated = " by more than the tolerance" if self.tolerated(arms) else ""
         if least <= 0.0:
-            reason = f"no interval reaches beyond that of {best}{tolerated}, and all of them hold at any time"
+            reason = f"no interval overlaps the one of {best}{tolerated}, and all intervals hold at any time"
             return Decision(best, 1.0 - self.delta, True, reason)
-        reason = f"the interval of {rival} reaches beyond the worse end of that of {best}{tolerated}, by {least:.3g}"
+        reason = f"the intervals of {rival} and {best} overlap{tolerated}, by {least:.3g}"
         return Decision(best, None, False, reason)
 
     def uniform_samples(self, arms: Sequence[Arm], told: int) -> int | None:

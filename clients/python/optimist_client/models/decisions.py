@@ -1,4 +1,4 @@
-"""The decision of an experiment, and what it rests on: a verdict for each rival, and the one hardest to rule out."""
+"""The decision of an experiment, and what it rests on: a verdict for each rival, and the closest rival."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Verdict(Answer):
 
 
 class HardestRival(Answer):
-    """The best generator compared with the rival that is hardest to rule out, on the scale on which scores are
-    compared (`scale`)."""
+    """The best generator compared with the rival that has the least evidence against it, on the scale on which scores
+    are compared (`scale`)."""
 
     generator: GeneratorName
     """The rival: the generator whose difference is the smallest number of standard errors."""

@@ -108,8 +108,8 @@ class RawRoute(Route):
         return (matching, matched) if matching is Match.FULL else (Match.NONE, {})
 
     async def answer(self, request: Request) -> Response:
-        """The route's answer by the experiment as this process last saw it; by the one that has its name by now, where
-        that one is gone."""
+        """The route's answer by the experiment as this process last saw it. Where that was deleted and made again, the
+        new one answers."""
         try:
             return await self.endpoint(request)
         except (NotFound, ApiError):

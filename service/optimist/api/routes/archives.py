@@ -33,7 +33,7 @@ router = APIRouter(prefix="/v1", tags=["archives"], route_class=GuardedRoute)
 
 IMPORT = "/v1/import"
 REFUSED_WEIGHT = 4
-"""How many times as long as it took to find the fault of a large archive its sender must wait with the next one."""
+"""A key whose large archive was refused waits for this many times the duration of the check."""
 EXPORT, IMPORTING = "archive is exported", "archive is imported"
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 _FILE_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content": {MEDIA_TYPE: _FILE}}}
