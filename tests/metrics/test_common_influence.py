@@ -335,9 +335,9 @@ def test_below_two_each_row_is_seen_from_outside(order: float, count: int):
 def _penalty(metric: VendiScore, statistic: Any) -> float:
     """λ, the grid's point from which on the resolvents are integrated."""
     from optimist.metrics.spectra.cross_entropy import LeaveOneOut
-    from optimist.metrics.vendi.spectrum import floored_at, weights_of
+    from optimist.metrics.vendi.spectrum import KernelMatrix, floored_at, weights_of
 
-    eigenvalues, weights = weights_of(statistic)
+    eigenvalues, weights = weights_of(statistic, KernelMatrix())
     outside = LeaveOneOut(floored_at(eigenvalues), weights, statistic.samples, metric.width)
     return float(outside.w[outside.best[0]])
 

@@ -395,3 +395,28 @@ def test_warnings_name_few_samples():
     assert warned(rows, order=2.0) == [above]
     assert warned(rows, truncation=16) == ["fewer samples than twice the truncation"]
     assert warned(rows, truncation=15) == []
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0])
+def test_estimates_of_a_growing_stream_reuse_the_products_of_older_rows_and_change_no_bit(order):
+    rows = torch.from_numpy(np.random.default_rng(3).standard_normal((700, 8)))
+    rows[650:660] = rows[:10]  # repeats
+    metric = VendiScore(GaussianFourier.draw(8, 350, 2.0), order)
+    growing = metric.statistic()
+    for stop in range(50, 701, 50):
+        growing.update(rows[stop - 50 : stop])
+        fresh = fed(rows[:stop], 50, metric.feature_map, halves=True)
+        common = {"features": rows[:40]}
+        found, again = metric.analyse(growing, common), metric.analyse(fresh, common)
+        assert (found.estimate, found.stopping_error) == (again.estimate, again.stopping_error)
+        assert found.influence is not None and again.influence is not None
+        assert torch.equal(found.influence, again.influence)
+        metric.forget(fresh)
+    kept, features = metric.matrix(growing), metric.feature_map(rows)
+    whole, spoilt = kept.of(metric.feature_map, features), features.clone()
+    spoilt[:512] = math.nan
+    assert torch.equal(kept.of(metric.feature_map, spoilt)[:512, :512], whole[:512, :512])
+    assert metric.cached_bytes(growing) >= 256 * 768 * 8
+    growing.update(rows[:1])  # more rows than features: only sums are left
+    metric.analyse(growing)
+    assert "matrix" not in metric.cache(growing)

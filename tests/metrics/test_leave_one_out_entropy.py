@@ -15,7 +15,7 @@ from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.pairs import ConditionalVendi, InformationVendi
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut, entropy_of_curve
 from optimist.metrics.vendi.score import VendiScore
-from optimist.metrics.vendi.spectrum import floored_at, log_vendi, weights_of
+from optimist.metrics.vendi.spectrum import KernelMatrix, floored_at, log_vendi, weights_of
 from optimist.numerics.estimate import Estimate
 from tests.support.streams import fed
 
@@ -59,7 +59,7 @@ def test_the_reference_numbers(case: str, stored: Stored):
         if case == "equal_n5_p32":
             assert found.bracket == (found.plug_in, found.plug_in)
             continue
-        eigenvalues, weights = weights_of(statistic)
+        eigenvalues, weights = weights_of(statistic, KernelMatrix())
         inside = LeaveOneOut(floored_at(eigenvalues), weights, *rows.shape).entropy(known["order"])
         for column in ("plug_in", "gap", "ridge", "unseen", "systematic"):
             assert getattr(inside, column) == pytest.approx(known[column], abs=1e-9), column

@@ -138,12 +138,18 @@ def symmetric_product(left: Tensor, right: Tensor) -> Tensor:
     """left (m, k) times right (k, m) where the product is a symmetric matrix (m, m)."""
     product = left.new_empty(len(left), len(left))
     for start, stop in edges(len(left)):
-        panel = torch.mm(left[start:stop], right[:, :stop], out=product[start:stop, :stop])
+        panel = symmetric_panel(left, right, start, stop, product[start:stop, :stop])
         product[:start, start:stop] = panel[:, :start].T
-        # BLAS's product is symmetric to the last bit only on some machines.
-        square = panel[:, start:]
-        product[start:stop, start:stop] = square.tril() + square.tril(-1).T
     return product
+
+
+def symmetric_panel(left: Tensor, right: Tensor, start: int, stop: int, out: Tensor | None = None) -> Tensor:
+    """The rows from `start` to `stop` of `symmetric_product`, up to their diagonal block (stop − start, stop)."""
+    panel = torch.mm(left[start:stop], right[:, :stop], out=out)
+    # Only on some machines is the product of BLAS symmetric to the last bit.
+    square = panel[:, start:]
+    panel[:, start:] = square.tril() + square.tril(-1).T
+    return panel
 
 
 def congruence(factor: Tensor, matrix: Tensor) -> Tensor:

@@ -166,18 +166,21 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -
     if square >= 1.0 - COLLAPSED:
         return _collapsed(plug_in, statistic, *common)
 
-    def influence_of(features: Tensor) -> Tensor:
-        seen = statistic.times(features) if rows is None else statistic.products(features, rows)
-        quadratic = (seen * (features if rows is None else seen)).sum(-1)
-        return -2.0 / mean_square * (quadratic - 1.0) / (n - 1)
-
-    buffer = statistic.last_rows
-    influence = influence_of(buffer)
+    buffer, kept = statistic.last_rows, metric.matrix(statistic)
+    if rows is None:
+        quadratic = [(statistic.times(each) * each).sum(-1) for each in (buffer, *common)]
+        products = statistic.products(buffer[-PAIR_BUFFER:], buffer[-PAIR_BUFFER:])
+    else:
+        matrix = kept.of(statistic.feature_map, rows)
+        places = [kept.places(statistic, rows, each) for each in common]
+        quadratic = [matrix[each].square().sum(-1) for each in (slice(n - len(buffer), None), *places)]
+        products = matrix[-PAIR_BUFFER:, -PAIR_BUFFER:]
+    influence, *of_common = (-2.0 / mean_square * (each - 1.0) / (n - 1) for each in quadratic)
     if n == 2:
         # There is only one pair, so the spread is unknown: take the largest that k² in [0, 1] with this mean can have.
         spread = math.sqrt(2.0 * (1.0 - mean_square) / mean_square)
         influence = torch.tensor([spread, -spread], dtype=torch.float64, device=buffer.device)
-    squares = statistic.products(buffer[-PAIR_BUFFER:], buffer[-PAIR_BUFFER:]).square()
+    squares = products.square()
     apart = ~torch.eye(len(squares), dtype=torch.bool, device=squares.device)
     pairs = squares[apart] / -mean_square
     return EntropyInfluence(
@@ -187,13 +190,13 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -
         inflation=few_rows_inflation(n),
         second_order=pair_variance(pairs),
         pairs=pairs,
-        common=[influence_of(features) for features in common],
+        common=of_common,
     )
 
 
 def _by_leave_one_out(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
     n, order = statistic.samples, metric.order
-    eigenvalues, weights, *of_common = weights_of(statistic, *common)
+    eigenvalues, weights, *of_common = weights_of(statistic, metric.matrix(statistic), *common)
     plug_in = log_vendi(eigenvalues, order)
     if has_collapsed(eigenvalues):
         return replace(_collapsed(plug_in, statistic, *common), bracket=(plug_in, plug_in))
@@ -219,7 +222,7 @@ def _by_leave_one_out(metric: VendiScore, statistic: KernelStatistic, *common: T
 
 def _by_halves(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
     order, truncation = metric.order, metric.truncation
-    eigenvalues, *shares = shares_of(statistic, *common)
+    eigenvalues, *shares = shares_of(statistic, metric.matrix(statistic), *common)
     plug_in = log_vendi(eigenvalues, order, truncation)
     if has_collapsed(eigenvalues):
         return _collapsed(plug_in, statistic, *common)

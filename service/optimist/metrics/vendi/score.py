@@ -19,7 +19,7 @@ from optimist.metrics.state import copied
 from optimist.metrics.vendi.entropy_objective import EntropyObjective
 from optimist.metrics.vendi.influence import entropy_influence, kernel_warnings, with_errors
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
-from optimist.metrics.vendi.spectrum import check_order, eigenvalues_of, log_vendi, modes_of, spectrum_by
+from optimist.metrics.vendi.spectrum import KernelMatrix, check_order, eigenvalues_of, log_vendi, modes_of, spectrum_by
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
@@ -176,6 +176,20 @@ class VendiScore(Score):
         del kept[len(blocks) :]
         return torch.cat([features for _, features in kept])
 
+    def _square_sum(self, statistic: KernelStatistic) -> float:
+        rows = statistic.rows
+        if rows is None:
+            return statistic.square_sum
+        return float(self.matrix(statistic).of(self.feature_map, rows).square().sum())
+
+    def matrix(self, statistic: KernelStatistic) -> KernelMatrix:
+        """What is kept of the kernel's matrix of a statistic, while that holds its rows."""
+        cache = self.cache(statistic)
+        if not statistic.holds_rows:
+            cache.pop("matrix", None)
+            return KernelMatrix()
+        return cache.setdefault("matrix", KernelMatrix())
+
     def plug_in(self, statistic: KernelStatistic) -> float:
         """The log score of the samples as they are, 0 … log ceiling. Raises FixError on no samples."""
         self.check(statistic)
@@ -183,7 +197,7 @@ class VendiScore(Score):
         followed: _Followed | None = self.cache(statistic).get("followed")
         trace = followed.trace if followed is not None and followed.samples == n else None
         if self.order == 2.0 and self.truncation is None:
-            square_sum = statistic.square_sum if trace is None else trace
+            square_sum = self._square_sum(statistic) if trace is None else trace
             return max(2.0 * math.log(n) - math.log(square_sum), 0.0)
         if trace is not None and self.order == 1.0:
             return max(math.log(n) - trace / n, 0.0)

@@ -16,7 +16,8 @@ from torch import Tensor
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap
 from optimist.metrics.modes import Mode, Shown
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.spectra.eigen import eigen_coordinates
+from optimist.metrics.spectra.eigen import eigen_coordinates, eigen_entries
+from optimist.metrics.spectra.symmetric import PANEL, edges, symmetric_panel
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.batches import check_number
 from optimist_client.errors import FixError
@@ -85,25 +86,71 @@ def eigenvalues_of(matrix: Tensor) -> Tensor:
     return torch.linalg.eigvalsh(matrix).flip(-1).clamp_min(0.0)
 
 
+ROUNDING = 1e-14
+"""By how much less than 1 the product of two equal φ may be."""
 FLOOR = 1e-12
 """Smallest eigenvalue relative to the largest: smaller ones are raised to it."""
 
 
-def shares_of(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
+class KernelMatrix:
+    """The kernel's matrix of the rows that a growing statistic holds, and where some rows are among them.
+
+    Full panels stay as they are, so that a later matrix takes only the products of newer rows. Every number is that of
+    `FeatureMap.gram`.
+    """
+
+    def __init__(self) -> None:
+        self._full: list[Tensor] = []
+        self._seen, self._places = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.nbytes for each in (*self._full, self._seen, self._places))
+
+    def of(self, feature_map: FeatureMap, rows: Tensor) -> Tensor:
+        """The matrix (n, n) of all rows (n, columns), which begin with those of earlier calls."""
+        if isinstance(feature_map, ExactKernel):
+            return feature_map.gram(rows)
+        found = rows.new_empty(len(rows), len(rows))
+        for place, (start, stop) in enumerate(edges(len(rows))):
+            panel = self._full[place] if place < len(self._full) else symmetric_panel(rows, rows.T, start, stop)
+            if place == len(self._full) and stop - start == PANEL:
+                self._full.append(panel)
+            found[start:stop, :stop] = panel
+            found[:start, start:stop] = panel[:, :start].T
+        return found
+
+    def places(self, statistic: KernelStatistic, rows: Tensor, seen: Tensor) -> Tensor:
+        """The places (m,) of φ (m, columns) among all rows (n, columns) of the statistic, of repeats the first."""
+        count = min(len(seen), len(self._seen))
+        is_new = torch.ones(len(seen), dtype=torch.bool, device=seen.device)
+        places = self._places.new_zeros(len(seen), device=seen.device)
+        if count:
+            is_new[:count] = (seen[:count] != self._seen[:count]).any(-1)
+            places[:count] = self._places[:count]
+        if is_new.any():
+            # A φ of norm 1 is nearest to itself, and so is a repeat, to rounding.
+            products = statistic.products(seen[is_new], rows)
+            places[is_new] = (products >= products.amax(-1, keepdim=True) - ROUNDING).to(torch.uint8).argmax(-1)
+        self._seen, self._places = seen, places
+        return places
+
+
+def shares_of(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tuple[Tensor, ...]:
     """Eigenvalues (k) of C, descending, k = min(n, width), and (u_iᵀφ)² (b, k) of the last φ.
 
     `seen`: then those of more φ (m, width), among all that the statistic has seen.
     """
-    eigenvalues, *coordinates = _eigen(statistic, *seen)
+    eigenvalues, *coordinates = _eigen(statistic, kept, *seen)
     if statistic.rows is None:
         return eigenvalues, *(each.square() for each in coordinates)
     # uᵀφ of an eigenvector u of C and a row φ is the entry of the Gram matrix's eigenvector at that row, times √(n g).
     return eigenvalues, *(each.square() * (statistic.samples * eigenvalues) for each in coordinates)
 
 
-def weights_of(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
+def weights_of(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tuple[Tensor, ...]:
     """The eigenvalues of `shares_of` (k), and (u_iᵀφ)²/(n g_i) (b, k), which a Gram matrix knows where g_i = 0, too."""
-    eigenvalues, *coordinates = _eigen(statistic, *seen)
+    eigenvalues, *coordinates = _eigen(statistic, kept, *seen)
     if statistic.rows is None:
         scale = statistic.samples * floored_at(eigenvalues)
         return eigenvalues, *(each.square() / scale for each in coordinates)
@@ -115,18 +162,17 @@ def floored_at(eigenvalues: Tensor) -> Tensor:
     return eigenvalues.clamp_min(FLOOR * float(eigenvalues[0]))
 
 
-def _eigen(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
+def _eigen(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tuple[Tensor, ...]:
     """Eigenvalues (k) of C or of the Gram matrix over n, descending, ≥ 0, and the last φ in its eigenvectors (b, k)."""
     rows, n = statistic.rows, statistic.samples
     last = statistic.last_rows
     if rows is None:
-        matrix, places = statistic.moment / n, [last, *seen]
+        found = eigen_coordinates(statistic.moment / n, last, *seen)
     else:
-        matrix = statistic.feature_map.gram(rows) / n
-        each = torch.eye(n, dtype=matrix.dtype, device=matrix.device)
-        # A φ of norm 1 is nearest to itself; repeats have equal coordinates.
-        places = [each[n - len(last) :], *(each[statistic.products(found, rows).argmax(-1)] for found in seen)]
-    eigenvalues, *coordinates = (part.flip(-1) for part in eigen_coordinates(matrix, *places))
+        latest = torch.arange(n - len(last), n, device=rows.device)
+        places = [kept.places(statistic, rows, each) for each in seen]
+        found = eigen_entries(kept.of(statistic.feature_map, rows) / n, latest, *places)
+    eigenvalues, *coordinates = (part.flip(-1) for part in found)
     return eigenvalues.clamp_min(0.0), *coordinates
 
 
