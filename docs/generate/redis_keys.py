@@ -19,9 +19,8 @@ ordinal of a generator, and a *unit* is a generator as one metric scores it.
 """
 FURTHER = {
     "optimist:reference:<name>": "hash: description, digest, and body in pieces of at most 1 MiB; it never changes",
-    "{optimist:reference:<name>}:upload:<digest>": "hash: a reference on its way, which expires a day after its newest "
-    "piece; one rename makes it the reference",
-    "optimist:uploads:<key>": "sorted set: the uploads that an access key has begun and not completed",
+    "{optimist:reference:<name>}:upload:<id>": "hash: a reference on its way, which expires after an hour; one rename "
+    "makes it the reference",
 }
 
 

@@ -124,9 +124,8 @@ class Settings(BaseSettings):
     max_body: int = Field(256 * 2**20, ge=1024)
     """Largest request body, in bytes."""
     max_reference: int = Field(4 * 2**30, ge=1024)
-    """Largest reference with its rows, in bytes. It is uploaded in pieces, and a scorer holds it in memory."""
-    max_uploads: int = Field(32, ge=1)
-    """Maximum number of unfinished uploads of references for one access key. All callers without a key count as one."""
+    """Largest reference with its rows, in bytes. It is kept in the temporary directory as it comes, and a scorer
+    holds it in memory."""
     max_archive: int = Field(8 * 2**30, ge=1024)
     """Largest archive that can be imported, in bytes. It is kept in the temporary directory (`TMPDIR`) meanwhile, on
     whose disk `min_free_bytes` stay free."""

@@ -17,7 +17,6 @@ from optimist.store import start_embedded
 
 CONFIG = {"name": "x", "generators": ["a"], "metric": {"name": "mean"}, "batch_size": 1}
 ROUTER = CONFIG | {"name": "r", "goal": "route", "context": 2}
-UPLOAD = {"rows": 10, "dimension": 2, "dtype": "float32", "digest": "0" * 64}
 TEXT = '{"\u0122": [], "\u2222": {}}'
 BODIES = {
     **{encoding: TEXT.encode(encoding) for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")},
@@ -39,7 +38,6 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         ):
             for config in (CONFIG, ROUTER):
                 (await client.post("/v1/experiments", json=config)).raise_for_status()
-            (await client.post("/v1/references/x/uploads", json=UPLOAD)).raise_for_status()
             yield client
 
 
@@ -60,7 +58,7 @@ async def test_json_is_utf_8_on_every_route(http: httpx.AsyncClient):
     assert {"/v1/experiments", "/v1/references", "/v1/experiments/{name}/picks/{number}/previews"} <= paths
     for method, path in operations:
         for name in ("x", "r") if path.endswith("/picks") else ("x",):  # asks of a router have contexts
-            url = path.format_map(defaultdict(lambda: "a", name=name, number=1, digest=UPLOAD["digest"], piece=0))
+            url = path.format_map(defaultdict(lambda: "a", name=name, number=1))
             for encoding, body in BODIES.items():
                 answer = await http.request(
                     method,
@@ -77,7 +75,7 @@ async def test_json_is_utf_8_on_every_route(http: httpx.AsyncClient):
 async def test_a_form_is_refused_on_every_route_of_json(http: httpx.AsyncClient):
     for method, path in taking_json((await http.get("/openapi.json")).json()):
         for name in ("x", "r") if path.endswith("/picks") else ("x",):
-            url = path.format_map(defaultdict(lambda: "a", name=name, number=1, digest=UPLOAD["digest"], piece=0))
+            url = path.format_map(defaultdict(lambda: "a", name=name, number=1))
             params, headers = {"nonce": "ab", "name": "ref"}, {"idempotency-key": "key"}
             answer = await http.request(method, url, data={"name": "a"}, params=params, headers=headers)
             said = answer.json()["detail"]

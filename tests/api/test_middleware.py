@@ -28,7 +28,7 @@ from optimist.json_sizes import MOST_FIELDS, MOST_VALUES
 from optimist.records import Conflict
 from optimist.settings import Settings
 
-LIMITS = Limits(Settings.model_validate({}), "/archive", SharedCounters())
+LIMITS = Limits(Settings.model_validate({}), {}, SharedCounters())
 ERRORS = {
     "/invalid": invalid("no"),
     "/store": Conflict("no"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import httpx
 
-from optimist_client.drivers import PIECE
-from optimist_client.transport import Loop, Transport
+from optimist_client.transport import PIECE, Loop, Transport
 
 
 class AsyncTransport(Transport[httpx.AsyncClient]):
@@ -30,8 +29,8 @@ class AsyncTransport(Transport[httpx.AsyncClient]):
                 await asyncio.to_thread(file.write, piece)
             return reply
 
-    async def _pieces(self, file: BinaryIO) -> AsyncIterator[bytes]:
-        while piece := await asyncio.to_thread(file.read, PIECE):
+    async def _content(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+        while piece := await asyncio.to_thread(next, pieces, b""):
             yield piece
 
     async def sleep(self, seconds: float) -> None:

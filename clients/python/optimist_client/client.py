@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
@@ -15,7 +17,7 @@ from optimist_client.errors import ConflictError, FixError, NotFoundError
 from optimist_client.experiment import AsyncExperiment, Experiment
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.reference_names import ReferenceNames, Upload
-from optimist_client.transport import Transport
+from optimist_client.transport import Transport, read_pieces
 from optimist_client.validation import is_collection, valid
 
 if TYPE_CHECKING:
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from optimist_client.metrics import Metric
     from optimist_client.references import Sent
 
-FEW_PIECES = 32
-"""Number of pieces, each of at most a megabyte, up to which an upload shows no progress by itself."""
+LARGE = 2**25
+"""Bytes up to which an upload shows no progress by itself."""
 PAGE = 200
 """Entries of a list that are asked for at a time: the most that the service gives."""
 ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
@@ -98,10 +100,9 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         Files (`.npz`, `.npy`, `.safetensors`) hold one array of features, `mean` and `covariance`, or pytorch-fid's
         `mu` and `sigma`. `samples` says how many features moments come from (a file may have it, too): differences of
         FID then allow for the choice of these. `embedding` is the name of the features' embedding. Of features the
-        moments and 256 rows are sent, unless `keep_rows`, which metrics such as KID need: then all are sent and kept,
-        in pieces. If that is interrupted, the same call later goes on where it stopped. `progress` shows how far it is
-        (None: in terminals and notebooks). Uploading the same reference again under the same name succeeds; a different
-        one raises `ConflictError`. Raises FixError for an invalid reference.
+        moments and 256 rows are sent, unless `keep_rows`, which metrics such as KID need: then all are sent and kept.
+        `progress` shows how far that is (None: in terminals and notebooks). Uploading the same reference again under
+        the same name succeeds; a different one raises `ConflictError`. Raises FixError for an invalid reference.
         """
         given = (mean, covariance) if features is None else features
         if file is not None:
@@ -117,41 +118,32 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
     async def _upload(
         self, name: str, sent: Sent, embedding: str | None, progress: bool | None = None
     ) -> models.ReferenceInfo:
-        if "features" in sent.arrays:
-            return await self._upload_rows(name, sent, embedding, progress)
-        from optimist_client import tensors
-
-        known = {"name": name, "embedding": embedding}
-        params = {key: value for key, value in known.items() if value is not None}
-        answer = await self._transport.call(
-            "POST", "/v1/references", body=tensors.encode(sent.arrays), media_type=tensors.MEDIA_TYPE, params=params
-        )
-        return models.ReferenceInfo.model_validate(answer)
-
-    async def _upload_rows(
-        self, name: str, sent: Sent, embedding: str | None, progress: bool | None
-    ) -> models.ReferenceInfo:
+        """The reference of this name, uploaded unless it is there. The service refuses another one."""
         from optimist_client import tensors
         from optimist_client.progress import shown
 
-        rows, digest = sent.arrays["features"], sent.digest
-        shape = {"rows": len(rows), "dimension": rows.shape[1], "dtype": rows.dtype.name}
-        begun = models.UploadRequest.model_validate({**shape, "digest": digest, "embedding": embedding})
-        path = f"/v1/references/{name}/uploads"
-        state = models.UploadState.model_validate(
-            await self._transport.call("POST", path, json=begun.model_dump(mode="json"))
-        )
-        wanted = progress if progress is not None or len(state.missing) > FEW_PIECES else False
-        with shown(wanted, f"reference {name}", len(rows)) as display:
-            there = state.pieces - len(state.missing)
-            for piece in state.missing:
-                start = piece * state.piece_rows
-                body = tensors.encode({"features": rows[start : start + state.piece_rows]})
-                url = f"{path}/{digest}/{piece}"
-                await self._transport.call("PUT", url, body=body, media_type=tensors.MEDIA_TYPE)
-                there += 1
-                display.update(min(len(rows), there * state.piece_rows), None)
-        return models.ReferenceInfo.model_validate(await self._transport.call("POST", f"{path}/{digest}", is_long=True))
+        with contextlib.suppress(NotFoundError):
+            standing = models.ReferenceInfo.model_validate(await self._transport.call("GET", f"/v1/references/{name}"))
+            if standing.digest == sent.digest and embedding in (None, standing.embedding):
+                return standing
+        parts = tensors.encoded_parts(sent.arrays)
+        size = sum(map(len, parts))
+        headers = {"content-type": tensors.MEDIA_TYPE, "content-length": f"{size}"}
+        params = {} if embedding is None else {"embedding": embedding}
+        if is_rows := "features" in sent.arrays:
+            route = "PUT", f"/v1/references/{name}/rows", params | {"digest": sent.digest}
+        else:
+            route = "POST", "/v1/references", params | {"name": name}
+        rows = len(next(iter(sent.arrays.values())))
+        wanted = progress if is_rows and (progress is not None or size > LARGE) else False
+        with shown(wanted, f"reference {name}", rows) as display:
+
+            def pieces() -> Iterator[bytes]:
+                for number, part in enumerate(parts, 1):
+                    yield bytes(part)
+                    display.update(rows * number // len(parts), None)
+
+            return models.ReferenceInfo.model_validate(await self._transport.upload(*route, headers, pieces))
 
     @operation
     async def references(self, *, unused: bool = False) -> list[models.ReferenceInfo]:
@@ -248,8 +240,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         body = wanted.model_dump_json().encode()
         try:
             for name, sent in references.items():
-                if not await self._stands(name, sent.digest):
-                    await self._upload(name, sent, embeddings.get(name))
+                await self._upload(name, sent, embeddings.get(name))
             # The name stands in the URL, too, for a front of several cells, which does not read bodies.
             return await self._transport.call(
                 "POST", "/v1/experiments", body=body, media_type="application/json", params={"name": wanted.name}
@@ -262,14 +253,6 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
                 "ask an admin to create it, then run this again",
                 error.problem,
             ) from None
-
-    async def _stands(self, name: str, digest: str) -> bool:
-        """Whether a reference of this name and these contents was uploaded before. The service refuses another one."""
-        try:
-            standing = await self._transport.call("GET", f"/v1/references/{name}")
-        except NotFoundError:
-            return False
-        return models.ReferenceInfo.model_validate(standing).digest == digest
 
     @operation
     async def experiment(self, name: str) -> ExperimentT:
@@ -318,8 +301,10 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         archive.
         """
         headers = {"content-type": "application/zip", "idempotency-key": uuid.uuid4().hex}
-        params = {} if name is None else {"name": name}
-        return self._opened(await self._transport.upload("/v1/import", Path(path), headers, params))
+        params, file = {} if name is None else {"name": name}, Path(path)
+        size = (await self._transport.apply(file.stat)).st_size
+        sent = headers | {"content-length": f"{size}"}, partial(read_pieces, file)
+        return self._opened(await self._transport.upload("POST", "/v1/import", params, *sent))
 
     @operation
     async def close(self) -> None:

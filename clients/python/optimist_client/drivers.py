@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import httpx
@@ -13,9 +13,6 @@ import httpx
 from optimist_client.errors import FixError
 from optimist_client.operations import run
 from optimist_client.transport import Loop, Transport
-
-PIECE = 1 << 20
-"""Number of bytes of a file that are read or written at a time."""
 
 
 class BlockingTransport(Transport[httpx.Client]):
@@ -34,8 +31,8 @@ class BlockingTransport(Transport[httpx.Client]):
                 file.write(piece)
             return reply
 
-    def _pieces(self, file: BinaryIO) -> BinaryIO:
-        return file
+    def _content(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        return pieces
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`."""

@@ -39,8 +39,11 @@ _BLOCK = 2**17
 _PIECE = 2**20
 """Bytes that are written at a time: a copy of all of them would hold the interpreter, and a server's other threads."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
-_READ = {kind: np.dtype(dtype).newbyteorder("<") for kind, dtype in (_FLOATS | {"U8": np.uint8, "BF16": "u2"}).items()}
-_BYTES = {kind: dtype.itemsize for kind, dtype in _READ.items()}
+READ: dict[str, np.dtype[Any]] = {
+    kind: np.dtype(dtype).newbyteorder("<") for kind, dtype in (_FLOATS | {"U8": np.uint8, "BF16": "u2"}).items()
+}
+"""The types of tensors, as numpy reads them."""
+_BYTES = {kind: dtype.itemsize for kind, dtype in READ.items()}
 _KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
 
@@ -49,6 +52,14 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
     The numbers are copied once, into the body; `safetensors.numpy.save` copies them twice.
     """
+    body = BytesIO()
+    for part in encoded_parts(arrays):
+        body.write(part)
+    return body.getvalue()
+
+
+def encoded_parts(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview]:
+    """What `encode` returns, in parts of at most `_PIECE` bytes, which are views of the arrays where these allow it."""
     kinds: dict[str, tuple[str, tuple[int, ...]]] = {}
     buffers: list[NDArray[np.uint8]] = []
     # Arrays with the largest items come first, so that each array is aligned.
@@ -58,12 +69,8 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
             raise FixError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
         kinds[name] = kind, array.shape
         buffers.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    body = BytesIO()
-    body.write(head_of(kinds))
-    for buffer in buffers:
-        for start in range(0, len(buffer), _PIECE):
-            body.write(buffer[start : start + _PIECE].data)
-    return body.getvalue()
+    parts = (buffer[at : at + _PIECE].data for buffer in buffers for at in range(0, len(buffer), _PIECE))
+    return [head_of(kinds), *parts]
 
 
 def head_of(kinds: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:
@@ -167,7 +174,7 @@ def unpacked(row: NDArray[np.uint8]) -> str:
 
 def packed_rows(body: bytes, name: str) -> NDArray[np.uint8] | None:
     """The rows (n, longest) of a tensor of `PACKED` in a body that was decoded before, not copied; None without it."""
-    if name not in (known := _entries(body)):
+    if name not in (known := entries(body)):
         return None
     _, shape, start, _ = known[name]
     return np.frombuffer(body, np.uint8, prod(shape), 8 + int.from_bytes(body[:8], "little") + start).reshape(shape)
@@ -179,7 +186,7 @@ def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
     The shapes are not checked against the data; `decode` does that.
     """
     try:
-        return {name: shape for name, (_, shape, _, _) in _entries(body).items()}
+        return {name: shape for name, (_, shape, _, _) in entries(body).items()}
     except FixError:
         return {}
 
@@ -192,13 +199,13 @@ def decode(body: bytes) -> dict[str, NDArray[Any]]:
     """
     base = 8 + int.from_bytes(body[:8], "little")
     arrays, end = dict[str, NDArray[Any]](), 0
-    for name, (kind, shape, start, stop) in sorted(_entries(body).items(), key=lambda item: item[1][2:]):
+    for name, (kind, shape, start, stop) in sorted(entries(body).items(), key=lambda item: item[1][2:]):
         if start != end or stop - start != prod(shape) * _BYTES[kind]:
             raise FixError(f"{name}: expected a safetensors body whose offsets follow one another and match the shapes")
         if base + stop > len(body):
             raise FixError(f"{name}: expected a safetensors body of {base + stop} bytes or more, got {len(body)}")
         end = stop
-        numbers = np.frombuffer(body, _READ[kind], prod(shape), base + start)
+        numbers = np.frombuffer(body, READ[kind], prod(shape), base + start)
         try:
             arrays[name] = _widened(numbers, kind).reshape(shape)
         except ValueError as error:  # more axes than numpy has, or longer ones
@@ -218,7 +225,7 @@ def split(bodies: bytes, expected: int) -> list[bytes]:
         if len(found) == expected:
             raise FixError(f"expected {expected} bodies of safetensors, got more")
         base = 8 + int.from_bytes(bodies[at : at + 8], "little")
-        stop = max((stop for *_, stop in _entries(bodies[at : at + base]).values()), default=0)
+        stop = max((stop for *_, stop in entries(bodies[at : at + base]).values()), default=0)
         found.append(bodies[at : at + base + stop])
         at += base + stop
     if len(found) < expected:
@@ -260,7 +267,7 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield numbers[start : start + _BLOCK]
 
 
-def _entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
+def entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
     """The type, shape, first byte and end of each tensor by the header of a safetensors body.
 
     Raises FixError if it cannot be read, or names a type that is not read. What the library of safetensors refuses is
@@ -286,7 +293,7 @@ def _entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
         if len(offsets) != 2 or any(type(number) is not int for number in (*shape, *offsets)):
             raise FixError(f"{name}: expected a safetensors body whose shapes and offsets are whole numbers from 0 on")
         expected = "U8, UTF-8 text padded with zeros" if name in PACKED else "F16, BF16, F32 or F64"
-        if type(kind) is not str or kind not in _READ or (kind == "U8") != (name in PACKED):
+        if type(kind) is not str or kind not in READ or (kind == "U8") != (name in PACKED):
             raise FixError(f"{name}: expected {expected}, got {brief(kind)}")
     return found  # pyright: ignore[reportReturnType]  # of two offsets, as checked
 

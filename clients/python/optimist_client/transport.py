@@ -8,7 +8,7 @@ import re
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Generic
@@ -33,7 +33,16 @@ URL = "OPTIMIST_URL"
 """The variable that names the service."""
 DEFAULT_URL = "http://127.0.0.1:8000"
 """Where `optimist serve` listens on this machine."""
+PIECE = 1 << 20
+"""Number of bytes of a file that are read or written at a time."""
 Loop = Callable[[], Coroutine[Any, Any, None]]
+
+
+def read_pieces(file: Path) -> Iterator[bytes]:
+    """The content of a file."""
+    with file.open("rb") as read:
+        while piece := read.read(PIECE):
+            yield piece
 
 
 class Transport(ABC, Generic[Http]):
@@ -94,19 +103,12 @@ class Transport(ABC, Generic[Http]):
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         patience: float | None = None,
-        is_long: bool = False,
     ) -> Any:
-        """Send a request and return the decoded JSON of a 2xx reply. Raises `OptimistError` otherwise.
-
-        is_long: whether the reply may take as long as that to a file.
-        """
+        """Send a request and return the decoded JSON of a 2xx reply. Raises `OptimistError` otherwise."""
         named = {**(headers or {}), **({"content-type": media_type} if media_type else {})}
-        timeout = {"timeout": self._of_files} if is_long else {}
 
         async def send() -> httpx.Response:
-            return await self._request(
-                method, path, json=json, content=body, headers=named or None, params=params, **timeout
-            )
+            return await self._request(method, path, json=json, content=body, headers=named or None, params=params)
 
         return _answer(await self._reply(send, patience))
 
@@ -138,18 +140,23 @@ class Transport(ABC, Generic[Http]):
         if not reply.is_success:
             raise _refusal(reply)
 
-    async def upload(self, path: str, file: Path, headers: Mapping[str, str], params: Mapping[str, Any]) -> Any:
-        """POST the content of a file. Returns and raises like `call`."""
-        with await self.apply(file.open, "rb") as read:
+    async def upload(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, Any],
+        headers: Mapping[str, str],
+        pieces: Callable[[], Iterator[bytes]],
+    ) -> Any:
+        """Send a body of `pieces`, which are made anew for each attempt. Returns and raises like `call`."""
 
-            async def send() -> httpx.Response:
-                read.seek(0)
-                content = self._pieces(read)
-                return await self._request(
-                    "POST", path, content=content, headers=headers, params=params, timeout=self._of_files
-                )
+        async def send() -> httpx.Response:
+            content = self._content(pieces())
+            return await self._request(
+                method, path, content=content, headers=headers, params=params, timeout=self._of_files
+            )
 
-            return _answer(await self._reply(send))
+        return _answer(await self._reply(send))
 
     async def _reply(
         self, send: Callable[[], Coroutine[Any, Any, httpx.Response]], patience: float | None = None
@@ -217,8 +224,8 @@ class Transport(ABC, Generic[Http]):
         """GET once. The body of a 2xx reply is written to the file, any other is kept in the reply."""
 
     @abstractmethod
-    def _pieces(self, file: BinaryIO) -> Any:
-        """The rest of the file in a form that httpx accepts as the content of a request."""
+    def _content(self, pieces: Iterator[bytes]) -> Any:
+        """The pieces in a form that httpx accepts as the content of a request."""
 
     @abstractmethod
     async def sleep(self, seconds: float) -> None:

@@ -67,7 +67,11 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
     for model in Wire.__subclasses__():
         model.model_rebuild()
     access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
-    limits = Limits(settings, archives.IMPORT, counters or SharedCounters())
+    limits = Limits(
+        settings,
+        {archives.IMPORT: settings.max_archive, references.ROWS: settings.max_reference},
+        counters or SharedCounters(),
+    )
     rooms = (
         *(picks, references, experiments, archives, made, previews, audits),
         *(records, sharing, webhooks, corrections, generators, health),

@@ -1,26 +1,25 @@
 """References as requests bring them: moments that are checked in a thread of their own, so that a large upload does not
-delay others; rows in pieces, and how these are stored; and what stands under a name already.
+delay others; rows in files, which may be larger than memory; and what stands under a name already.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import Request
-from numpy.typing import NDArray
 
 from optimist.api.bodies.arrays import Arrays
 from optimist.api.context import Context
 from optimist.api.pages import STEP
 from optimist.api.problems import ApiError, gone_away, invalid
+from optimist.api.temporary import TemporaryFile
+from optimist.numerics.batches import check_rows
 from optimist.numerics.plausibility import reference_scale
 from optimist.numerics.real_data import RealData, RunningMoments, check_definite, check_moments, check_shapes
 from optimist.process import stay_behind
@@ -31,100 +30,83 @@ from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.files import moments_among
 from optimist_client.metrics import Metric
-from optimist_client.models import Experiment, ReferenceInfo, UploadRequest
+from optimist_client.models import Experiment, ReferenceInfo
 from optimist_client.references import Moments, moments_from
 
-BLOCK = 8
-"""Pieces whose moments are computed together: each time takes a matrix (d, d) besides."""
-_KINDS = {"float16": "F16", "float32": "F32", "float64": "F64"}
+BLOCK = 2**23
+"""Bytes of rows whose moments are computed together: each time takes a matrix (d, d) besides."""
 FEATURES = "features"
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What an upload will hold, and how its rows are divided into pieces."""
+class Rows:
+    """The rows (n, d) of a reference in a file of safetensors, which are read a block at a time.
 
-    rows: int
-    dimension: int
-    dtype: str
-    piece_rows: int
-    embedding: str | None
+    Raises FixError where the file, of `size` bytes, holds anything else, or more than `max_dimension` columns.
+    """
 
-    @classmethod
-    def from_request(cls, wanted: UploadRequest, max_body: int) -> Layout:
-        """Pieces of whole rows and of at most `CHUNK_BYTES`, which fit into requests of `max_body` bytes."""
-        row = wanted.dimension * np.dtype(wanted.dtype).itemsize
-        most = min(CHUNK_BYTES, max_body - tensors.LONGEST_HEADER // 64)
-        return cls(wanted.rows, wanted.dimension, wanted.dtype, max(1, most // row), wanted.embedding)
-
-    @property
-    def pieces(self) -> int:
-        return -(-self.rows // self.piece_rows)
-
-    @property
-    def head(self) -> bytes:
-        """The header of the body."""
-        d = self.dimension
-        kinds = {FEATURES: (_KINDS[self.dtype], (self.rows, d)), "covariance": ("F64", (d, d)), "mean": ("F64", (d,))}
-        return tensors.head_of(kinds)
-
-    @property
-    def bytes(self) -> int:
-        d = self.dimension
-        return len(self.head) + self.rows * d * np.dtype(self.dtype).itemsize + 8 * (d * d + d)
+    def __init__(self, file: TemporaryFile, size: int, max_dimension: int) -> None:
+        file.seek(0)
+        head = file.read(8 + tensors.LONGEST_HEADER)
+        found = tensors.entries(head)
+        if set(found) != {FEATURES} or found[FEATURES][0] == "BF16" or len(found[FEATURES][1]) != 2:
+            raise FixError("expected features (n, d) of F16, F32 or F64, and nothing else")
+        self._file = file
+        self._kind, (self.count, self.dimension), start, _ = found[FEATURES]
+        self._type = tensors.READ[self._kind]
+        self._start = 8 + int.from_bytes(head[:8], "little")
+        self._row = self.dimension * self._type.itemsize
+        _check_width(self.dimension, max_dimension)
+        if self.count < 2:
+            raise FixError(f"{FEATURES}: expected shape (n, d) with n at least 2, got {found[FEATURES][1]}")
+        if start or self._start + self.count * self._row != size:
+            raise FixError(f"expected {self._start + self.count * self._row} bytes by the header, got {size}")
+        self.blocks = range(0, self.count, max(1, BLOCK // self._row))
+        """The first row of each block."""
+        self._moments = RunningMoments(self.dimension)
+        self._digest = tensors.RowsDigest(FEATURES, (self.count, self.dimension))
 
     @property
     def memory(self) -> int:
-        """The most bytes that `Gathered` takes."""
-        return 2 * BLOCK * 8 * self.piece_rows * self.dimension + 5 * 8 * self.dimension**2
+        """The most bytes that `add` and `finish` take."""
+        return 2 * 8 * min(self.blocks.step, self.count) * self.dimension + 5 * 8 * self.dimension**2
 
-    def rows_of(self, piece: int) -> int:
-        """The rows of a piece, numbered from 0."""
-        return min(self.piece_rows, self.rows - piece * self.piece_rows)
+    def add(self, block: int) -> None:
+        """Read the block that begins with this row. Raises FixError for numbers that no batch may have."""
+        self._file.seek(self._start + block * self._row)
+        content = self._file.read(min(self.blocks.step, self.count - block) * self._row)
+        rows = np.frombuffer(content, self._type).reshape(-1, self.dimension)
+        try:
+            check_rows(FEATURES, rows, self.dimension)
+        except FixError as error:
+            raise FixError(f"of the rows from {block} on: {error}") from None
+        self._digest.add(rows)
+        self._moments.add(rows)
 
-    def packed(self, rows: NDArray[np.floating]) -> bytes:
-        """Rows as they are stored."""
-        return np.ascontiguousarray(rows, dtype=np.dtype(self.dtype).newbyteorder("<")).tobytes()
+    def finish(self) -> tuple[str, float]:
+        """The digest of all rows, and their scale."""
+        check_moments(self._moments.mean, covariance := self._moments.covariance)
+        self._rest = covariance.astype("<f8").tobytes() + self._moments.mean.astype("<f8").tobytes()
+        return self._digest.hexdigest(), reference_scale(self._moments.mean, covariance)
 
+    @property
+    def _head(self) -> bytes:
+        n, d = self.count, self.dimension
+        return tensors.head_of({FEATURES: (self._kind, (n, d)), "covariance": ("F64", (d, d)), "mean": ("F64", (d,))})
 
-class Gathered:
-    """Digests and moments of the pieces of an upload, which are added in order."""
+    @property
+    def size(self) -> int:
+        """The bytes of all `parts`."""
+        return len(self._head) + self.count * self._row + 8 * (self.dimension**2 + self.dimension)
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._content = tensors.RowsDigest(FEATURES, (layout.rows, layout.dimension))
-        self._body = hashlib.sha256(layout.head)
-        self._moments = RunningMoments(layout.dimension)
-        self._block: list[NDArray[np.floating]] = []
-
-    def add(self, piece: bytes) -> None:
-        """Add the next piece as it is stored."""
-        self._body.update(piece)
-        rows = np.frombuffer(piece, np.dtype(self._layout.dtype).newbyteorder("<")).reshape(-1, self._layout.dimension)
-        self._content.add(rows)
-        self._block.append(rows)
-        if len(self._block) == BLOCK:
-            self._flush()
-
-    def finish(self) -> tuple[str, float, bytes]:
-        """The digest of the rows, their scale, and what follows them in the body: their moments."""
-        if self._block:
-            self._flush()
-        mean, covariance = self._moments.mean, self._moments.covariance
-        check_moments(mean, covariance)
-        rest = covariance.astype("<f8").tobytes() + mean.astype("<f8").tobytes()
-        return self._content.hexdigest(), reference_scale(mean, covariance), rest
-
-    def body_digest(self, rest: bytes) -> str:
-        """The SHA-256 of the body, which ends with `rest`."""
-        sha = self._body.copy()
-        sha.update(rest)
-        return sha.hexdigest()
-
-    def _flush(self) -> None:
-        self._moments.add(np.concatenate(self._block))
-        self._block.clear()
+    def parts(self) -> Iterator[bytes]:
+        """The reference as it is stored, of at most `CHUNK_BYTES` each, once `finish` was called."""
+        yield self._head
+        self._file.seek(self._start)
+        while part := self._file.read(CHUNK_BYTES):
+            yield part
+        for at in range(0, len(self._rest), CHUNK_BYTES):
+            yield self._rest[at : at + CHUNK_BYTES]
 
 
 class Queue:

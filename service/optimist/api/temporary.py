@@ -8,6 +8,8 @@ from collections.abc import Callable
 from io import FileIO
 from typing import TYPE_CHECKING
 
+from fastapi import Request
+
 from optimist.api.problems import ApiError
 
 if TYPE_CHECKING:
@@ -51,6 +53,19 @@ class TemporaryFile(FileIO):
             except OSError as error:
                 raise _full(error) from None
         return written
+
+
+async def spooled(request: Request, file: TemporaryFile) -> int:
+    """The bytes of the body of a request, once it is written to a file. Raises `ApiError` 507 if it does not fit."""
+    announced, size = request.headers.get("content-length", ""), 0
+    try:
+        file.expect(int(announced) if announced.isdecimal() else 0)
+        async for piece in request.stream():
+            size += file.write(piece)
+    except ApiError as error:
+        error.headers = {"connection": "close"}  # the rest of the body is not read
+        raise
+    return size
 
 
 def _full(error: OSError) -> ApiError:

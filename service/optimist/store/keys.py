@@ -156,8 +156,3 @@ def upload_key(name: str, upload: str) -> str:
 def leaving_key(name: str) -> str:
     """Key that is there while a reference is about to be deleted, in the slot of the reference."""
     return f"{{{reference_key(name)}}}:leaving"
-
-
-def uploads_key(owner: str) -> str:
-    """Key of the index of the unfinished uploads of an access key, by its id."""
-    return f"optimist:uploads:{owner}"

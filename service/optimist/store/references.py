@@ -1,5 +1,5 @@
-"""References: moments or features of real data, immutable, stored in chunks. An upload in pieces is a hash
-that expires, and becomes the reference by one rename.
+"""References: moments or features of real data, immutable, stored in chunks. One on its way is a hash that expires,
+and becomes the reference by one rename.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 from optimist.records import Conflict, CorruptData
@@ -16,93 +16,12 @@ from optimist.store import keys
 from optimist.store.index import Index, Indexed
 from optimist.store.scripts import Commands
 
-KEPT_SECONDS = 24 * 3600
-"""Seconds that an upload is kept after its newest piece."""
-_CREATION_SECONDS = 60
-"""Seconds that a place among the unfinished uploads is reserved before the upload begins."""
-_CHUNK = "chunk:"
 CHUNK_BYTES = 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives a chunk and syncs its file; between two
 chunks other clients get equal time."""
 _UPLOAD_SECONDS = 3600
 _LEAVING_SECONDS = 60
 """Maximum seconds for finding out whether a reference is used; meanwhile no experiment is created with it."""
-
-
-class Uploads:
-    """Bodies of references in transit, chunk by chunk in any order; errors as in `Store`.
-
-    An upload is named by its reference and the digest of the body, so that a restarted client finds it again. Chunks
-    are numbered from 0, in the order of the body.
-    """
-
-    def __init__(self, commands: Commands) -> None:
-        self._commands = commands
-
-    async def begin(self, name: str, digest: str, plan: str, owner: str, most: int) -> str:
-        """Begin an upload, or continue an existing one. Returns the plan that it was begun with.
-
-        owner: the id of the access key that it counts for. Raises Full where this key has `most` other unfinished
-        uploads.
-        """
-        standing = await self.plan(name, digest)
-        if standing is None:
-            await self._index(owner).reserve(self._full(name, digest), most)
-            await self._commands.call("EXPIRE", keys.uploads_key(owner), 2 * KEPT_SECONDS)
-        key = self._key(name, digest)
-        # In one transaction: an upload without an expiry would stay for ever if this process died in between.
-        begun = [("HSETNX", key, "plan", plan), ("EXPIRE", key, KEPT_SECONDS), ("HGET", key, "plan")]
-        return (await self._commands.call_many(begun, transaction=True))[-1].decode()
-
-    async def unfinished(self, owner: str) -> list[tuple[str, str]]:
-        """Name and digest of each upload that counts for an access key, oldest first."""
-        parts = [member.rpartition(":") for member in await self._index(owner).names()]
-        return [(name, digest) for name, _, digest in parts]
-
-    async def ended(self, name: str, digest: str, owner: str) -> None:
-        """Let an upload that is completed or deleted count no more for the access key, if it did."""
-        index, full = self._index(owner), self._full(name, digest)
-        await index.remove(full, await index.since(full))
-
-    async def plan(self, name: str, digest: str) -> str | None:
-        """The plan of an upload; None if there is none, or it has expired."""
-        plan = await self._commands.call("HGET", self._key(name, digest), "plan")
-        return None if plan is None else plan.decode()
-
-    async def put(self, name: str, digest: str, number: int, body: bytes) -> None:
-        """Store a chunk; again, it changes nothing.
-
-        Raises NotFound if there is no such upload, Conflict if the chunk is there with other bytes.
-        """
-        key = self._key(name, digest)
-        await self._commands.script("put_piece", [key], field=f"{_CHUNK}{number}", body=body, seconds=KEPT_SECONDS)
-
-    async def get(self, name: str, digest: str, number: int) -> bytes | None:
-        """A chunk; None if it is not there."""
-        return await self._commands.call("HGET", self._key(name, digest), f"{_CHUNK}{number}")
-
-    async def numbers(self, name: str, digest: str) -> set[int]:
-        """The chunks that are there."""
-        fields = await self._commands.call("HKEYS", self._key(name, digest))
-        texts = [field.decode() for field in fields]
-        return {int(text.removeprefix(_CHUNK)) for text in texts if text.startswith(_CHUNK)}
-
-    async def drop(self, name: str, digest: str) -> None:
-        await self._commands.call("UNLINK", self._key(name, digest))
-
-    def _index(self, owner: str) -> Index:
-        return Index(self._commands, keys.uploads_key(owner), _key_of, _CREATION_SECONDS)
-
-    def _full(self, name: str, digest: str) -> str:
-        return f"{self._commands.full(name)}:{digest}"
-
-    def _key(self, name: str, digest: str) -> str:
-        return keys.upload_key(self._commands.full(name), digest)
-
-
-def _key_of(full: str) -> str:
-    name, _, digest = full.rpartition(":")
-    return keys.upload_key(name, digest)
 
 
 @asynccontextmanager
@@ -118,7 +37,6 @@ class References:
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
-        self.uploads = Uploads(commands)
         # An upload cannot take longer than its temporary key lives.
         self._index = Index(commands, keys.REFERENCES, keys.reference_key, 2 * _UPLOAD_SECONDS)
 
@@ -131,36 +49,29 @@ class References:
             await self._index.reserve(self._commands.full(name), most)
 
     async def put(self, name: str, meta: str, body: bytes) -> bool:
+        """Store a reference as `put_parts` does."""
+        return await self.put_parts(
+            name, meta, (body[start : start + CHUNK_BYTES] for start in range(0, len(body), CHUNK_BYTES))
+        )
+
+    async def put_parts(self, name: str, meta: str, parts: Iterable[bytes]) -> bool:
         """Store a reference; False if it exists already with the same body (the first `meta` is kept).
 
-        Chunks are written to a temporary key that expires. One rename makes it the reference, so that a partial
-        reference is never visible. Raises Conflict if another body has this name.
+        parts: the body, of at most `CHUNK_BYTES` each, which are made in threads. They are written to a temporary key
+        that expires. One rename makes it the reference, so that a partial reference is never visible. Raises Conflict
+        if another body has this name.
         """
-        digest = await _digest(body)
-        upload = keys.upload_key(self._commands.full(name), uuid.uuid4().hex)
-        starts = range(0, len(body), CHUNK_BYTES)
-        # With its expiry in one transaction, for the same reason as in `Uploads.begin`.
-        head = ("HSET", upload, "meta", meta, "digest", digest, "chunks", len(starts))
-        await self._commands.call_many([head, ("EXPIRE", upload, _UPLOAD_SECONDS)], transaction=True)
-        for number, start in enumerate(starts):
+        upload, sha, number = keys.upload_key(self._commands.full(name), uuid.uuid4().hex), hashlib.sha256(), 0
+        # In one transaction: an upload without an expiry would stay for ever if this process died in between.
+        begun = [("HSET", upload, "meta", meta), ("EXPIRE", upload, _UPLOAD_SECONDS)]
+        await self._commands.call_many(begun, transaction=True)
+        hashed = _hashed(parts, sha.update)
+        while part := await asyncio.to_thread(next, hashed, b""):
             async with giving_way():
-                await self._commands.call("HSET", upload, f"chunk:{number}", body[start : start + CHUNK_BYTES])
-        return await self._keep(name, upload, digest)
-
-    async def finish(self, name: str, upload: str, meta: str, digest: str, chunks: int) -> bool:
-        """Make an upload of `uploads` the reference; its first `chunks` chunks are the body, of this SHA-256.
-
-        Returns and raises like `put`; raises NotFound if the upload has expired.
-        """
-        key = keys.upload_key(self._commands.full(name), upload)
-        head = ("HSET", key, "meta", meta, "digest", digest, "chunks", chunks)
-        await self._commands.call_many(
-            [head, ("HDEL", key, "plan"), ("EXPIRE", key, _UPLOAD_SECONDS)], transaction=True
-        )
-        return await self._keep(name, key, digest)
-
-    async def _keep(self, name: str, upload: str, digest: str) -> bool:
-        kept = await self._commands.script("keep_reference", [self._key(name), upload], digest=digest)
+                await self._commands.call("HSET", upload, f"chunk:{number}", part)
+            number += 1
+        await self._commands.call("HSET", upload, "digest", sha.hexdigest(), "chunks", number)
+        kept = await self._commands.script("keep_reference", [self._key(name), upload], digest=sha.hexdigest())
         # Its place in the index may have been swept while the body was on its way.
         await self._index.add(self._commands.full(name))
         return bool(kept[0])
@@ -242,6 +153,12 @@ class References:
 
     def _key(self, name: str) -> str:
         return keys.reference_key(self._commands.full(name))
+
+
+def _hashed(parts: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
+    for part in parts:
+        update(part)
+        yield part
 
 
 async def _digest(body: bytes) -> str:

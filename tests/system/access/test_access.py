@@ -30,7 +30,6 @@ from tests.support.processes import TENSORS, Service, serving, until
 
 CONFIG = {"generators": ["a", "b"], "metric": {"name": "is", "dimension": 3}, "seed": 1, "max_wait": 0}
 BATCH = tensors.encode({"probabilities": np.eye(3)[:1]})
-ROWS = {"rows": 2, "dimension": 1, "dtype": "float32", "digest": "0" * 64}
 TOLD = {"content": BATCH, "headers": TENSORS}
 MOMENTS = {"content": tensors.encode({"mean": np.zeros(2), "covariance": np.eye(2)}), "headers": TENSORS}
 INSIDE = "/v1/experiments/shared"
@@ -99,11 +98,9 @@ TABLE = {
     ("GET", "/v1/references/{name}"): Route("viewer", "/v1/references/real"),
     ("DELETE", "/v1/references/{name}"): Route("admin", "/v1/references/real", allowed=204),
     ("POST", "/v1/references"): Route("admin", "/v1/references?name=real", elsewhere=200, request=MOMENTS),
-    ("POST", "/v1/references/{name}/uploads"): Route("admin", elsewhere=200, request={"json": ROWS}),
-    # Nothing was begun under this digest.
-    ("PUT", "/v1/references/{name}/uploads/{digest}/{piece}"): Route("admin", allowed=404),
-    ("POST", "/v1/references/{name}/uploads/{digest}"): Route("admin", allowed=404),
-    ("DELETE", "/v1/references/{name}/uploads/{digest}"): Route("admin", allowed=204, elsewhere=204),
+    ("PUT", "/v1/references/{name}/rows"): Route(
+        "admin", "/v1/references/rows/rows?digest=" + "0" * 64, allowed=422, elsewhere=422, request={"content": b"none"}
+    ),
     ("GET", "/v1/experiments"): Route("viewer", elsewhere=200, of_all=True),
     ("GET", "/"): Route(None),
     ("GET", "/dashboard/{version}/{name}"): Route(None, "/dashboard/0/style.css"),

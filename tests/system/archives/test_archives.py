@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from optimist_client import (
 from optimist_client.metrics import FID, Mean, Nystrom, Vendi
 from optimist_client.models import Report
 from optimist_client.operations import run
+from optimist_client.transport import read_pieces
 from tests.support.commands import invoked
 from tests.support.processes import Service, losing_replies, scored, until
 from tests.support.replay import replay
@@ -238,12 +240,14 @@ def test_an_import_through_lost_replies_is_made_once(service: Service, client: O
     original = client.create_experiment(name, ["a", "b"], metric="is", dimension=2)
     original.export(tmp_path / "file")
     with losing_replies(service.url, every=1) as url, Optimist(url, patience=1.0) as unlucky:
-        key = {"idempotency-key": "one", "content-type": "application/zip"}
+        size = (tmp_path / "file").stat().st_size
+        key = {"idempotency-key": "one", "content-type": "application/zip", "content-length": f"{size}"}
+        pieces = partial(read_pieces, tmp_path / "file")
         params = {"name": f"{name}-again"}
         with pytest.raises(UnreachableError, match="no answer"):
-            run(unlucky._transport.upload("/v1/import", tmp_path / "file", key, params))
+            run(unlucky._transport.upload("POST", "/v1/import", params, key, pieces))
     made = client.experiment(f"{name}-again")
-    answer = run(client._transport.upload("/v1/import", tmp_path / "file", key, params))
+    answer = run(client._transport.upload("POST", "/v1/import", params, key, pieces))
     assert answer["instance"] == made.info.instance
 
 

@@ -294,7 +294,6 @@ def ready(client: Optimist, name: str) -> str:
         ("POST", f"{OWN}/blend", UNKNOWN),
         ("POST", f"{OWN}/generators/a/batches", UNKNOWN),
         ("POST", "/v1/references?name=wrong", UNKNOWN),
-        ("POST", "/v1/references/wrong/uploads", UNKNOWN),
     ],
 )
 def test_the_answer_is_short(service: Service, ready: str, method: str, path: str, body: object):

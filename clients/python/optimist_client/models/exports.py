@@ -35,7 +35,6 @@ from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewRepl
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
 from optimist_client.models.ranks import Rank, Ranking
 from optimist_client.models.records import SampleRecord
-from optimist_client.models.references import UploadRequest, UploadState
 from optimist_client.models.reports import Failure, Regret, Report
 from optimist_client.models.retractions import (
     Acceptance,
@@ -142,8 +141,6 @@ __all__ = [
     "Summary",
     "TellAllReply",
     "TellReply",
-    "UploadRequest",
-    "UploadState",
     "Verdict",
     "WaitReason",
     "WatchedReport",

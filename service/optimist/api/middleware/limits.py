@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import mmap
+import re
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
@@ -103,14 +104,13 @@ class SharedCounters:
 class Limits:
     """The limits of request bodies: their size, whatever their headers claim, their pace, and the memory of all.
 
-    archives: the path whose bodies are written to disk; they have a size limit of their own and use no memory.
+    files: the paths whose bodies are written to disk, with their size limits; these use no memory.
     counters: where the API processes of this service count the memory of their bodies together.
     """
 
-    def __init__(self, settings: Settings, archives: str, counters: SharedCounters) -> None:
-        self._archives = archives
+    def __init__(self, settings: Settings, files: Mapping[re.Pattern[str], int], counters: SharedCounters) -> None:
         patience = settings.body_timeout
-        self._of_archives = BodyLimit(settings.max_archive, 0, patience)
+        self._of_files = {path: BodyLimit(most, 0, patience) for path, most in files.items()}
         self._of_tensors = BodyLimit(settings.max_body, TENSORS_WEIGHT, patience)
         self._of_json = BodyLimit(min(settings.max_body, settings.max_json), JSON_WEIGHT, patience)
         self._memory = Memory(settings.max_memory, settings.memory_share, counters)
@@ -124,10 +124,9 @@ class Limits:
         """
         _state.set(scope.get("state", {}))
         caller, limit = scope.get("caller"), self._of_json
-        if scope["path"] == self._archives:
-            limit = self._of_archives
-        elif (header(scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE):
+        if (header(scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE):
             limit = self._of_tensors
+        limit = next((limit for path, limit in self._of_files.items() if path.fullmatch(scope["path"])), limit)
         scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
         body = scope["body"] = Body(scope, receive, limit, when_slow, turns)
         return body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import time
 import uuid
 from collections.abc import AsyncGenerator, Iterator
@@ -20,7 +21,7 @@ from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import Share
 from optimist.api.middleware.permissions import ADMINISTER, GuardedRoute, permits
 from optimist.api.problems import ApiError, invalid
-from optimist.api.temporary import PIECE, TemporaryFile
+from optimist.api.temporary import PIECE, TemporaryFile, spooled
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveWriter, memory_to_open
 from optimist.archive.importing import import_archive
@@ -31,7 +32,7 @@ from optimist_client.models import Experiment, Identifier
 
 router = APIRouter(prefix="/v1", tags=["archives"], route_class=GuardedRoute)
 
-IMPORT = "/v1/import"
+IMPORT = re.compile("/v1/import")
 REFUSED_WEIGHT = 4
 """A key whose large archive was refused waits for this many times the duration of the check."""
 EXPORT, IMPORTING = "archive is exported", "archive is imported"
@@ -104,7 +105,7 @@ async def import_experiment(
     instance = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else uuid.uuid4().hex
     alone: Alone = request.app.state.alone
     with alone.doing(IMPORTING, caller.key), TemporaryFile(context.redis_health.check_temporary) as file:
-        size = await _spool(request, file)
+        size = await spooled(request, file)
         share: Share = request.scope["memory"]
         share.hold(memory_to_open(size))
         begun = time.monotonic()
@@ -122,19 +123,6 @@ async def import_experiment(
             raise invalid(str(error)) from None
         (controls,) = await context.store.labels([made])
         return labelled(await context.experiment(made), controls)
-
-
-async def _spool(request: Request, file: TemporaryFile) -> int:
-    """Write the body of a request to a temporary file; return its size. Raises `ApiError` 507 if it does not fit."""
-    announced, size = request.headers.get("content-length", ""), 0
-    try:
-        file.expect(int(announced) if announced.isdecimal() else 0)
-        async for piece in request.stream():
-            size += file.write(piece)
-    except ApiError as error:
-        error.headers = {"connection": "close"}  # the rest of the body is not read
-        raise
-    return size
 
 
 def _pieces(file: TemporaryFile) -> Iterator[bytes]:
