@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
-    from optimist_client.models import Report, Standing
+    from optimist_client.models.reports import Report
+    from optimist_client.models.standings import Standing
 
 Callback = Callable[["Report"], Any]
 """What `run` calls with each report; what it returns is ignored."""

@@ -8,8 +8,8 @@ from optimist_client.display import need
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
-    from optimist_client.models import Report
     from optimist_client.models.progress import Progress
+    from optimist_client.models.reports import Report
 
 
 def plot_regret(report: Report, axes: Any = None) -> Any:

@@ -9,7 +9,7 @@ from optimist_client.validation import brief, is_list
 
 if TYPE_CHECKING:
     from optimist_client.config import ExperimentConfig
-    from optimist_client.models import Experiment
+    from optimist_client.models.experiments import Experiment
 
 _FREE = frozenset({"tags", "note"})
 """Fields that are no part of the question, and that somebody may have changed."""

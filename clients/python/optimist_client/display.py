@@ -15,7 +15,9 @@ from optimist_client.layout import Page, Table
 from optimist_client.models.standings import Standing, row_warnings
 
 if TYPE_CHECKING:
-    from optimist_client.models import Basis, Report, WatchedReport
+    from optimist_client.models.basis import Basis
+    from optimist_client.models.reports import Report
+    from optimist_client.models.watched import WatchedReport
 
 BY_METRIC = "By metric (↓ lower is better, ↑ higher is better; * the best by each)"
 """The title of the table of generators and metrics."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from optimist_client.models import Problem
+    from optimist_client.problem import Problem
 
 __all__ = [
     "BusyError",

@@ -19,7 +19,7 @@ from optimist_client.presets import resolve_preset
 
 if TYPE_CHECKING:
     from optimist_client.config import ExperimentConfig
-    from optimist_client.models import Report
+    from optimist_client.models.reports import Report
 
 BestPolicy = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
 """The policies of the goal "best"."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
-    from optimist_client.models import Report
+    from optimist_client.models.reports import Report
 
 Margin = float | str | Mapping[str, float | str]
 """A difference on the scale on which scores are compared, or a share of the baseline's score such as "1%"; of several

@@ -9,7 +9,7 @@ from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import shown
 
 if TYPE_CHECKING:
-    from optimist_client.models import Mixture
+    from optimist_client.models.mixtures import Mixture
 
 
 def as_text(mixture: Mixture) -> Page:

@@ -9,7 +9,8 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist_client.models import DecisionInfo, Report
+    from optimist_client.models.decisions import DecisionInfo
+    from optimist_client.models.reports import Report
 
 MOST_LINES = 12
 """Generators that the chart shows: the best ones of the newest report."""

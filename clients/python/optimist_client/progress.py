@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from optimist_client.notebook import NotebookView
 
 if TYPE_CHECKING:
-    from optimist_client.models import DecisionInfo, Report
+    from optimist_client.models.decisions import DecisionInfo
+    from optimist_client.models.reports import Report
 
 
 EVERY = 10.0

@@ -14,7 +14,8 @@ from optimist_client.layout import Table
 from optimist_client.models.standings import Standing
 
 if TYPE_CHECKING:
-    from optimist_client.models import Report, WatchedReport
+    from optimist_client.models.reports import Report
+    from optimist_client.models.watched import WatchedReport
 
 Format = Literal["markdown", "latex", "csv", "html"]
 Cells = list[tuple[str, ...]]

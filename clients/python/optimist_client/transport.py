@@ -309,7 +309,7 @@ def _answer(reply: httpx.Response) -> Any:
 def _refusal(reply: httpx.Response) -> OptimistError:
     from pydantic import ValidationError
 
-    from optimist_client.models.service import Problem
+    from optimist_client.problem import Problem
 
     try:
         problem = Problem.model_validate_json(reply.content)

@@ -18,7 +18,7 @@ from optimist_client.errors import FixError
 from optimist_client.validation import brief, is_mapping, meant
 
 if TYPE_CHECKING:
-    from optimist_client.models import Report
+    from optimist_client.models.reports import Report
 
 Generators = Mapping[str, Callable[..., Any]]
 

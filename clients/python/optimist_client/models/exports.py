@@ -48,11 +48,12 @@ from optimist_client.models.retractions import (
     RetractReply,
 )
 from optimist_client.models.routes import RoutePace, Routes, RouteSavings, RouteScore, RouteShare, RouteType
-from optimist_client.models.service import Problem, Role, Session, Share, ShareRequest, Shares
+from optimist_client.models.service import Role, Session, Share, ShareRequest, Shares
 from optimist_client.models.standings import AnswersChanged, Standing
 from optimist_client.models.waits import WaitReason
 from optimist_client.models.watched import WatchedReport
 from optimist_client.models.webhooks import MessageInfo, WebhookInfo, WebhookRequest
+from optimist_client.problem import Problem
 from optimist_client.wire import Identifier
 
 __all__ = [

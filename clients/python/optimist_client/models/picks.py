@@ -8,8 +8,8 @@ from pydantic import Field, StringConstraints
 
 from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import State
-from optimist_client.models.service import Problem
 from optimist_client.models.waits import WaitReason
+from optimist_client.problem import Problem
 from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, WorkerName, optional
 
 MOST_PICKS = 250

@@ -1,10 +1,10 @@
-"""The session of a caller, shares of an experiment, and the problem document of a refused request."""
+"""The session of a caller, and shares of an experiment."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from optimist_client.wire import Answer, Identifier, Wire
 
@@ -53,15 +53,3 @@ class Shares(Answer):
     """The shares of an experiment, the newest first."""
 
     shares: list[Share]
-
-
-class Problem(BaseModel):
-    """An error as RFC 9457 problem details; `action` says whether to fix the request, retry it, or stop."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    title: str
-    status: int
-    detail: str = ""
-    action: Literal["fix", "retry", "stop"] = "fix"
