@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -23,48 +23,8 @@ OF_SERVICES = frozenset(
 """The fields of a config that mean something to a service only."""
 
 
-class ExperimentSettings(TypedDict, total=False):
-    """The settings of an experiment beside its generators and metrics; `ExperimentConfig` describes each."""
-
-    prompts: Sequence[str] | None
-    prompts_are: Literal["sample", "list"]
-    clusters: Literal["batch"] | None
-    goal: str
-    good_enough: float | str | None
-    limits: Mapping[str, str]
-    cost_metric: str | None
-    context: int | None
-    context_features: int
-    context_bandwidth: float | Literal["median"]
-    price: float
-    ceiling: float | None
-    at_least: float | None
-    tries: int
-    policy: str | None
-    bound: str | None
-    bound_options: Mapping[str, float]
-    delta: float
-    tolerance: float | str
-    batch_size: int
-    warmup: int | None
-    rescore_growth: float | None
-    budget: int | None
-    costs: Mapping[str, float] | None
-    max_cost: float | None
-    stop: bool
-    seed: int
-    tags: Sequence[str]
-    note: str
-    max_magnitude: float
-    on_anomaly: Literal["hold", "ignore"]
-    paired: bool
-    seeds: bool | Mapping[str, bool]
-    weigh_costs: bool
-
-
-SETTINGS = set(ExperimentSettings.__annotations__)
-
-
+SETTINGS = ExperimentConfig.model_fields.keys() - OF_SERVICES - {"name", "generators", "metric", "watch"}
+"""The settings of an experiment in memory beside its generators and metrics; `ExperimentConfig` describes each."""
 _EXPECTED = f"; expected some of {', '.join(sorted(SETTINGS))}"
 _BESIDE = frozenset(
     {"metric", "reference", "watch", "device", "embed", "max_samples", "timeout", "workers", "progress"}

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from optimist.estimation.stored import contexts_of
 from optimist.experiments.goals import AskedContext, AskedContexts
 from optimist.experiments.state import PolicyState
 from optimist.local.basis import FEATURES
-from optimist.local.config import ExperimentSettings, experiment_of
+from optimist.local.config import experiment_of
 from optimist.local.copies_told import CopiesTold
 from optimist.local.gaps import Run, gaps_after
 from optimist.local.scales import Scales
@@ -92,7 +92,7 @@ class Evaluation(Session):
         prompt_kernel: Mapping[str, Any] | None = None,
         direction: str | None = None,
         device: str = "cpu",
-        **settings: Unpack[ExperimentSettings],
+        **settings: Any,
     ) -> None:
         names, place = names_of(generators), find_device(device)
         directed = with_real_data(
