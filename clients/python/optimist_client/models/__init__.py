@@ -9,15 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist_client.models.exports import *  # noqa: F403  it has `__all__`
+    from optimist_client.models.exports import *  # noqa: F403  each name of it
 
 
 def __getattr__(name: str) -> Any:
-    exported = vars(import_module(f"{__name__}.exports"))
-    if name != "__all__" and name not in exported["__all__"]:
+    names = {each: value for each, value in vars(import_module(f"{__name__}.exports")).items() if each[0] != "_"}
+    names["__all__"] = sorted(names)
+    if name not in names:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals().update({each: exported[each] for each in ("__all__", *exported["__all__"])})
-    return exported[name]
+    globals().update(names)
+    return names[name]
 
 
 def __dir__() -> list[str]:

@@ -1,150 +1,92 @@
 """All the models, which `optimist_client.models` exports."""
 
-from optimist_client.config import ExperimentConfig
-from optimist_client.models.anomalies import AnomalousBatch
-from optimist_client.models.audits import (
-    Audit,
-    AuditAnswer,
-    AuditComment,
-    AuditCounts,
-    AuditPrompt,
-    AuditReply,
-    AuditRequest,
-    Audits,
-    AuditSample,
-    RaterCount,
-)
-from optimist_client.models.basis import Basis
-from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import AnomalousBatches, DecisionInfo, HardestRival, LimitVerdict, Verdict
-from optimist_client.models.experiments import (
-    Experiment,
-    ExperimentChange,
-    GeneratorChange,
-    GeneratorRequest,
-    GeneratorState,
-    ReferenceInfo,
-    State,
-)
-from optimist_client.models.gates import Gate
-from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
-from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
-from optimist_client.models.pages import ExperimentPage, ReferencePage, Rival, Summary
-from optimist_client.models.picks import AskReply, AskRequest, Pick, TellAllReply, TellReply
-from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
-from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
-from optimist_client.models.ranks import Rank, Ranking
-from optimist_client.models.records import SampleRecord
-from optimist_client.models.reports import Failure, Regret, Report
-from optimist_client.models.retractions import (
-    Acceptance,
-    AcceptanceRequest,
-    AcceptReply,
-    CorrectionRequest,
-    NamedBatch,
-    RetractedBatch,
-    Retraction,
-    RetractionRequest,
-    RetractReply,
-)
-from optimist_client.models.routes import RoutePace, Routes, RouteSavings, RouteScore, RouteShare, RouteType
-from optimist_client.models.service import Role, Session, Share, ShareRequest, Shares
-from optimist_client.models.standings import AnswersChanged, Standing
-from optimist_client.models.waits import WaitReason
-from optimist_client.models.watched import WatchedReport
-from optimist_client.models.webhooks import MessageInfo, WebhookInfo, WebhookRequest
-from optimist_client.problem import Problem
-from optimist_client.wire import Identifier
-
-__all__ = [
-    "AcceptReply",
-    "Acceptance",
-    "AcceptanceRequest",
-    "AnomalousBatch",
-    "AnomalousBatches",
-    "AnswersChanged",
-    "AskReply",
-    "AskRequest",
-    "Audit",
-    "AuditAnswer",
-    "AuditComment",
-    "AuditCounts",
-    "AuditPrompt",
-    "AuditReply",
-    "AuditRequest",
-    "AuditSample",
-    "Audits",
-    "Basis",
-    "Blend",
-    "BlendRequest",
-    "Contrast",
-    "CorrectionRequest",
-    "Curve",
-    "DecisionInfo",
-    "Experiment",
-    "ExperimentChange",
-    "ExperimentConfig",
-    "ExperimentPage",
-    "Failure",
-    "Gate",
-    "GeneratorChange",
-    "GeneratorProgress",
-    "GeneratorRequest",
-    "GeneratorState",
-    "HardestRival",
-    "Identifier",
-    "LimitVerdict",
-    "MessageInfo",
-    "Mixture",
-    "MixtureCurve",
-    "MixtureWeight",
-    "ModeInfo",
-    "Modes",
-    "NamedBatch",
-    "NewPreview",
-    "OpenPickInfo",
-    "Pick",
-    "PreviewInfo",
-    "PreviewReply",
-    "PreviewRequest",
-    "Previews",
-    "Problem",
-    "Progress",
-    "PromptGroupInfo",
-    "Rank",
-    "Ranking",
-    "RaterCount",
-    "ReferenceInfo",
-    "ReferencePage",
-    "Regret",
-    "Report",
-    "RetractReply",
-    "RetractedBatch",
-    "Retraction",
-    "RetractionRequest",
-    "Rival",
-    "Role",
-    "RouteCurve",
-    "RoutePace",
-    "RouteSavings",
-    "RouteScore",
-    "RouteShare",
-    "RouteType",
-    "Routes",
-    "SampleRecord",
-    "Session",
-    "Share",
-    "ShareRequest",
-    "Shares",
-    "Shown",
-    "Standing",
-    "State",
-    "Summary",
-    "TellAllReply",
-    "TellReply",
-    "Verdict",
-    "WaitReason",
-    "WatchedReport",
-    "WebhookInfo",
-    "WebhookRequest",
-]
+from optimist_client.config import ExperimentConfig as ExperimentConfig
+from optimist_client.models.anomalies import AnomalousBatch as AnomalousBatch
+from optimist_client.models.audits import Audit as Audit
+from optimist_client.models.audits import AuditAnswer as AuditAnswer
+from optimist_client.models.audits import AuditComment as AuditComment
+from optimist_client.models.audits import AuditCounts as AuditCounts
+from optimist_client.models.audits import AuditPrompt as AuditPrompt
+from optimist_client.models.audits import AuditReply as AuditReply
+from optimist_client.models.audits import AuditRequest as AuditRequest
+from optimist_client.models.audits import Audits as Audits
+from optimist_client.models.audits import AuditSample as AuditSample
+from optimist_client.models.audits import RaterCount as RaterCount
+from optimist_client.models.basis import Basis as Basis
+from optimist_client.models.contrasts import Contrast as Contrast
+from optimist_client.models.decisions import AnomalousBatches as AnomalousBatches
+from optimist_client.models.decisions import DecisionInfo as DecisionInfo
+from optimist_client.models.decisions import HardestRival as HardestRival
+from optimist_client.models.decisions import LimitVerdict as LimitVerdict
+from optimist_client.models.decisions import Verdict as Verdict
+from optimist_client.models.experiments import Experiment as Experiment
+from optimist_client.models.experiments import ExperimentChange as ExperimentChange
+from optimist_client.models.experiments import GeneratorChange as GeneratorChange
+from optimist_client.models.experiments import GeneratorRequest as GeneratorRequest
+from optimist_client.models.experiments import GeneratorState as GeneratorState
+from optimist_client.models.experiments import ReferenceInfo as ReferenceInfo
+from optimist_client.models.experiments import State as State
+from optimist_client.models.gates import Gate as Gate
+from optimist_client.models.mixtures import Blend as Blend
+from optimist_client.models.mixtures import BlendRequest as BlendRequest
+from optimist_client.models.mixtures import Mixture as Mixture
+from optimist_client.models.mixtures import MixtureWeight as MixtureWeight
+from optimist_client.models.modes import ModeInfo as ModeInfo
+from optimist_client.models.modes import Modes as Modes
+from optimist_client.models.modes import PromptGroupInfo as PromptGroupInfo
+from optimist_client.models.modes import Shown as Shown
+from optimist_client.models.pages import ExperimentPage as ExperimentPage
+from optimist_client.models.pages import ReferencePage as ReferencePage
+from optimist_client.models.pages import Rival as Rival
+from optimist_client.models.pages import Summary as Summary
+from optimist_client.models.picks import AskReply as AskReply
+from optimist_client.models.picks import AskRequest as AskRequest
+from optimist_client.models.picks import Pick as Pick
+from optimist_client.models.picks import TellAllReply as TellAllReply
+from optimist_client.models.picks import TellReply as TellReply
+from optimist_client.models.previews import NewPreview as NewPreview
+from optimist_client.models.previews import PreviewInfo as PreviewInfo
+from optimist_client.models.previews import PreviewReply as PreviewReply
+from optimist_client.models.previews import PreviewRequest as PreviewRequest
+from optimist_client.models.previews import Previews as Previews
+from optimist_client.models.progress import Curve as Curve
+from optimist_client.models.progress import GeneratorProgress as GeneratorProgress
+from optimist_client.models.progress import MixtureCurve as MixtureCurve
+from optimist_client.models.progress import OpenPickInfo as OpenPickInfo
+from optimist_client.models.progress import Progress as Progress
+from optimist_client.models.progress import RouteCurve as RouteCurve
+from optimist_client.models.ranks import Rank as Rank
+from optimist_client.models.ranks import Ranking as Ranking
+from optimist_client.models.records import SampleRecord as SampleRecord
+from optimist_client.models.reports import Failure as Failure
+from optimist_client.models.reports import Regret as Regret
+from optimist_client.models.reports import Report as Report
+from optimist_client.models.retractions import Acceptance as Acceptance
+from optimist_client.models.retractions import AcceptanceRequest as AcceptanceRequest
+from optimist_client.models.retractions import AcceptReply as AcceptReply
+from optimist_client.models.retractions import CorrectionRequest as CorrectionRequest
+from optimist_client.models.retractions import NamedBatch as NamedBatch
+from optimist_client.models.retractions import RetractedBatch as RetractedBatch
+from optimist_client.models.retractions import Retraction as Retraction
+from optimist_client.models.retractions import RetractionRequest as RetractionRequest
+from optimist_client.models.retractions import RetractReply as RetractReply
+from optimist_client.models.routes import RoutePace as RoutePace
+from optimist_client.models.routes import Routes as Routes
+from optimist_client.models.routes import RouteSavings as RouteSavings
+from optimist_client.models.routes import RouteScore as RouteScore
+from optimist_client.models.routes import RouteShare as RouteShare
+from optimist_client.models.routes import RouteType as RouteType
+from optimist_client.models.service import Role as Role
+from optimist_client.models.service import Session as Session
+from optimist_client.models.service import Share as Share
+from optimist_client.models.service import ShareRequest as ShareRequest
+from optimist_client.models.service import Shares as Shares
+from optimist_client.models.standings import AnswersChanged as AnswersChanged
+from optimist_client.models.standings import Standing as Standing
+from optimist_client.models.waits import WaitReason as WaitReason
+from optimist_client.models.watched import WatchedReport as WatchedReport
+from optimist_client.models.webhooks import MessageInfo as MessageInfo
+from optimist_client.models.webhooks import WebhookInfo as WebhookInfo
+from optimist_client.models.webhooks import WebhookRequest as WebhookRequest
+from optimist_client.problem import Problem as Problem
+from optimist_client.wire import Identifier as Identifier
