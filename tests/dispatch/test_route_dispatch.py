@@ -13,7 +13,7 @@ import pytest
 from optimist.dispatch import models
 from optimist.dispatch.dispatcher import DRAINING, Dispatcher
 from optimist.experiments.assignment import MostOpen
-from optimist.experiments.goals import AskedContexts
+from optimist.experiments.goals.asked import AskedContexts
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import COST, Batch, Contents

@@ -23,7 +23,7 @@ from optimist.dispatch.waiting import Ask, PlannedAnswers, Tell, planned, resolv
 from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.decision import GeneratorLevels, anomalous_among, arrays_with_levels, latched_text
-from optimist.experiments.goals import MANY, AskedContexts
+from optimist.experiments.goals.asked import MANY, AskedContexts
 from optimist.experiments.goals.base import Pending, WithModel
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask

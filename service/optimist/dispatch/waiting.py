@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimist.experiments.assignment import Assignment, MostOpen
-from optimist.experiments.goals import AskedContexts
+from optimist.experiments.goals.asked import AskedContexts
 from optimist.experiments.goals.base import Pending
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Opening, Settled

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from optimist.experiments.goals import AskedContext, AskedContexts
+from optimist.experiments.goals.asked import AskedContext, AskedContexts
 from optimist.experiments.slices import grown_size, next_slice, pick_seed, slice_seed
 from optimist.experiments.state import PolicyState
 from optimist.policies import Arm

@@ -26,7 +26,7 @@ from optimist.estimation.metric_estimators import (
 )
 from optimist.estimation.question import Question, prepared, with_real_data
 from optimist.estimation.stored import contexts_of
-from optimist.experiments.goals import AskedContext, AskedContexts
+from optimist.experiments.goals.asked import AskedContext, AskedContexts
 from optimist.experiments.state import PolicyState
 from optimist.local.basis import FEATURES
 from optimist.local.config import experiment_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.goals import AskedContext, AskedContexts, Basis, Choice, positions_of
+from optimist.experiments.goals.asked import AskedContext, AskedContexts, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending, WithModel
 from optimist.policies import Arm, Arms, Decision, Stopping
 from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact

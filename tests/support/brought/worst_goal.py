@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from optimist.experiments.goals import AskedContext, Choice
+from optimist.experiments.goals.asked import AskedContext, Choice
 from optimist.experiments.goals.best import ForBest
 from optimist.experiments.goals.registry import register
 from optimist.policies import Arm, Arms, Decision

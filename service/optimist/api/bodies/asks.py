@@ -20,7 +20,7 @@ from optimist.api.bodies.objects import JSON_WORK, LARGE, expect_json, run_in_th
 from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body
 from optimist.api.problems import ApiError, invalid
-from optimist.experiments.goals import AskedContexts
+from optimist.experiments.goals.asked import AskedContexts
 from optimist.json_sizes import MOST_VALUES
 from optimist_client import tensors
 from optimist_client.errors import FixError

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.goals import AskedContext, AskedContexts, Basis, Choice
+from optimist.experiments.goals.asked import AskedContext, AskedContexts, Basis, Choice
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arms, Decision, Stopping
 from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from optimist.experiments.goals import AskedContext, Choice
+from optimist.experiments.goals.asked import AskedContext, Choice
 from optimist.experiments.goals.base import Goal
 from optimist.experiments.goals.best import ForBest
 from optimist.policies import Arms, Cheapest, Decision, LimitOn, rivals

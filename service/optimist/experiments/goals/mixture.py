@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
+from optimist.experiments.goals.asked import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.numerics.mixture import Mixture
 from optimist.policies import (
