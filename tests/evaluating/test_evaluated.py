@@ -22,6 +22,7 @@ from optimist_client import FixError
 from tests.support.commands import invoked
 
 SECRET = "sk-0123456789abcdef"
+ASKED = "at_once: 1\ntolerance: 0.01"
 canned = partial(Canned, input=1.0, output=4.0)
 MODELS = {"good": canned(adding(0.95)), "bad": canned(adding(0.4)), "judge": canned(judging)}
 
@@ -86,10 +87,12 @@ def test_runs_that_go_on_say_what_one_run_says(tmp_path: Path):
 
         def said(folder: str, stops: list[int]) -> Any:
             (tmp_path / folder).mkdir()
-            for calls in (*stops, 400):
-                more = f"at_once: 1\ntolerance: 0.01\nbudget: {{calls: {calls}}}"
-                found = played(write(tmp_path / folder, server.url, prompts=200, more=more))
-            return found.report.decision, found.report.standings, found.report.answer
+            files = (
+                write(tmp_path / folder, server.url, prompts=200, more=f"{ASKED}\nbudget: {{calls: {calls}}}")
+                for calls in (*stops, 400)
+            )
+            *_, report = (played(file).report for file in files)
+            return report.decision, report.standings, report.answer
 
         whole = said("whole", [])
         assert whole[0].decided
