@@ -181,6 +181,18 @@ def test_a_model_that_always_fails_ends_it_with_its_error(tmp_path: Path):
         played(write(tmp_path, server.url, "good broken", more="tries: 1"))
 
 
+def test_the_cheapest_within_a_limit_of_seconds(tmp_path: Path):
+    models = {"slow": canned(adding(0.9), delay=0.4), "fast": canned(adding(0.9)), "poor": canned(adding(0.3))}
+    with CannedServer(models) as server:
+        more = 'limits: {seconds: "< 0.2", score: "> 0.6"}'
+        file = write(tmp_path, server.url, "slow fast poor", prompts=120, more=more)
+        file.write_text(file.read_text().replace("fast, price: {input: 1", "fast, price: {input: 9"))
+        found = played(file)
+    assert found.report.decision.best == "fast", "the cheaper ones are too slow, or too poor"
+    assert found.report.decision.decided
+    assert "slow" in told.answer_of(found).partition("cheapest")[2]
+
+
 def test_a_budget_ends_it_before_it_is_spent(tmp_path: Path):
     with CannedServer(MODELS) as server:
         file = write(tmp_path, server.url, prompts=400, more="budget: {dollars: 0.002}\nat_once: 4\ntolerance: 0.0001")
