@@ -90,7 +90,7 @@ class _Replayed:
         made: list[dict[int, Estimate]] = [{} for _ in estimators]
         for page in archive.log(ordinal):
             for entry in page:
-                rows.append(entry.rows)
+                rows += [entry.rows] if entry.is_batch else []
                 if entry.record:
                     self.picks.append(Pick.model_validate_json(entry.record))
                 for estimator, estimates in zip(estimators, made, strict=True):

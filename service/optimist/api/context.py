@@ -198,10 +198,8 @@ class Context:
         mixture, table = await self.mixture(state), await self.table(state)
         anomalous = await self.anomalous(state)
         is_audited = state.config.metric.setting("proxy") is not None
-        unanswered = (await self.store.audits(state.config.name)).unanswered if is_audited else 0
-        made = partial(
-            report_of, state, hint_after, mixture=mixture, table=table, anomalous=anomalous, unanswered=unanswered
-        )
+        audits = await self.store.audits(state.config.name) if is_audited else None
+        made = partial(report_of, state, hint_after, mixture=mixture, table=table, anomalous=anomalous, audits=audits)
         return await aside(state.stored.breadth, made)
 
     async def anomalous(self, state: PolicyState) -> Anomalous:

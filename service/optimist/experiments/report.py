@@ -30,7 +30,7 @@ from optimist.policies.gates import Gated, gate_of
 from optimist.policies.ranks import RANKED, ranking_of
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
-from optimist.records import GeneratorState, NotFound, StoredArtefact, codec, extents, is_outgrown
+from optimist.records import AuditsState, GeneratorState, NotFound, StoredArtefact, codec, extents, is_outgrown
 from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.goals import UNLIKE, find_goal
@@ -148,13 +148,13 @@ def report_of(
     table: Any = None,
     anomalous: Anomalous = NOTHING,
     explain: bool = True,
-    unanswered: int = 0,
+    audits: AuditsState | None = None,
 ) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
     There are standings by the watched metrics where the state has their units. mixture: the newest one by the metric
     that decides, where it is not the goal. table: the newest one of a goal `WithModel`.
-    anomalous: the batches on another scale. unanswered: audits that nobody answered. Without `explain` there are
+    anomalous: the batches on another scale. audits: what people were asked, and said. Without `explain` there are
     neither contrasts nor standings by other metrics, and a decision that is not latched has no verdicts, which take
     half a millisecond.
     """
@@ -200,7 +200,9 @@ def report_of(
         regret=regret(state.arms, best, counted) if names_one else None,
         optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
         contrasts=contrasts,
-        judge=[*said_of_judge(against), *unanswered_text(unanswered)] if explain else [],
+        judge=[]
+        if not explain
+        else [*said_of_judge(against), *unanswered_text(0 if audits is None else audits.unanswered)],
         ranks=_ranks_of(state.arms, state.config.metric, state) if explain else None,
         tags=tags,
         note=note,

@@ -19,6 +19,7 @@ from optimist.records import (
 )
 from optimist.store import keys
 from optimist.store.scripts import Argument, Commands
+from optimist.turns import aside
 
 LEASE = 600.0
 """Seconds for which somebody has an audit: a long text takes minutes to read."""
@@ -35,8 +36,7 @@ class StoredAudits:
         stored, leased = await self._commands.call_many(
             [("HGETALL", parts[0]), ("ZRANGE", parts[1], 0, -1, "WITHSCORES")]
         )
-        audits = (Audit.from_stored(id_.decode(), text.decode()) for id_, text in stored.items())
-        return AuditsState({one.id: one for one in audits}, _leases(leased))
+        return await aside(len(stored), _parsed, stored, leased)
 
     async def audit(self, experiment: str, id_: str) -> Audit | None:
         """One of them; None if there is none."""
@@ -124,6 +124,11 @@ class StoredAudits:
         parts = [self._commands.key(experiment, f"told:{g}") for g in generators]
         found = await self._commands.call_many([("ZRANGE", part, 0, -1) for part in parts])
         return [[(int(start), int(stop)) for start, stop in map(bytes.split, each)] for each in found]
+
+
+def _parsed(stored: Mapping[bytes, bytes], leased: Sequence[tuple[bytes, float]]) -> AuditsState:
+    audits = (Audit.from_stored(id_.decode(), text.decode()) for id_, text in stored.items())
+    return AuditsState({audit.id: audit for audit in audits}, _leases(leased))
 
 
 def _leases(stored: Sequence[tuple[bytes, float]]) -> dict[Lease, float]:

@@ -15,11 +15,18 @@ from optimist.store import running_url
 from optimist_client import Optimist
 from optimist_client.metrics import Mean
 from tests.support.keys import client_of, new_key
+from tests.support.lapsed import let_lapse
 from tests.support.processes import Service
 
 METRIC = Mean(reads="human", proxy="judge", range=(1, 5))
 GENERATORS = ["secret-one", "secret-two", "secret-three"]
 AUDITS = "/v1/experiments/rated/audits"
+
+
+def connected(directory: Path) -> Redis:
+    url = running_url(directory)
+    assert url is not None
+    return Redis.from_url(url)
 
 
 @pytest.fixture
@@ -35,7 +42,7 @@ def keys(asking: Service, directory: Path) -> Iterator[dict[str, httpx.Client]]:
         made["stranger"] = new_key(directory, "rater", "elsewhere", "rated")
         yield {role: stack.enter_context(client_of(asking, key)) for role, key in (made | {"admin": admin}).items()}
         client.delete_experiment("rated")
-        with Redis.from_url(running_url(directory)) as redis:
+        with connected(directory) as redis:
             assert redis.keys("optimist:{rated}:*") == []
 
 
@@ -88,17 +95,13 @@ def test_a_rater_can_neither_fill_the_service_nor_take_all_audits_for_ever(
     for name in ("anna", "ben", "cleo"):
         rater.post(AUDITS, json={"rater": name, "count": 50})
     assert rater.post(AUDITS, json={"rater": "dora"}).json()["audits"] == []
-    with Redis.from_url(running_url(directory)) as redis:
-        leases = "optimist:{rated}:audit_leases"
-        assert redis.zcard(leases) == 16
-        for lease in redis.zrange(leases, 0, -1):
-            redis.zadd(leases, {lease: 1.0})
-        audits = rater.post(AUDITS, json={"rater": "dora", "count": 50}).json()["audits"]
-        assert len(audits) == 16
-        # Who was late is heard all the same.
-        ids = list(redis.hkeys("optimist:{rated}:audits"))
-        late = {"rater": "anna", "scores": [1, 2, 3]}
-        assert [rater.put(f"{AUDITS}/{id_.decode()}", json=late).status_code for id_ in ids].count(200) == 16
+    assert let_lapse(directory, "rated") == 16
+    audits = rater.post(AUDITS, json={"rater": "dora", "count": 50}).json()["audits"]
+    assert len(audits) == 16
+    # Who was late is heard all the same.
+    late = {"rater": "anna", "scores": [1, 2, 3]}
+    assert [rater.put(f"{AUDITS}/{one['audit']}", json=late).status_code for one in audits] == 16 * [200]
+    with connected(directory) as redis:
         redis.hset("optimist:{rated}:counts", "comment_bytes", 4 * 2**20)
-        refused = rater.put(f"{AUDITS}/{ids[0].decode()}", json=late | {"comment": "x"})
-        assert (refused.status_code, "send the scores alone" in refused.text) == (409, True)
+    refused = rater.put(f"{AUDITS}/{audits[0]['audit']}", json=late | {"comment": "x"})
+    assert (refused.status_code, "send the scores alone" in refused.text) == (409, True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from redis import Redis
 
 from optimist.local.evaluation import Evaluation
-from optimist.store import running_url
 from optimist_client import AsyncOptimist, Experiment, Optimist
 from optimist_client.metrics import Mean
+from tests.support.lapsed import let_lapse
 from tests.support.processes import Service, until
 
 N = 120
@@ -186,13 +186,8 @@ def test_what_nobody_may_say_changes_nothing(client: Optimist, http: httpx.Clien
         ([], ""),
         ("x", ""),
     ):
-        text = '{"rater": "anna", "scores": [Infinity, 1]}' if scores == [1e400, 1.0] else None
-        body = (
-            {"content": text, "headers": {"content-type": "application/json"}}
-            if text
-            else {"json": {"rater": "anna", "scores": scores}}
-        )
-        answer = http.put(path, **body)
+        text = json.dumps({"rater": "anna", "scores": scores})
+        answer = http.put(path, content=text, headers={"content-type": "application/json"})
         assert answer.status_code in (400, 404, 422), answer.text
         assert expected in answer.json()["detail"]
     both = dict.fromkeys(JUDGE, 0.0)
@@ -230,9 +225,7 @@ def test_audits_without_an_answer_are_named(client: Optimist, http: httpx.Client
     experiment = begun(client, name, stop=False)
     for one in asked(http, name, "anna", 23)["audits"][:20]:
         said(http, name, one, "anna")
-    with Redis.from_url(running_url(service.directory)) as redis:
-        for lease in redis.zrange(f"optimist:{{{name}}}:audit_leases", 0, -1):
-            redis.zadd(f"optimist:{{{name}}}:audit_leases", {lease: 1.0})
+    assert let_lapse(service.directory, name) == 3
     assert asked(http, name, "ben", 1)["unanswered"] == 2
     assert "2 audits have no answer; if these differ from the others, so does the truth" in experiment.report().judge
     assert "2 audits have no answer" in f"{experiment.report()}"
@@ -276,6 +269,7 @@ def test_raters_see_what_was_sampled(client: Optimist, http: httpx.Client, name:
     )
     sound = b"RIFF\x24\0\0\0WAVEfmt "
     for pick in experiment.picks(max_samples=32):
+        assert pick.start is not None
         made = [
             f"{pick.generator} {index}" if index % 2 else sound for index in range(pick.start, pick.start + pick.size)
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from optimist.experiments.state import PolicyState
 from optimist.policies.audits import A_BATCH
 from optimist.records import Audit, NotFound, StoredPreview
 from optimist.store.audits import LEASE
+from optimist.turns import aside
 from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.models import AuditAnswer, AuditCounts, AuditReply, AuditRequest, Audits, Experiment, Identifier
@@ -69,7 +71,8 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
     given: list[str] = []
     if not is_done:
         told = await context.store.told(name, questioned(state))
-        wanted = wanted_audits(state, stored, told, rater, request.count, is_blind=is_blind)
+        choose = partial(wanted_audits, state, stored, told, rater, request.count, is_blind=is_blind)
+        wanted = await aside(len(stored.audits), choose)
         async with context.redis_health.room_for(TAKEN * request.count, reserve=RESERVE):
             given = await context.store.ask_audits(name, rater, request.count, wanted, instance=experiment.instance)
         stored = await context.store.audits(name)
