@@ -83,7 +83,7 @@ def test_what_is_no_answer_changes_nothing():
     before = evaluation.estimates()
     with pytest.raises(FixError, match=r"it has the answer .*, got 1"):
         evaluation.answer(audits[0], {"bob": PEOPLE["bob"][audits[0]], "ada": 1.0})
-    with pytest.raises(FixError, match="expected a sample that the judge has scored, got the index 600"):
+    with pytest.raises(FixError, match="expected a sample that the judge has scored, got index 600"):
         evaluation.answer(N, {"ada": 1.0})
     with pytest.raises(FixError, match="expected a score from -9 to 9, got 10"):
         evaluation.answer(evaluation.audits(1)[0], {"bob": 1.0, "ada": 10.0})

@@ -25,9 +25,7 @@ def columns_of(file: Path) -> dict[str, list[Any] | NDArray[Any]]:
     with file.open("rb") as stream:
         table: Any = arrow.read_table(stream)
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-    return {
-        name: _matrix(name, cells) if _is_list(cells.type) else cells.to_pylist() for name, cells in columns.items()
-    }
+    return {name: _matrix(name, own) if _is_list(own.type) else own.to_pylist() for name, own in columns.items()}
 
 
 def _is_list(kind: Any) -> bool:

@@ -417,9 +417,7 @@ class Rows:
             return {array: [name] for array, name in named.items() if name is not None}
         beside = self._beside()
         kinds = {name: column.kind for name, column in self._columns.items() if name not in beside}
-        numbers, lists = (
-            [name for name, kind in kinds.items() if kind == wanted_kind] for wanted_kind in ("number", "list")
-        )
+        numbers, lists = ([name for name, own in kinds.items() if own == kind] for kind in ("number", "list"))
         if len(wanted) > 1 or not numbers + lists:
             expected = (
                 "a field of numbers or of lists of numbers" if len(wanted) == 1 else f"fields {', '.join(wanted)}"

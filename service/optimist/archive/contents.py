@@ -122,9 +122,7 @@ class ArchivedGenerator(Wire):
 
     def counts(self, position: int) -> bool:
         """True if the batch at this position counts."""
-        return position > self.restart and all(
-            retraction.position != position for retraction in self.retracted.values()
-        )
+        return position > self.restart and all(r.position != position for r in self.retracted.values())
 
 
 SAID = TypeAdapter(Annotated[list[Said], Field(max_length=SAID_ENTRIES), FailFast()])

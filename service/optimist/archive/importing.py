@@ -152,7 +152,7 @@ async def import_archive(
             return config.name
         raise Conflict(f"an experiment named {config.name!r} already exists: choose another name")
     await asyncio.to_thread(_check_maps, experiment, archive, settings.max_map)
-    max_count = settings.max_experiments
+    limit = settings.max_experiments
     async with store.restoring(config.name) as restoration:
         for ordinal in range(len(stored.generators)):
             for label in archive.labels:
@@ -167,15 +167,13 @@ async def import_archive(
                         await restoration.add_entries(
                             ordinal, part, keep_log=stored.keep_log, restart=stored.generators[ordinal].restart
                         )
-        await store.reserve(
-            config.name, max_count
-        )  # only now, as a place that is not taken stays reserved for a minute
+        await store.reserve(config.name, limit)  # only now, as a place that is not taken stays reserved for a minute
         for info in lacking:
             _, body = await asyncio.to_thread(archive.reference, info.name)
-            await store.references.reserve(info.name, max_count)
+            await store.references.reserve(info.name, limit)
             async with room_for(len(body)):
                 await store.references.put(info.name, info.model_dump_json(), body)
-        await store.reserve(config.name, max_count)  # anew, as large references may have taken longer than the minute
+        await store.reserve(config.name, limit)  # anew, as large references may have taken longer than the minute
         await check_staying(store, experiment)
         text = experiment.model_dump_json()
         said = await asyncio.to_thread(lambda: archive.said)
@@ -253,13 +251,10 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
         "batches that cannot be read": (sum(len(generator.quarantined) for generator in generators), QUARANTINE_LIMIT),
         "copied batches": (sum(len(generator.named_copies) for generator in generators), NAMED_COPIES),
         "retractions of single batches": (
-            sum(retraction.position > 0 for g in generators for retraction in g.retractions),
+            sum(r.position > 0 for g in generators for r in g.retractions),
             MAX_RETRACTED,
         ),
-        "retractions of whole generators": (
-            sum(not retraction.position for g in generators for retraction in g.retractions),
-            RESTARTS,
-        ),
+        "retractions of whole generators": (sum(not r.position for g in generators for r in g.retractions), RESTARTS),
     }
     for what, (size, limit) in kept.items():
         if size > limit:

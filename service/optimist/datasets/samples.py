@@ -34,8 +34,7 @@ _MEMBERS = 2**22
 _LONGEST = 2**20
 """The most characters of a line of text."""
 _RATIO = 100
-"""Largest ratio of unpacked to packed size of packed samples, where the unpacked size exceeds these numbers of
-bytes:"""
+"""Largest ratio of unpacked to packed size, where the unpacked size exceeds these numbers of bytes:"""
 _MEMBER, _TOGETHER = 2**24, 2**28
 """of one member of a zip, and of all samples of a file. Encoded images hardly shrink, texts to a tenth."""
 _CELLS = 16
@@ -99,9 +98,7 @@ class Files(Source):
         """
         files = [path for path in _files_in(folder) if not _hidden(path.relative_to(folder).parts)]
         images_ = [path for path in files if path.suffix.lower() in IMAGES and path.is_file()]
-        source = cls(
-            name, folder, _distinct(f"{folder}", {path.relative_to(folder).as_posix(): path for path in images_})
-        )
+        source = cls(name, folder, _distinct(f"{folder}", {p.relative_to(folder).as_posix(): p for p in images_}))
         source.left_out = _endings(path for path in files if path not in {*images_})
         return source
 

@@ -98,9 +98,8 @@ class Audited(Stateful):
         with another answer; a repeated answer changes nothing.
         """
         by_audit = self._with(answers)
-        self._answers = np.array([by_audit[audit] for audit in sorted(by_audit)], np.float64).reshape(
-            -1, len(Answer._fields)
-        )
+        in_order = [by_audit[audit] for audit in sorted(by_audit)]
+        self._answers = np.array(in_order, np.float64).reshape(-1, len(Answer._fields))
 
     def hear(self, answer: Answer) -> None:
         """Take an answer instead of the one before to the same audit; one of NaN takes that back.
@@ -127,18 +126,14 @@ class Audited(Stateful):
                 raise FixError(f"audit {new.audit}: it has the answer {by_audit[new.audit].score:g}, got {new.score:g}")
         return by_audit
 
-    def _check(self, answer: Answer) -> None:
-        if not 0 <= answer.sample < self._end or math.isnan(self._kept[answer.sample]):
-            raise FixError(
-                f"audit {answer.audit}: expected a sample that the judge has scored, got the index {answer.sample}"
-            )
-        if not abs(answer.score) <= LARGEST or not 0.0 < answer.weight < math.inf:
-            raise FixError(
-                f"audit {answer.audit}: expected a score of at most {LARGEST:g} in size, got {answer.score:g}"
-            )
+    def _check(self, new: Answer) -> None:
+        if not 0 <= new.sample < self._end or math.isnan(self._kept[new.sample]):
+            raise FixError(f"audit {new.audit}: expected a sample that the judge has scored, got index {new.sample}")
+        if not abs(new.score) <= LARGEST or not 0.0 < new.weight < math.inf:
+            raise FixError(f"audit {new.audit}: expected a score of at most {LARGEST:g} in size, got {new.score:g}")
         low, high = self._between or (-math.inf, math.inf)
-        if not low <= answer.score <= high:
-            raise FixError(f"audit {answer.audit}: expected a score from {low:g} to {high:g}, got {answer.score:g}")
+        if not low <= new.score <= high:
+            raise FixError(f"audit {new.audit}: expected a score from {low:g} to {high:g}, got {new.score:g}")
 
     def mean(self, statistic: MeanStatistic) -> AuditedMean:
         """The audits with what is needed of the judge's scores, of which this is the statistic."""

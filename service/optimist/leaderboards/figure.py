@@ -22,18 +22,15 @@ def draw(board: Board, file: Path) -> None:
 
 def figure_of(board: Board) -> Figure:
     """The two panels."""
-    names = [s.model for s in board.standings]
+    names = [standing.model for standing in board.standings]
     figure = Figure(figsize=(9.0, 1.2 + 0.4 * len(names)), layout="constrained")
     means, apart = figure.subplots(1, 2, sharey=True)
-    for row, standing in enumerate(board.standings):
-        of_panels: list[tuple[Axes, Measured | None]] = [
-            (means, standing.overall.mean),
-            (apart, standing.overall.difference),
-        ]
+    for row, overall in enumerate(standing.overall for standing in board.standings):
+        of_panels: list[tuple[Axes, Measured | None]] = [(means, overall.mean), (apart, overall.difference)]
         for axes, measured in of_panels:
             if measured is not None:
                 half = measured.half(board.asked.delta)
-                inside = _COLOUR if standing.overall.is_tied else "white"
+                inside = _COLOUR if overall.is_tied else "white"
                 axes.errorbar(measured.value, row, xerr=half, fmt="o", color=_COLOUR, mfc=inside, capsize=3)
     means.set_yticks(range(len(names)), names)
     means.set_ylim(len(names) - 0.5, -0.5)

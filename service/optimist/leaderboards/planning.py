@@ -85,13 +85,6 @@ def plan_of(answers: Mapping[str, Sequence[Answers]], asked: Asked, difference: 
         # A comparison allows for few questions, as the pilot does not.
         paired = (contrast.standard_error or contrast.stopping_error) ** 2
         counts = [math.ceil(scale * variance + FEW) for variance in (paired, apart**2, contrast.lasting)]
-        needs.append(
-            Need(
-                (model, other),
-                contrast.clusters,
-                counts[0],
-                counts[1],
-                counts[2] if has_epochs and contrast.lasting else None,
-            )
-        )
+        least = counts[2] if has_epochs and contrast.lasting else None
+        needs.append(Need((model, other), contrast.clusters, counts[0], counts[1], least))
     return Plan(difference, asked.delta, power, sorted(needs, key=lambda need: -need.questions))

@@ -244,9 +244,7 @@ def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence
     labels: dict[str, int] = {}
     clusters: list[int] = []
     scores: dict[str, Scores] = {}
-    all_epochs = np.array(
-        sorted({epoch for parts in answers.values() for part in parts for epoch in part.epochs}), np.int64
-    )
+    every = np.array(sorted({epoch for parts in answers.values() for part in parts for epoch in part.epochs}), np.int64)
     for model, parts in answers.items():
         numbers: list[int] = []
         for part in parts:
@@ -256,15 +254,11 @@ def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence
                     clusters.append(labels.setdefault(label, len(labels)))
                 numbers.append(number)
         values = [part.scores.get(metric, np.full(len(part.ids), np.nan)) for part in parts]
-        epochs = np.searchsorted(all_epochs, np.concatenate([np.frombuffer(part.epochs, np.int64) for part in parts]))
-        scores[model] = Scores(
-            np.concatenate([np.asarray(part) for part in values]), np.array(numbers, np.int64), epochs
-        )
+        epochs = np.searchsorted(every, np.concatenate([np.frombuffer(part.epochs, np.int64) for part in parts]))
+        scores[model] = Scores(np.concatenate([*map(np.asarray, values)]), np.array(numbers, np.int64), epochs)
     for model, parts in answers.items():
-        left = [
-            (id, epoch) for part in parts for id, epoch in part.log.skipped if id in questions and epoch in all_epochs
-        ]
-        skipped = frozenset((questions[id], int(np.searchsorted(all_epochs, epoch))) for id, epoch in left)
+        left = [(id, epoch) for part in parts for id, epoch in part.log.skipped if id in questions and epoch in every]
+        skipped = frozenset((questions[id], int(np.searchsorted(every, epoch))) for id, epoch in left)
         scores[model] = replace(scores[model], skipped=skipped)
     return Stratum(task, metric, filter, [*questions], np.array(clusters, np.int64), scores)
 

@@ -41,9 +41,8 @@ def sentence(board: Board) -> str:
         sentences += [f"Worse: {listed(words['worse'], rivals)}."] if words["worse"] else []
     else:
         nearest = board.standings[1]
-        sentences = [
-            f"{best.model} is best with {mean}: better than {nearest.model} by {_apart(nearest.overall, delta)}."
-        ]
+        behind = _apart(nearest.overall, delta)
+        sentences = [f"{best.model} is best with {mean}: better than {nearest.model} by {behind}."]
         sentences += [f"All {rivals:,} others are worse."] if rivals > 1 else []
     if board.more is not None:
         sentences.append(_more(board.more, board.base))
@@ -79,7 +78,7 @@ def _at_extremes(board: Board) -> str:
     ends = " or ".join(f"{extreme.value:g}" for extreme in board.extremes)
     if not changed:
         return f"The answer is the same with all missing scores at {ends}."
-    return " ".join(f"With all missing scores at {each.value:g}, {_changes_at(board, each)}." for each in changed)
+    return " ".join(f"With all missing scores at {end.value:g}, {_changes_at(board, end)}." for end in changed)
 
 
 def _changes_at(board: Board, extreme: Extreme) -> str:
@@ -204,9 +203,8 @@ def _grid(board: Board, plus: str) -> tuple[list[str], list[list[tuple[str, bool
             ("", False) if cell is None else (_plus_minus(cell.mean, delta).replace("±", plus), cell.is_tied)
             for cell in cells
         ]
-        rows.append(
-            [(standing.model, False), *shown, (difference_text(standing.overall.difference, delta) or "–", False)]
-        )
+        less = difference_text(standing.overall.difference, delta) or "–"
+        rows.append([(standing.model, False), *shown, (less, False)])
     return head, rows
 
 

@@ -104,9 +104,8 @@ class InfluenceBound(Bound):
         warnings = (*warnings, *analysis.warnings, *rare)
         half_width = -NormalDist().inv_cdf(self.delta / 2.0) * stop
         made = _estimate(metric, n, value, analysis.plug_in, (value - half_width, value + half_width), warnings)
-        errors = {"standard_error": select, "stopping_error": stop}
-        made = replace(made, **errors, bracket=analysis.bracket, pairing=_pairing(analysis))
-        names = ("value_skewness", "farthest", "censored", "prompted", "prompts", "batches", "design_effect")
+        made = replace(made, standard_error=select, stopping_error=stop, pairing=_pairing(analysis))
+        names = ("bracket", "value_skewness", "farthest", "censored", "prompted", "prompts", "batches", "design_effect")
         return _sound(replace(made, **{name: getattr(analysis, name) for name in names}))
 
 
@@ -185,6 +184,7 @@ def _pairing(analysis: Analysis) -> Pairing | None:
         )
     if influence is None or not all(rows is None or np.isfinite(rows).all() for rows in (influence, recent, reference)):
         return None  # features of 1e19 and more: the estimate counts all the same
+    jackknife = analysis.jackknife
     return Pairing(
         influence=influence,
         later=np.zeros(0, np.float32) if recent is None else recent,
@@ -194,9 +194,7 @@ def _pairing(analysis: Analysis) -> Pairing | None:
         systematic_sign=analysis.systematic_sign,
         skewness=analysis.skewness,
         missing=analysis.missing,
-        jackknife=()
-        if analysis.jackknife is None or not analysis.jackknife.any()
-        else tuple(analysis.jackknife.tolist()),
+        jackknife=() if jackknife is None or not jackknife.any() else tuple(jackknife.tolist()),
         reference=reference,
     )
 

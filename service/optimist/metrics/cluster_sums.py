@@ -68,9 +68,7 @@ class PromptSums(Stateful):
         at, group, count = np.unique(prompts[is_known], return_inverse=True, return_counts=True)
         rows = values[is_known]
         if len(at):
-            first = rows[
-                np.unique(group, return_index=True)[1]
-            ]  # the origin, so that equal values vary by exactly zero
+            first = rows[np.unique(group, return_index=True)[1]]  # as origin: equal values vary by exactly zero
             mean = first + np.bincount(group, rows - first[group]) / count
             before, shift = self.counts[at], mean - self.means[at]
             total = before + count

@@ -363,11 +363,9 @@ class MeanScore(Score):
             if not (warnings := alike_warning(Alike(effect, math.sqrt(2.0 / batches)), n, batches)):
                 return analysis
             return replace(analysis, design_effect=effect, warnings=(*analysis.warnings, *warnings))
-        added = max(float(clustered_variance(parts, batches)) - analysis.stopping_error**2, 0.0) if batches > 1 else 0.0
-        error, systematic = (
-            math.sqrt(analysis.stopping_error**2 + added),
-            math.sqrt(analysis.systematic_stopping**2 + added),
-        )
+        square = analysis.stopping_error**2
+        added = max(float(clustered_variance(parts, batches)) - square, 0.0) if batches > 1 else 0.0
+        error, systematic = math.sqrt(square + added), math.sqrt(analysis.systematic_stopping**2 + added)
         changed = {"selection_error": error, "stopping_error": error, "batches": batches, "design_effect": effect}
         return replace(analysis, **changed, systematic_selection=systematic, systematic_stopping=systematic)
 
@@ -385,11 +383,8 @@ class MeanScore(Score):
             return ()
         warnings = () if self.limits or not self.lower_is_better or statistic.lowest < 0.0 else (UNBOUNDED,)
         if statistic.squares == 0.0:
-            return (
-                warnings
-                if self.limits
-                else (*warnings, f"all {n:,} values are equal: rare other ones may decide the mean")
-            )
+            equal = f"all {n:,} values are equal: rare other ones may decide the mean"
+            return warnings if self.limits else (*warnings, equal)
         if skewness**2 <= _RARE * n:
             return warnings
         rare = f"rare values decide the mean (skewness {skewness:.1f} of {n:,} samples): more of them may come"

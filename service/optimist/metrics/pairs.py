@@ -304,9 +304,7 @@ class ConditionedScore(Score):
         """The log score without its bias, from n ≥ 2 pairs; `common` and errors are as in `VendiScore`."""
         parts = self.parts(statistic)
         rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)
-        entropies = {
-            part: entropy_influence(self.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()
-        }
+        entropies = {part: entropy_influence(self.entropies[part], own, *rows[part]) for part, own in parts.items()}
         whole, n = _signed_sum(entropies, self.terms), statistic.samples
         warnings = kernel_warnings(self.order, n, self.joint_map, entropies["joint"].estimate)
         return with_errors(whole, n, warnings, statistic.listed, None if common is None else common.get("listed"))

@@ -154,8 +154,7 @@ class Plausibility:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state`."""
-        self._rows = dict(state["rows"])
-        self._squares = {name: dict(squares) for name, squares in state["squares"].items()}
+        self._rows, self._squares = dict(state["rows"]), {name: dict(own) for name, own in state["squares"].items()}
 
     def _scales(self, name: str) -> list[float]:
         scales = [

@@ -199,9 +199,8 @@ def _within_covariance(first: PromptedMean, other: PromptedMean) -> float:
     products = first.residuals[:size] * other.residuals[:size]
     is_shared = ~np.isnan(products)
     # Means of prompts absorb a part of the squares.
-    left = math.sqrt(
-        max((1.0 - len(first.prompts) / first.prompted) * (1.0 - len(other.prompts) / other.prompted), 0.0)
-    )
+    own, its = (1.0 - len(mean.prompts) / mean.prompted for mean in (first, other))
+    left = math.sqrt(max(own * its, 0.0))
     if not is_shared.any() or not left > 0.0:
         return 0.0
     return float(products[is_shared].sum()) / (float(is_shared.sum()) * left)

@@ -68,9 +68,7 @@ def facts_of(traits: Traits) -> dict[str, Argument]:
         "model_growth": traits.get("model_growth"),
         "max_batches_per_worker": traits.get("max_batches_per_worker"),
     }
-    return {
-        name: repr(value) if isinstance(value, float) else value for name, value in facts.items() if value is not None
-    }
+    return {name: repr(fact) if isinstance(fact, float) else fact for name, fact in facts.items() if fact is not None}
 
 
 class Experiments:
@@ -250,8 +248,7 @@ class Experiments:
         ]
 
     async def instances(self, experiments: Sequence[str]) -> list[str | None]:
-        """The instance of each experiment, its identity among experiments of its name; None for an unknown
-        experiment."""
+        """The instance of each experiment, its identity for its name; None for an unknown experiment."""
         stored = await self._commands.call_many(
             [("HGET", self._commands.key(name, "counts"), "instance") for name in experiments]
         )

@@ -11,10 +11,9 @@ from optimist.store import keys
 from optimist.store.scripts import Commands
 
 MAX_ACCEPTED = 1024
-"""Maximum number of single batches of an experiment that can be accepted; all of a generator can be accepted at
-once."""
+"""Maximum number of accepted single batches of an experiment; all of a generator can be accepted at once."""
 MAX_RETRACTED = 1024
-"""Maximum number of single batches of an experiment that can be retracted; all of a generator can be, at once."""
+"""Maximum number of retracted single batches of an experiment; all of a generator can be retracted at once."""
 
 
 class StoredLevels:
@@ -26,10 +25,7 @@ class StoredLevels:
         """The kept levels of these generators, by array from the lowest on."""
         parts = [self._commands.key(experiment, f"levels:{ordinal}") for ordinal in generators]
         answers = await self._commands.call_many([("ZRANGE", part, 0, -1, "WITHSCORES") for part in parts])
-        return [
-            [KeptLevel.from_member(repr(float(score)), member.decode()) for member, score in levels]
-            for levels in answers
-        ]
+        return [[KeptLevel.from_member(repr(float(score)), name.decode()) for name, score in own] for own in answers]
 
     async def accept_batch(
         self,

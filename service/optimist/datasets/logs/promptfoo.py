@@ -47,9 +47,7 @@ def _rows(file: Path, cluster: str | None, texts: bool) -> Iterator[Row]:
         id = ", ".join(f"{value}" for value in variables.values()) or f"{result.get('testIdx', '')}"
         variant = _label(result) if len(labels) > 1 else ""
         epochs[model, variant, id] += 1
-        has_failed = result.get("failureReason") == _ERROR or (
-            "failureReason" not in result and "response" not in result
-        )
+        has_failed = result.get("failureReason", None if "response" in result else _ERROR) == _ERROR
         response = result.get("response") or {}
         yield Row(
             model,

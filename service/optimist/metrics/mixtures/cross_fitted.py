@@ -163,9 +163,8 @@ def _difference(first: MixtureAnalysis, other: MixtureAnalysis) -> MixtureAnalys
         None if mine is None or theirs is None else mine - theirs
         for mine, theirs in zip(first.common, other.common, strict=True)
     )
-    return MixtureAnalysis(
-        first.loss - other.loss, first.slopes - other.slopes, rows, first.extra - other.extra, common
-    )
+    loss, slopes, extra = first.loss - other.loss, first.slopes - other.slopes, first.extra - other.extra
+    return MixtureAnalysis(loss, slopes, rows, extra, common)
 
 
 def _error(mixture: MixtureAnalysis, shared: SharedChance) -> float:
@@ -211,9 +210,8 @@ def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> t
     warnings = [f"fewer than {FEW} samples of {', '.join(few)}"] if few else []
     if fitted.apart.max() > APART:
         worst = int(fitted.apart.argmax())
-        warnings.append(
-            f"the halves of the samples disagree: by {fitted.apart[worst]:.2f} in the weight of {names[worst]}"
-        )
+        apart = f"by {fitted.apart[worst]:.2f} in the weight of {names[worst]}"
+        warnings.append(f"the halves of the samples disagree: {apart}")
     return tuple(warnings)
 
 

@@ -62,11 +62,9 @@ class Tridiagonal:
     def eigenvectors(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (m) of the matrix, ascending, and its eigenvectors as columns (m, m)."""
         values, vectors = self.eigen()
-        columns, size = vectors.T.contiguous(), self._size
-        call_with_workspace(
-            "dormtr", b"L", b"L", b"N", size, size, self._reflectors, size, self._factors, columns, size
-        )
-        return values, columns.T
+        basis, size = vectors.T.contiguous(), self._size
+        call_with_workspace("dormtr", b"L", b"L", b"N", size, size, self._reflectors, size, self._factors, basis, size)
+        return values, basis.T
 
 
 def differences(values: Tensor, power: float = 0.0) -> Tensor:

@@ -152,9 +152,7 @@ def experiment(path: str | Path) -> SourceSet:
             if not config.keep_log:
                 raise FixError("expected an experiment made with keep_log, found one without: its batches are gone")
             question, data = question_in(archive), real_data_in(archive)
-            logs = {
-                archived.name: list(_batches(archive, ordinal)) for ordinal, archived in enumerate(contents.generators)
-            }
+            logs = {generator.name: list(_batches(archive, g)) for g, generator in enumerate(contents.generators)}
     except FileNotFoundError:
         raise FixError(f"{file}: no such file") from None
     except FixError as error:
