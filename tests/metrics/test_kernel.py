@@ -409,7 +409,8 @@ def test_estimates_of_a_growing_stream_reuse_the_products_of_older_rows_and_chan
         common = {"features": rows[:40]}
         found, again = metric.analyse(growing, common), metric.analyse(fresh, common)
         assert (found.estimate, found.stopping_error) == (again.estimate, again.stopping_error)
-        assert found.influence is not None and again.influence is not None
+        assert found.influence is not None
+        assert again.influence is not None
         assert torch.equal(found.influence, again.influence)
         metric.forget(fresh)
     kept, features = metric.matrix(growing), metric.feature_map(rows)
