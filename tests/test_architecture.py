@@ -41,6 +41,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "server": {REDIS},
     "commands": set(),
     "simulation": {TORCH, REDIS},
+    "routing.learning": {TORCH},
     "routing.simulation": {TORCH, REDIS},
     "evaluating": set(),
 }

@@ -16,9 +16,8 @@ from optimist.experiments.assignment import MostOpen
 from optimist.experiments.goals.asked import AskedContexts
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import COST, Batch, Contents
+from optimist.records import COST, AskedPrompt, Batch, Contents
 from optimist.routing.answers.policy import RoutePolicy
-from optimist.routing.answers.prompts import RoutedPrompt
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 from tests.support.configs import config_of, experiment_of
@@ -177,7 +176,7 @@ async def test_what_is_told_stands_in_the_log_with_its_context(store: Store):
     assert (pick.size, pick.prompts, pick.start) == (3, ["a red dog"] * 3, None)
     await world.tell(pick, rows=2)
     [entry] = await store.read_log("x", 0, 0)
-    kept = RoutedPrompt.unpack(entry.context)
+    kept = AskedPrompt.unpack(entry.context)
     assert (kept.context.tolist(), kept.probability, kept.prompt, entry.rows) == (row, None, "a red dog", 2)
     # Tries that were not needed make no later pick smaller.
     assert [pick.size for pick in (await world.ask(contexts(4))).picks] == [3, 3, 3, 3]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optimist.routing.answers.policy import RoutePolicy
-from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.answers.rows import RoutedRows
 from optimist.routing.gain.gain import route_gain
 from optimist.routing.gain.outcomes import Outcomes, ScoredPrompts
 from optimist.routing.gain.reports import Routing, route_table

@@ -15,16 +15,15 @@ import numpy as np
 import pytest
 from redis.asyncio import Redis
 
-from optimist.estimation.artefacts import model_of
-from optimist.estimation.stored import routed_prompt_of
+from optimist.estimation.stored import asked_prompt_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.distances import usual_distance
 from optimist.records import COST, ExperimentState, LogExtent, Superseded
 from optimist.routing.answers.features import contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.goal import ForRouting, LoadedModel
+from optimist.routing.learning.learner import RouteLearner, model_of
 from optimist.routing.table import route_point
-from optimist.scoring import model_job
 from optimist.scoring.tasks import PUBLISH_EVERY
 from optimist.store import MODEL_UNIT, EmbeddedRedis, Store
 from optimist_client import tensors
@@ -111,11 +110,11 @@ async def test_it_is_made_at_the_usual_priority(make, server: EmbeddedRedis, mon
     """At a low one, a scorer beside three busy processes on two cores made no model in half a minute."""
     made, priorities = await make(generators=2, **ROUTES), list[int]()
 
-    def noted(*arguments: Any) -> RouteModel:
+    def noted(learner: RouteLearner, estimators: Any) -> bytes:
         priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        return model_of(*arguments)
+        return model_of(estimators, learner.policy).pack()
 
-    monkeypatch.setattr(model_job, "model_of", noted)
+    monkeypatch.setattr(RouteLearner, "model", noted)
     async with scoring_at(server):
         await tell(made, 40, 0)
         await has_model(made)
@@ -326,4 +325,4 @@ async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retr
         await until(is_fixed_anew)
         await settled(made)
     log = await made.store.read_log(made.name, 1, 0)
-    assert [routed_prompt_of(each).prompt for each in log] == [f"prompt {row[0]:.3f}" for row in singles[1]]
+    assert [asked_prompt_of(each).prompt for each in log] == [f"prompt {row[0]:.3f}" for row in singles[1]]

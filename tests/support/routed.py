@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from optimist.estimation.artefacts import model_of
 from optimist.estimation.stored import question_of, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.records import AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
-from optimist.routing.answers.policy import SAMPLED
-from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.experiments.goals.registry import learner_of
+from optimist.records import AskedPrompt, AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
 from optimist.routing.answers.ridge import Sums
+from optimist.routing.learning.kept import Routed
 from optimist.scoring.cached import CachedStatistic
 from tests.support.logs import entry
 from tests.support.made import Made, until
@@ -48,7 +47,7 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
     picks = [
         NewPick(
             *(generator, "{}"),
-            context=RoutedPrompt(context, probability, f"prompt {context[0]:.3f}").pack(),
+            context=AskedPrompt(context, probability, f"prompt {context[0]:.3f}").pack(),
             nonce=f"{next(_requests):x}",
         )
         for context, _ in rows
@@ -67,16 +66,16 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
 
 async def estimators_of(made: Made, parts: dict[int, LogExtent]) -> dict[int, StreamingEstimator]:
     """The whole logs up to these positions, which must be kept, as one process reads them."""
-    question = question_of(made.experiment, None)
+    question = question_of(made.experiment, None, learner=learner_of(made.config))
     if question.is_open:
         question = unpack_kernels(question, await made.fitted() or b"")
-    assert question.contexts is not None
+    assert question.learner is not None
     estimators = {}
     for ordinal, part in parts.items():
-        bound, contexts = question.bound_for({"values": 1}), question.contexts.made()
+        bound, learner = question.bound_for({"values": 1}), question.learner
         retracted = await made.store.retracted_log(made.name, ordinal)
         cached = CachedStatistic(
-            *(bound, made.config.rescore_growth, retracted), reads=question.reads, contexts=contexts, ordinal=ordinal
+            *(bound, made.config.rescore_growth, retracted), reads=question.reads, learner=learner, ordinal=ordinal
         )
         log = await made.store.read_log(made.name, ordinal, 0, max_entries=10**6)
         cached.apply([one for one in log if one.seq <= part.seq], part.seq)
@@ -91,8 +90,7 @@ async def is_exact(made: Made) -> bool:
     assert stored is not None
     assert found is not None
     estimators = await estimators_of(made, dict(stored.parts))
-    sampled = SAMPLED if made.config.keeps_budget else 0
-    return stored.made == found.made and model_of(estimators, made.config.policy, sampled).pack() == found.payload
+    return stored.made == found.made and learner_of(made.config).model(estimators) == found.payload
 
 
 async def has_model(made: Made) -> None:
@@ -124,5 +122,5 @@ async def table_of_now(made: Made) -> tuple[dict[int, LogExtent], str]:
 
 def moments(estimator: StreamingEstimator) -> Sums:
     """The sums over contexts of an estimator."""
-    assert estimator.routed is not None
-    return estimator.routed.moments
+    assert isinstance(estimator.learned, Routed)
+    return estimator.learned.moments

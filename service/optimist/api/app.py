@@ -33,6 +33,7 @@ from optimist.api.routes import (
     sharing,
     webhooks,
 )
+from optimist.experiments.goals.registry import requests_of_goals
 from optimist.numerics.registry import load
 from optimist.settings import Settings
 from optimist.store import open_store
@@ -78,5 +79,6 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
     )
     # Flat, as FastAPI would nest the routers that it includes: the route that a request is checked for must be the one
     # that answers it.
-    routes = [*picks.raw, *chain.from_iterable(room.router.routes for room in rooms), *dashboard.routes()]
+    routers = [*(room.router for room in rooms), *requests_of_goals()]
+    routes = [*picks.raw, *chain.from_iterable(router.routes for router in routers), *dashboard.routes()]
     return Service(access, limits, routes, title="Optimist", version=version("optimist"), lifespan=lifespan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +22,6 @@ from optimist.commands import (
     gate,
     keys,
     plan,
-    route,
     score,
     serve,
     simulate,
@@ -30,6 +30,9 @@ from optimist.commands import (
 )
 from optimist.commands.shared import WRONG_USE
 from optimist.commands.usage import Command, Group
+
+FROM_GOALS = (("optimist.routing.command", "route"),)
+"""Module and function of each command that stands in the folder of a goal."""
 
 
 class InOneLine(Group):
@@ -88,13 +91,14 @@ for command in (
     contrast.contrast,
     plan.plan,
     bandwidth.bandwidth,
-    route.route,
     simulate.simulate,
     demo.demo,
     evaluate.evaluate,
     docs.docs,
 ):
     app.command(cls=Command)(command)
+for module, name in FROM_GOALS:
+    app.command(cls=Command)(getattr(import_module(module), name))
 app.command(cls=gate.GateCommand)(gate.gate)
 for name, command in {
     "help": words.help_,

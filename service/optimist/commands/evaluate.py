@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optimist.commands.route import embedded
-from optimist.commands.shared import AsJson, extras, format_errors, note, print_page, service
+from optimist.commands.shared import AsJson, embedded, extras, format_errors, note, print_page, service
 from optimist_client.chat.calls import text_of
 
 if TYPE_CHECKING:

@@ -25,6 +25,8 @@ from optimist_client.rows import TABLES, Missing
 from optimist_client.validation import each_in_words
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from optimist.numerics.real_data import RealData
     from optimist_client import Optimist
 
@@ -338,3 +340,14 @@ def metric_of(text: str, real: RealData | None) -> Metric:
     elif "reference" in find(name).needs:
         raise FixError(f"the metric {name!r} needs real features to compare with: --reference FILE")
     return with_real_data(name, **settings)
+
+
+def embedded(prompts: list[str]) -> NDArray[Any]:
+    """Embeddings of prompts, by the embedder of texts."""
+    from optimist.local.embedding import embedder_of
+
+    with extras("embed-offline"):
+        embed = embedder_of("text")
+    import numpy as np
+
+    return np.asarray(embed(prompts))

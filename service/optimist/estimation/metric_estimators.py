@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.artefacts import check_mixtures, mixture_of, model_of, rows_of
+from optimist.estimation.artefacts import check_mixtures, mixture_of
+from optimist.estimation.learner import Learner
 from optimist.estimation.paired import Indices
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
@@ -22,8 +23,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
 from optimist.policies import MIN_SAMPLES
-from optimist.records import codec
-from optimist.routing.answers.prompts import RoutedPrompt, RoutedRows
+from optimist.records import AskedPrompt, codec
 from optimist_client.errors import FixError
 
 Start = int | Literal["next"] | None
@@ -37,7 +37,7 @@ class StreamBatch(NamedTuple):
     ids: list[str]
     listed: Tensor | None
     indices: Indices | None
-    routed: RoutedPrompt | None = None
+    prompt: AskedPrompt | None = None
     seconds: float | None = None
 
 
@@ -188,14 +188,21 @@ class MetricEstimators:
             raise FixError(f"a mixture needs at least {needed} samples of each generator")
         return mixture_of(self._estimators, published)
 
-    def model(self, ordinals: Sequence[int], policy: str, sampled: int) -> bytes:
-        """The model of contexts of these generators, for the policy of this name; `sampled` as of `model_of`."""
-        estimators = [*self._estimators.values()]
-        return model_of({ordinal: estimators[ordinal] for ordinal in ordinals}, policy, sampled).pack()
+    @property
+    def learner(self) -> Learner:
+        """The learner of the model that picks are made from. Raises FixError where they are made from none."""
+        if self.question.learner is None:
+            raise FixError("expected a goal whose picks are made from a model")
+        return self.question.learner
 
-    def rows(self) -> RoutedRows:
-        """A sample of the told batches of a router. Raises as `rows_of`."""
-        return rows_of(dict(enumerate(self._estimators.values())), len(self.estimates))
+    def model(self, ordinals: Sequence[int]) -> bytes:
+        """The model of these generators."""
+        estimators = [*self._estimators.values()]
+        return self.learner.model({ordinal: estimators[ordinal] for ordinal in ordinals})
+
+    def rows(self) -> Any:
+        """What the table is made of. Raises FixError while there is too little."""
+        return self.learner.rows(dict(enumerate(self._estimators.values())), len(self.estimates))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The whole state for `restore`: values for JSON, and arrays."""
@@ -213,8 +220,8 @@ class MetricEstimators:
                 arrays |= with_prefix(f"{ordinal}/{number}/rows", told.tensors)
                 arrays[f"{ordinal}/{number}/ids"] = texts(told.ids)
                 arrays |= {} if told.listed is None else {f"{ordinal}/{number}/listed": told.listed.numpy()}
-                if told.routed is not None:
-                    arrays[f"{ordinal}/{number}/routed"] = np.frombuffer(told.routed.pack(), np.uint8)
+                if told.prompt is not None:
+                    arrays[f"{ordinal}/{number}/prompt"] = np.frombuffer(told.prompt.pack(), np.uint8)
         return state, arrays
 
     def restore(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
@@ -240,33 +247,30 @@ class MetricEstimators:
                 tensors = tensors_at(f"{ordinal}/{number}/rows", arrays)
                 ids = texts_of(arrays[f"{ordinal}/{number}/ids"])
                 run = None if bounds is None else (bounds[0], bounds[1])
-                routed = arrays.get(f"{ordinal}/{number}/routed")
-                prompt = (
-                    routed if routed is None else replace(RoutedPrompt.unpack(routed.tobytes()), position=number + 1)
-                )
+                asked = arrays.get(f"{ordinal}/{number}/prompt")
+                prompt = None if asked is None else replace(AskedPrompt.unpack(asked.tobytes()), position=number + 1)
                 log.append(StreamBatch(tensors, ids, None if listed is None else torch.tensor(listed), run, prompt))
 
     def _fitted(self, logs: Logs) -> Question:
-        """The question; what is open is fixed once the logs have enough samples, and contexts, of every generator."""
-        question, settings = self.question, self.question.contexts
-        rows, batches = question.rows_to_fit(len(logs)), question.contexts_to_fit(len(logs))
+        """The question; what is open is fixed once the logs have enough samples, and prompts, of every generator."""
+        question, learner = self.question, self.question.learner
+        rows, batches = question.rows_to_fit(len(logs)), question.batches_to_fit(len(logs))
         has_few = any(len(log) < batches or sum(len(told.ids) for told in log) < rows for log in logs.values())
         if has_few or not question.is_open:
             return question
         own = [[question.own(told.tensors) for told in log] for log in logs.values()]
-        contexts = [
-            np.stack([settings.read(told.routed.context) for told in log[:batches] if told.routed is not None])
+        firsts = [
+            np.stack([learner.first(told.prompt) for told in log[:batches] if told.prompt is not None])
             for log in logs.values()
-            if settings is not None and batches
+            if learner is not None and batches
         ]
-        return question.fitted(first_rows(own, rows), contexts)
+        return question.fitted(first_rows(own, rows), firsts)
 
 
 def _settings_of(question: Question) -> dict[str, Any]:
     """Settings of a question's estimators beside bound and growth."""
-    contexts = None if question.contexts is None else question.contexts.made()
     how = {"paired": question.is_paired, "clusters": question.counts}
-    return how | {"reads": question.reads, "contexts": contexts}
+    return how | {"reads": question.reads, "learner": question.learner}
 
 
 def score_due(metrics: Mapping[str, MetricEstimators]) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from optimist.estimation.arrays import real_data_of
 from optimist.estimation.clustered import By
+from optimist.estimation.learner import Floats, Learner
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
 from optimist.metrics.threads import few_threads
@@ -18,7 +19,6 @@ from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_sett
 from optimist.numerics.batches import check_number, check_text, check_whole
 from optimist.numerics.open_kernels import rows_to_fit
 from optimist.numerics.real_data import RealData, Reference
-from optimist.routing.answers.features import ContextSettings, Floats
 from optimist_client.config import check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
@@ -54,8 +54,8 @@ class Question:
     """True if estimates carry the data of comparisons by index, under the bound "influence"."""
     generators: int = 1
     """Number of generators for which the intervals of a strict bound hold together."""
-    contexts: ContextSettings | None = None
-    """Conversion of contexts to features, where prompts are routed by this metric."""
+    learner: Learner | None = None
+    """Learner of the model that picks are made from, where this metric decides."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", with_settings(self.metric))
@@ -127,38 +127,33 @@ class Question:
         return {name: kernel for name, kernel in self.kernels.items() if kernel.is_open}
 
     @property
-    def has_open_contexts(self) -> bool:
-        """True if bandwidth and components of contexts are open until the first contexts fix them."""
-        return self.contexts is not None and self.contexts.is_open
-
-    @property
     def is_open(self) -> bool:
-        """True if a kernel, or the bandwidth of contexts, is open until samples fix it."""
-        return bool(self.open_kernels) or self.has_open_contexts
+        """True if a kernel, or the learner, is open until samples fix it."""
+        return bool(self.open_kernels) or (self.learner is not None and self.learner.is_open)
 
     def rows_to_fit(self, generators: int) -> int:
         """The samples that each of `generators` must have before the open kernels can be fixed."""
         return rows_to_fit(self.open_kernels.values(), generators)
 
-    def contexts_to_fit(self, generators: int) -> int:
-        """The batches, with a context each, that each of `generators` must have before contexts can be fixed."""
-        return 0 if self.contexts is None else self.contexts.to_fit(generators)
+    def batches_to_fit(self, generators: int) -> int:
+        """The batches that each of `generators` must have before the learner can be fixed."""
+        return 0 if self.learner is None else self.learner.to_fit(generators)
 
-    def fitted(self, rows: Mapping[str, Sequence[Tensor]], contexts: Sequence[Floats] = ()) -> Question:
+    def fitted(self, rows: Mapping[str, Sequence[Tensor]], firsts: Sequence[Floats] = ()) -> Question:
         """The question with its open kernels fixed by the first rows (n, …) of each generator, by array.
 
-        contexts: the first contexts (n, d) of each generator, which fix their bandwidth if it is open.
+        firsts: what fixes an open learner of the first prompts (n, d) of each generator.
         """
         kernels = {
             name: fit_kernel(kernel, *rows[self.metric.kernels[name]]) for name, kernel in self.open_kernels.items()
         }
-        settings = self.contexts if self.contexts is None or not contexts else self.contexts.fitted(contexts)
-        return replace(self, metric=self._with(kernels) if kernels else self.metric, contexts=settings)
+        learner = self.learner if self.learner is None or not firsts else self.learner.fitted(firsts)
+        return replace(self, metric=self._with(kernels) if kernels else self.metric, learner=learner)
 
-    def closed(self, kernels: Mapping[str, Mapping[str, Any]], contexts: ContextSettings | None = None) -> Question:
-        """The question with these settings of its kernels, by field, and perhaps of contexts replaced."""
+    def closed(self, kernels: Mapping[str, Mapping[str, Any]], learner: Learner | None = None) -> Question:
+        """The question with these settings of its kernels, by field, and perhaps the learner replaced."""
         changes = {name: self.kernels[name].model_copy(update=dict(changed)) for name, changed in kernels.items()}
-        return replace(self, metric=self._with(changes), contexts=self.contexts if contexts is None else contexts)
+        return replace(self, metric=self._with(changes), learner=learner or self.learner)
 
     def on_clusters(self, count: int) -> Question:
         """The question where samples come in so many clusters, which are the prompts of a list if there is one; 0: in

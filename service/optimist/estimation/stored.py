@@ -12,20 +12,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimation.learner import Learner
 from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question, prepared
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.real_data import RealData, Reference
-from optimist.records import LogEntry, LoggedAnswer
-from optimist.routing.answers.features import ContextSettings
-from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.records import AskedPrompt, LogEntry, LoggedAnswer
 from optimist_client import tensors
-from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
-_CONTEXTS = "context."
-"""Before the names of what the first contexts have fixed."""
+_LEARNER = "context."
+"""Before the names of what the first prompts have fixed of the learner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +46,13 @@ def question_of(
     reference: RealData | Reference | None,
     device: torch.device | str = "cpu",
     label: str | None = None,
+    learner: Learner | None = None,
 ) -> Question:
     """The question of one metric of an experiment, as of `metric_of`; open kernels stay open.
 
     A metric that does not decide has the bound "influence".
-    reference: real data, or their converted form on the `device`. Raises ValueError if a newer version created the
-    experiment.
+    reference: real data, or their converted form on the `device`. learner: of the goal, if any. Raises ValueError if a
+    newer version created the experiment.
     """
     experiment.check_rules()
     config, metric = experiment.config, metric_of(experiment, label)
@@ -69,15 +68,8 @@ def question_of(
         clusters=config.clusters,
         paired=experiment.is_paired,
         generators=len(config.generators),
-        contexts=contexts_of(config) if decides else None,
+        learner=learner if decides else None,
     )
-
-
-def contexts_of(config: ExperimentConfig) -> ContextSettings | None:
-    """The settings by which contexts become features; None where the goal is not to route prompts."""
-    if config.context is None:
-        return None
-    return ContextSettings(config.context, config.context_features, config.context_bandwidth)
 
 
 def stored_reference(body: bytes) -> RealData:
@@ -91,8 +83,7 @@ def stored_reference(body: bytes) -> RealData:
 def pack_kernels(open_question: Question, question: Question) -> bytes:
     """The parameters of open kernels that samples have fixed: "<field>.sigma" (1,) and "<field>.landmarks" (m, d).
 
-    "context.sigma" (1,) is the bandwidth of contexts, "context.origin" (d,) and "context.directions" (k, d) their
-    principal components.
+    What prompts have fixed of the learner begins with "context.".
     """
     fixed: dict[str, NDArray[np.float64]] = {}
     for field in open_question.open_kernels:
@@ -100,8 +91,8 @@ def pack_kernels(open_question: Question, question: Question) -> bytes:
         fixed[f"{field}.sigma"] = np.array([kernel.sigma])
         if kernel.landmarks is not None:
             fixed[f"{field}.landmarks"] = kernel.landmarks
-    if open_question.has_open_contexts and question.contexts is not None:
-        fixed |= {_CONTEXTS + name: array for name, array in question.contexts.fixed.items()}
+    if open_question.learner is not None and open_question.learner.is_open and question.learner is not None:
+        fixed |= {_LEARNER + name: array for name, array in question.learner.fixed.items()}
     return tensors.encode(fixed)
 
 
@@ -109,14 +100,14 @@ def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
     """The question with its open kernels fixed by the output of `pack_kernels`."""
     parts: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
     arrays = tensors.decode(fitted)
-    of_contexts = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CONTEXTS)}
+    of_learner = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_LEARNER)}
     for name, array in arrays.items():
         field, _, part = name.partition(".")
         parts[field][part] = float(array[0]) if part == "sigma" else array
-    settings = open_question.contexts
-    if settings is not None and of_contexts:
-        settings = settings.closed({name.removeprefix(_CONTEXTS): array for name, array in of_contexts.items()})
-    return open_question.closed(parts, settings)
+    learner = open_question.learner
+    if learner is not None and of_learner:
+        learner = learner.closed({name.removeprefix(_LEARNER): array for name, array in of_learner.items()})
+    return open_question.closed(parts, learner)
 
 
 def batch_of(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
@@ -170,24 +161,24 @@ def prompt_indices_of(entry: LogEntry) -> Tensor | None:
     return indices if counted is None else indices[torch.from_numpy(counted)]
 
 
-def routed_prompt_of(entry: LogEntry) -> RoutedPrompt:
+def asked_prompt_of(entry: LogEntry) -> AskedPrompt:
     """The prompt that a batch was made for. Raises ValueError where there is none, or where it cannot be read."""
     if not entry.context:
         raise ValueError("the batch has no context of a prompt")
-    return replace(RoutedPrompt.unpack(entry.context), position=entry.seq, pick=entry.pick)
+    return replace(AskedPrompt.unpack(entry.context), position=entry.seq, pick=entry.pick)
 
 
 def take(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
     """Add a logged batch to an estimator. A batch that cannot be read is skipped: its rows count, its numbers do not.
 
-    An estimator that routes prompts cannot read a batch without its prompt. What people say of a sample that is not
+    An estimator that learns of prompts cannot read a batch without its prompt. What people say of a sample that is not
     there any more, or by another metric, counts for nothing.
     """
     if entry.is_answer:
         return _answered(estimator, entry)
     try:
-        routed = None if estimator.routed is None else routed_prompt_of(entry)
-        properties = prompt_indices_of(entry), entry.indices, routed, entry.seconds
+        asked = None if estimator.learned is None else asked_prompt_of(entry)
+        properties = prompt_indices_of(entry), entry.indices, asked, entry.seconds
         return Taken(estimator.add(*batch_of(entry), *properties))
     # The store counted the rows when it accepted the batch: otherwise estimates would be due at other positions.
     except (ValueError, KeyError) as error:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from optimist.estimation.audited import Answer, Audited
 from optimist.estimation.clustered import By, Clusters
+from optimist.estimation.learner import Learner
 from optimist.estimation.paired import Indexed, Indices, Paired, placed
-from optimist.estimation.routed import Routed
 from optimist.estimation.timed import Timed
 from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
@@ -28,15 +28,14 @@ from optimist.metrics.state import Stateful
 from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.pairing import most_common
-from optimist.routing.answers.features import ContextMap
-from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.records import AskedPrompt
 from optimist_client.errors import FixError
 
 
 class StreamingEstimator(Stateful):
     """One generator's log, with estimates at the due sample counts of rules/estimates.md."""
 
-    held = ("samples", "_last_due", "statistic", "reservoir", "_clusters", "_paired", "routed", "_timed", "_audited")
+    held = ("samples", "_last_due", "statistic", "reservoir", "_clusters", "_paired", "learned", "_timed", "_audited")
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class StreamingEstimator(Stateful):
         growth: float,
         paired: bool = False,
         reads: Mapping[str, str] | None = None,
-        contexts: ContextMap | None = None,
+        learner: Learner | None = None,
         ordinal: int = 0,
         common: int | None = None,
         clusters: By | None = None,
@@ -52,8 +51,8 @@ class StreamingEstimator(Stateful):
         """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has.
 
         reads: `Metric.array_names`, the names in a batch of the metric's own arrays; None: the same names.
-        contexts: where prompts are routed by this metric, how their contexts become features.
-        ordinal: of the generator, where there are `contexts`.
+        learner: of the model that picks are made from, where this metric decides.
+        ordinal: of the generator, where there is a `learner`.
         common: of how many first indices a paired estimator keeps the rows; None: of as many as the service does.
         clusters: by which errors allow for samples that are alike; None: samples are independent.
         """
@@ -72,8 +71,9 @@ class StreamingEstimator(Stateful):
             if self.statistic.list_length is None and not self.statistic.allows_for_clusters:
                 self._clusters = Clusters(clusters or "batch", clusters is not None, firsts)
             self._paired = Paired(bound, self.statistic, common, self._clusters) if paired else None
-        self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
-        """Sums and batches to route prompts by; None where they are not routed by this metric."""
+        lower = bound.metric.lower_is_better
+        self.learned = None if learner is None else learner.learned(lower_is_better=lower, ordinal=ordinal)
+        """What the learner keeps of the batches, if it keeps something."""
         self._timed = Timed() if isinstance(bound.metric, MeanScore) else None
         self._audited: Audited | None = None
         if isinstance(bound.metric, MeanScore) and bound.metric.is_audited:
@@ -112,7 +112,7 @@ class StreamingEstimator(Stateful):
         ids: Sequence[str],
         listed: Tensor | None = None,
         indices: Indices | None = None,
-        routed: RoutedPrompt | None = None,
+        prompt: AskedPrompt | None = None,
         seconds: float | None = None,
     ) -> bool:
         """Add a batch, float64 tensors (n, …) by name with n ids. Returns whether an estimate is due exactly now.
@@ -120,14 +120,14 @@ class StreamingEstimator(Stateful):
         Arrays that the metric does not read are left alone.
         listed: the index (n,) of each row's prompt, where these are a fixed list; None where they are not known.
         indices: the index of the first row in the generator's sequence, and how many rows have one; None: no row.
-        routed: the prompt of the batch, with which every batch must come where there are `contexts`.
+        prompt: of the batch, if its ask brought one.
         seconds: the time from when the batch was asked for until it was told; None: it is not known.
 
         Raises FixError, and changes nothing, if the statistic or the reservoir refuses it, or if indices or prompt
         are not valid; KeyError if an array is missing.
         """
         with few_threads(self.columns, len(ids)):
-            return self._add(batch, ids, listed, indices, routed, seconds)
+            return self._add(batch, ids, listed, indices, prompt, seconds)
 
     def _add(
         self,
@@ -135,7 +135,7 @@ class StreamingEstimator(Stateful):
         ids: Sequence[str],
         listed: Tensor | None,
         indices: Indices | None,
-        routed: RoutedPrompt | None,
+        prompt: AskedPrompt | None,
         seconds: float | None,
     ) -> bool:
         batch = {own: batch[name] for own, name in self._reads.items()}
@@ -143,7 +143,7 @@ class StreamingEstimator(Stateful):
             self._paired.check(indices, len(ids))
         if self.reservoir is not None:
             self.reservoir.check(batch, ids)
-        prompted = None if self.routed is None else self.routed.read(next(iter(batch.values())), routed)
+        learned = None if self.learned is None else self.learned.read(next(iter(batch.values())), prompt)
         named = {} if self.statistic.list_length is None else {"listed": listed}
         self.statistic.update(*(batch[name] for name in self._bound.metric.widths), **named)
         if self.reservoir is not None:
@@ -152,8 +152,8 @@ class StreamingEstimator(Stateful):
             self._clusters.add(torch.tensor(placed(indices, len(ids))), listed)
         if self._paired is not None:
             self._paired.add(batch, indices, listed)
-        if self.routed is not None and prompted is not None:
-            self.routed.add(prompted)
+        if self.learned is not None:
+            self.learned.add(learned)
         if self._timed is not None and seconds is not None:
             self._timed.add(next(iter(batch.values())), seconds)
         if self._audited is not None:
@@ -226,7 +226,7 @@ class StreamingEstimator(Stateful):
             estimate = self._audited.estimate(estimate, self.statistic)
         timing = None if self._timed is None else self._timed.timing
         estimate = estimate if timing is None else replace(estimate, timing=timing)
-        return estimate if self.routed is None else replace(estimate, change=self.routed.change)
+        return estimate if self.learned is None else replace(estimate, change=self.learned.change)
 
     def influence(self, batch: Mapping[str, Tensor]) -> NDArray[np.float64] | None:
         """The influence on the estimate of added rows (n, …), by array, up to a constant; None for a metric without

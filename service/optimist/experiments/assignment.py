@@ -12,8 +12,7 @@ from optimist.experiments.goals.asked import AskedContext, AskedContexts
 from optimist.experiments.slices import grown_size, next_slice, pick_seed, slice_seed
 from optimist.experiments.state import PolicyState
 from optimist.policies import Arm
-from optimist.records import AskGroup, GeneratorState, NewPick, Opening
-from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.records import AskedPrompt, AskGroup, GeneratorState, NewPick, Opening
 from optimist_client.models import AskRequest, ExperimentConfig, Pick, WaitReason
 
 
@@ -180,7 +179,7 @@ class Assignment:
         # Samples of prompts come one for each; 0 as the largest number of rows means no limit.
         least = 1 if config.prompts is None else size
         most = 0 if config.prompts is None and config.allow_extra else size
-        kept = b"" if context is None else RoutedPrompt(context.row, choice.probability, context.text).pack()
+        kept = b"" if context is None else AskedPrompt(context.row, choice.probability, context.text).pack()
         known = generator.ordinal, pick.model_dump_json(), nonce, part, least, most, key, kept
         new = NewPick(*known, request.worker or "")
         state.open(pick, new, pick.opened + self._lease)

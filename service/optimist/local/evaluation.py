@@ -25,8 +25,8 @@ from optimist.estimation.metric_estimators import (
     score_due,
 )
 from optimist.estimation.question import Question, prepared, with_real_data
-from optimist.estimation.stored import contexts_of
 from optimist.experiments.goals.asked import AskedContext, AskedContexts
+from optimist.experiments.goals.registry import learner_of
 from optimist.experiments.state import PolicyState
 from optimist.local.basis import FEATURES
 from optimist.local.config import experiment_of
@@ -41,10 +41,15 @@ from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, s
 from optimist.policies import blend_counts
 from optimist.policies.arms import rivals
 from optimist.policies.audits import A_BATCH, next_audits, said_of_judge
-from optimist.records import NEVER_SCORED, Acceptance, ExperimentState, GeneratorState, LogExtent
-from optimist.routing.answers.features import checked_context
-from optimist.routing.answers.policy import SAMPLED
-from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.records import (
+    NEVER_SCORED,
+    Acceptance,
+    AskedPrompt,
+    ExperimentState,
+    GeneratorState,
+    LogExtent,
+    checked_context,
+)
 from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -112,7 +117,7 @@ class Evaluation(Session):
             how: dict[str, Any] = {"delta": config.delta, "device": place, "paired": experiment.is_paired}
             if metric is config.metric:
                 how |= {"bound": config.bound, "options": config.bound_options.given()}
-                how |= {"contexts": contexts_of(config)}
+                how |= {"learner": learner_of(config)}
             how |= {"prompts": config.known_prompts(metric), "are_list": config.prompts_are == "list"}
             how |= {"clusters": config.clusters, "generators": len(names)}
             estimators[label] = MetricEstimators(Question(prepared(metric, place), **how), names, config.rescore_growth)
@@ -217,12 +222,12 @@ class Evaluation(Session):
         if seconds is not None and not 0.0 <= seconds < math.inf:
             raise FixError(f"seconds: expected a number of at least 0, got {seconds!r}")
         asked = self._context(context)
-        routed = None
+        told_for = None
         if asked is not None:
             row, start = asked.row, None
             drawn = self._drawn[2] if self._drawn[:2] == (row.tobytes(), generator) else None
-            routed = RoutedPrompt(row, drawn, prompt, self._generator(generator).seq + 1)
-        self._tell(generator, batch, prompt_indices, start, routed=routed, seconds=seconds)
+            told_for = AskedPrompt(row, drawn, prompt, self._generator(generator).seq + 1)
+        self._tell(generator, batch, prompt_indices, start, asked=told_for, seconds=seconds)
 
     def settle(self, pick: models.Pick, batch: Batch) -> None:
         """Add a batch for a pick that was opened on the `state`. Raises FixError for a bad batch."""
@@ -236,7 +241,7 @@ class Evaluation(Session):
         prompt_indices: Sequence[int] | None,
         start: Start,
         pick: int | None = None,
-        routed: RoutedPrompt | None = None,
+        asked: AskedPrompt | None = None,
         seconds: float | None = None,
     ) -> None:
         told_of, config, columns = self._generator(generator), self.state.config, self.state.experiment.columns
@@ -254,7 +259,7 @@ class Evaluation(Session):
         indices = checked_start(start, rows, self._ends[generator])
         first = told_of.samples
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        told = StreamBatch(tensors, ids, listed, None if told_of.is_seedless else indices, routed, seconds)
+        told = StreamBatch(tensors, ids, listed, None if told_of.is_seedless else indices, asked, seconds)
         # What may be refused comes first, for all metrics.
         begun = {label: estimators.begun(generator, told) for label, estimators in self._metrics.items()}
         for label, estimators in self._metrics.items():
@@ -324,8 +329,7 @@ class Evaluation(Session):
             self._put_mixture(self._primary.mixture(published=stored.mixture_growth == 0.0), parts)
         if state.can_be_scored and stored.is_model_due:
             parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.modelled}
-            config = state.config
-            self._put_model(self._primary.model([*parts], config.policy, SAMPLED * config.keeps_budget), parts)
+            self._put_model(self._primary.model([*parts]), parts)
 
     def findings(self, generator: str, position: int) -> list[str]:
         """Phrases that say what is anomalous about a batch, by all recorded batches. position: as of `accept`."""

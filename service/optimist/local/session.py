@@ -289,7 +289,7 @@ class Session(Readings):
         goal, rows = self.state.goal, self._primary.rows()
         assert isinstance(goal, WithModel)
         parts = extents(self.state.stored.generators)
-        self._table = goal.table(self.state, rows, parts, self._primary.question.contexts)
+        self._table = goal.table(self.state, rows, parts)
         return self._table
 
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:

@@ -1,5 +1,6 @@
 """Stored data of an experiment as plain typed records: state, log, derived results, and errors. Loads no Redis."""
 
+from optimist.records.asked import AskedPrompt, checked_context
 from optimist.records.audits import (
     MOST_AUDITS,
     MOST_COMMENTED,

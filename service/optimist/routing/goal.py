@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from optimist.experiments.goals.asked import AskedContext, AskedContexts, Basis,
 from optimist.experiments.goals.base import Goal, Pending, WithModel
 from optimist.policies import Arm, Arms, Decision, Stopping
 from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact
-from optimist.routing.answers.features import ContextSettings, Floats, contexts_to_fit
+from optimist.routing.answers.features import Floats, contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.policy import Frontier, RoutePolicy
-from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.answers.rows import RoutedRows
 from optimist.routing.table import has_other_costs, read_table, route_curve, route_point, table_of
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS, priced_by
@@ -67,6 +67,7 @@ class ForRouting(WithModel):
     likely as the others.
     """
 
+    learner: ClassVar[str] = "optimist.routing.learning.learner:RouteLearner"
     policy: RoutePolicy
     warmup: int
     rule: Stopping
@@ -218,11 +219,9 @@ class ForRouting(WithModel):
         """False: no ask waits."""
         return False
 
-    def table(
-        self, state: PolicyState, rows: RoutedRows, parts: Mapping[int, LogExtent], contexts: ContextSettings | None
-    ) -> Routes:
+    def table(self, state: PolicyState, rows: RoutedRows, parts: Mapping[int, LogExtent]) -> Routes:
         """The table of routes, with the pace at which the budget is spent. Raises as `route_table`."""
-        return table_of(state, self._pace(state), rows, parts, contexts)
+        return table_of(state, self._pace(state), rows, parts)
 
     def _pace(self, state: PolicyState) -> RoutePace | None:
         """The pace at which the budget is spent, by the loaded model; None without a budget, or before a model."""

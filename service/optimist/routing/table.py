@@ -10,8 +10,7 @@ from optimist.experiments.curves import short, since
 from optimist.experiments.report import OLD
 from optimist.experiments.state import PolicyState
 from optimist.records import ArtefactPoint, LogExtent, StoredArtefact, extents, is_outgrown
-from optimist.routing.answers.features import ContextSettings
-from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.answers.rows import RoutedRows
 from optimist.routing.gain.reports import Routing, route_table
 from optimist_client.models import RouteCurve, RoutePace, Routes
 
@@ -67,14 +66,8 @@ def has_other_costs(state: PolicyState, made: Routes) -> bool:
     return made.costs != state.all_costs
 
 
-def table_of(
-    state: PolicyState,
-    pace: RoutePace | None,
-    rows: RoutedRows,
-    parts: Mapping[int, LogExtent],
-    contexts: ContextSettings | None,
-) -> Routes:
-    """The table of rows that were made of these parts. contexts: how they become columns. Raises as `route_table`."""
+def table_of(state: PolicyState, pace: RoutePace | None, rows: RoutedRows, parts: Mapping[int, LogExtent]) -> Routes:
+    """The table of rows that were made of these parts. Raises as `route_table`."""
     config, metric, generators = state.config, state.config.metric, state.stored.generators
     routing = Routing(
         names=[generator.name for generator in generators],
@@ -84,7 +77,7 @@ def table_of(
         costs=state.all_costs,
         retired=[generator.name for generator in generators if generator.state == "retired"],
         tries=config.tries,
-        contexts=contexts,
+        contexts=rows.settings,
         seed=config.seed,
         title=metric.shown_title,
         scale=metric.scale,

@@ -14,12 +14,12 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from optimist.estimation.clustered import By
+from optimist.estimation.learner import Learner
 from optimist.estimation.stored import is_due_answer, take
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.records import LogEntry, RetractedLog
-from optimist.routing.answers.features import ContextMap
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
 SHOWN_MODES = 20
@@ -43,7 +43,7 @@ class EstimatorSettings(TypedDict, total=False):
     paired: bool
     clusters: By | None
     reads: Mapping[str, str] | None
-    contexts: ContextMap | None
+    learner: Learner | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class CachedStatistic:
         ordinal: the generator's.
         """
         self._bound = bound
-        self._contexts = settings.get("contexts")
+        self._learner = settings.get("learner")
         self._estimator = StreamingEstimator(bound, growth, ordinal=ordinal, **settings)
         self._retracted = retracted
         self.seq = max(0, retracted.restart - 1)
@@ -198,7 +198,7 @@ class CachedStatistic:
         The cache that makes estimates cheap is dropped, so that original and restored state make equal estimates.
         """
         self._estimator.forget()
-        header = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound, self._contexts)}
+        header = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound, self._learner)}
         state = save(dict(_packed(name, tensor) for name, tensor in {**header, **self._estimator.state()}.items()))
         return hashlib.sha256(state).digest() + state
 
@@ -219,7 +219,7 @@ class CachedStatistic:
         ordinal: int = 0,
         **settings: Unpack[EstimatorSettings],
     ) -> CachedStatistic:
-        """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels, and the same contexts.
+        """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels, and the same learner.
 
         chain: chained digest of the log at `seq`, "" if unknown. Raises ValueError for any other body.
         """
@@ -231,7 +231,7 @@ class CachedStatistic:
             version = int(state.pop("format"))
             if version != FORMAT:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
-            if not torch.equal(state.pop("meaning"), _meaning(bound, settings.get("contexts"))):
+            if not torch.equal(state.pop("meaning"), _meaning(bound, settings.get("learner"))):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
             cached = cls(bound, growth, retracted, ordinal=ordinal, **settings)
             cached._estimator.restore(state)
@@ -257,7 +257,7 @@ def _unpacked(name: str, tensor: Tensor) -> tuple[str, Tensor]:
     return (name.removesuffix(SINGLE), tensor.double()) if name.endswith(SINGLE) else (name, tensor)
 
 
-def _meaning(bound: Bound, contexts: ContextMap | None = None) -> Tensor:
+def _meaning(bound: Bound, learner: Learner | None = None) -> Tensor:
     """SHA-256 (32,) of everything but the log that determines a statistic's numbers: metric, layout, feature maps."""
     metric = bound.metric
     sha = hashlib.sha256(f"{metric.name} {metric.widths}".encode())
@@ -268,8 +268,7 @@ def _meaning(bound: Bound, contexts: ContextMap | None = None) -> Tensor:
         sha.update(name.encode())
         for tensor in parts:
             sha.update(tensor.cpu().contiguous().numpy().data)
-    if contexts is not None:
-        for array in contexts.arrays:
-            sha.update(f"contexts {array.shape}".encode())
-            sha.update(array.tobytes())
+    for array in () if learner is None else learner.arrays:
+        sha.update(f"contexts {array.shape}".encode())
+        sha.update(array.tobytes())
     return torch.tensor(list(sha.digest()), dtype=torch.uint8)

@@ -15,25 +15,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimation.learner import Floats, Learner
 from optimist.estimation.question import Question
 from optimist.estimation.stored import (
+    asked_prompt_of,
     batch_of,
     metric_of,
     pack_kernels,
     question_of,
-    routed_prompt_of,
     stored_reference,
     unpack_kernels,
 )
 from optimist.estimation.streaming import first_rows
 from optimist.experiments.goals.base import WithModel
-from optimist.experiments.goals.registry import goal_named
+from optimist.experiments.goals.registry import goal_named, learner_of
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
 from optimist.numerics.real_data import Reference
 from optimist.records import Claim, LogEntry
-from optimist.routing.answers.features import ContextSettings, Floats
-from optimist.routing.answers.policy import SAMPLED
 from optimist.scoring.cached import EstimatorSettings
 from optimist.scoring.tasks import GeneratorTask, MixtureTask, ModelTask, ScoringTask, Subject
 from optimist.scoring.threads import InThread
@@ -53,16 +52,16 @@ class FirstBatch:
 
     entry: LogEntry
     tensors: dict[str, Tensor]
-    context: Floats
-    """(d,); (0,) where the bandwidth of contexts is not open."""
+    first: Floats
+    """As of `Learner.first`; (0,) where no learner is open."""
 
     @classmethod
     def from_entry(cls, entry: LogEntry, question: Question) -> FirstBatch:
         """Decode a batch. Raises ValueError for one that cannot be read."""
         batch = batch_of(entry)[0]
-        if question.contexts is None or not question.contexts.is_open:
+        if question.learner is None or not question.learner.is_open:
             return cls(entry, batch, np.zeros(0))
-        return cls(entry, batch, question.contexts.read(routed_prompt_of(entry).context))
+        return cls(entry, batch, question.learner.first(asked_prompt_of(entry)))
 
 
 async def first_batches(
@@ -108,12 +107,8 @@ class ScoredExperiment:
     """δ of the intervals of mixtures."""
     published: bool = False
     """True if mixtures are made for a published policy, see `cross_fitted`."""
-    policy: str = ""
-    """Name of the policy that makes picks."""
-    sampled: int = 0
-    """Prompts on which a model of contexts says what generators score, see `model_of`."""
-    context_settings: ContextSettings | None = None
-    """Conversion of contexts to columns; None where prompts are not routed by this metric."""
+    learner: Learner | None = None
+    """Learner of the model that picks are made from; None without one, and of metrics that do not decide."""
 
     @property
     def bound(self) -> Bound:
@@ -257,7 +252,8 @@ class Experiments:
         experiment = Experiment.model_validate_json(text)
         metric = metric_of(experiment, label)
         reference = None if metric.setting("reference") is None else await self._references.get(name, metric)
-        question = await self._in_thread(question_of, experiment, reference, self._device, label)
+        learner = learner_of(experiment.config)
+        question = await self._in_thread(question_of, experiment, reference, self._device, label, learner)
         fitted = None
         if question.is_open:
             fitted = await self._store.fitted(name, label) or await self._fit(question, task, claim)
@@ -267,28 +263,24 @@ class Experiments:
         bound = await self._in_thread(question.bound_for, experiment.widths_of(metric))
         digest = kernels_digest(fitted)
         growth = experiment.config.rescore_growth
-        contexts = None if question.contexts is None else question.contexts.made()
-        size = bytes_of(bound, {id(reference)}) + (
-            0 if contexts is None else sum(array.nbytes for array in contexts.arrays)
-        )
+        drawn = () if question.learner is None else question.learner.arrays
+        size = bytes_of(bound, {id(reference)}) + sum(array.nbytes for array in drawn)
         estimator_settings = EstimatorSettings(
-            paired=question.is_paired, clusters=question.counts, reads=question.reads, contexts=contexts
+            paired=question.is_paired, clusters=question.counts, reads=question.reads, learner=question.learner
         )
         return ScoredExperiment(
             *(claim.instance, growth, digest, bound, size, estimator_settings),
             delta=experiment.config.delta,
             published=experiment.mixture_growth == 0.0 and metric is experiment.config.metric,
-            policy=experiment.config.policy,
-            sampled=SAMPLED if experiment.config.keeps_budget else 0,
-            context_settings=question.contexts,
+            learner=question.learner,
         )
 
     async def _fit(self, question: Question, task: ScoringTask[Any], claim: Claim) -> bytes | None:
-        """Fix the open kernels, and the columns of contexts, permanently; None while active generators have too few
+        """Fix the open kernels, and the learner, permanently; None while active generators have too few
         samples."""
         name = task.name
         active = (await self._store.state(name)).active
-        rows, batches = question.rows_to_fit(len(active)), question.contexts_to_fit(len(active))
+        rows, batches = question.rows_to_fit(len(active)), question.batches_to_fit(len(active))
         if not active or any(state.samples < rows or state.batches < batches for state in active):
             return None
         read = {
@@ -298,8 +290,8 @@ class Experiments:
         if not all(read.values()):
             return None
         logs = [[question.own(first.tensors) for first in log] for log in read.values()]
-        contexts = [np.stack([first.context for first in log[:batches]]) for log in read.values()] if batches else []
-        fitted = await self._in_thread(question.fitted, first_rows(logs, rows), contexts)
+        firsts = [np.stack([batch.first for batch in log[:batches]]) for log in read.values()] if batches else []
+        fitted = await self._in_thread(question.fitted, first_rows(logs, rows), firsts)
         # The first scorer to store them wins; from the same generators all compute the same.
         ends = {ordinal: log[-1].entry for ordinal, log in read.items()}
         packed = pack_kernels(question, fitted)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from optimist.estimation.artefacts import model_of, rows_of
+from optimist.estimation.learner import Learner
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.goals.base import WithModel
 from optimist.experiments.state import PolicyState
@@ -54,7 +54,12 @@ class _Table(NamedTuple):
 
 
 def _model(estimators: Mapping[int, StreamingEstimator], experiment: ScoredExperiment) -> bytes:
-    return model_of(estimators, experiment.policy, experiment.sampled).pack()
+    return _learner_of(experiment).model(estimators)
+
+
+def _learner_of(experiment: ScoredExperiment) -> Learner:
+    assert experiment.learner is not None, "the goal has a model, and this metric decides"
+    return experiment.learner
 
 
 def _table(
@@ -63,7 +68,6 @@ def _table(
     model: StoredArtefact | None,
     rows: Any,
     parts: list[ChainedExtent],
-    contexts: Any,
 ) -> _Table:
     """The table, by the newest model, if any."""
     now = PolicyState(experiment, state)
@@ -71,7 +75,7 @@ def _table(
     assert isinstance(goal, WithModel)
     if model is not None and state.model is not None:
         now.put_goal(goal := goal.with_model(replace(state.model, payload=model.payload)))
-    made = goal.table(now, rows, {one.generator: LogExtent(one.seq, one.samples) for one in parts}, contexts)
+    made = goal.table(now, rows, {one.generator: LogExtent(one.seq, one.samples) for one in parts})
     return _Table(made.model_dump_json(), goal.table_point(made))
 
 
@@ -146,7 +150,7 @@ class ModelJob(CombinedJob[ModelTask]):
                 model, task.seconds = await self._in_thread(timed, _model, estimators, self._experiment)
                 self._observe("model", task.seconds)
             if makes_table:
-                rows = await self._in_thread(rows_of, estimators, len(state.generators))
+                rows = await self._in_thread(_learner_of(self._experiment).rows, estimators, len(state.generators))
         return _Taken(model, rows, parts)
 
     async def _put_table(self, rows: Any, parts: list[ChainedExtent], state: ExperimentState) -> None:
@@ -154,10 +158,10 @@ class ModelJob(CombinedJob[ModelTask]):
         task, text = self._task, await self._store.config(self._task.name)
         if text is None:
             return
-        experiment, contexts = Experiment.model_validate_json(text), self._experiment.context_settings
+        experiment = Experiment.model_validate_json(text)
         newest = Artefact("model", task.label)
         model = await self._store.artefact(task.name, newest) if experiment.config.keeps_budget else None
-        made_of = experiment, state, model, rows, parts, contexts
+        made_of = experiment, state, model, rows, parts
         try:
             made, task.table_seconds = await self._in_thread(timed, _table, *made_of)
         except Exception as error:

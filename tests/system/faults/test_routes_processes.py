@@ -16,9 +16,9 @@ import httpx
 import numpy as np
 import pytest
 
-from optimist.estimation.artefacts import model_of
 from optimist.records import LogExtent
 from optimist.routing.answers.model import RouteModel
+from optimist.routing.learning.learner import model_of
 from optimist.store import SCORED, EmbeddedRedis, Store
 from optimist_client.models import Experiment
 from tests.support.configs import config_of

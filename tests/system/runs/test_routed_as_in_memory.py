@@ -21,7 +21,7 @@ def model_of(evaluation: Evaluation) -> LoadedModel:
     """What a scorer would publish now."""
     state = evaluation.state
     parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in state.stored.modelled}
-    model = evaluation._primary.model([*parts], state.config.policy, 0)
+    model = evaluation._primary.model([*parts])
     return LoadedModel.from_stored(StoredArtefact("", parts), RouteModel.unpack(model))
 
 

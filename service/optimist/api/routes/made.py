@@ -1,4 +1,4 @@
-"""Routes of what a scorer makes when somebody asks, and how they wait for it: mixtures, routing tables, modes."""
+"""Routes of what a scorer makes when somebody asks, and how they wait for it: mixtures, modes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Query
 
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import Context, ContextDep, metric_called, table_of
+from optimist.api.context import Context, ContextDep, metric_called
 from optimist.api.middleware.permissions import READ, READ_SAMPLES, WORK, permits
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.state import PolicyState
 from optimist.records import (
     MIN_MIXED,
-    MIN_MODELLED,
     Artefact,
     Conflict,
     ExperimentState,
@@ -28,7 +27,7 @@ from optimist.records import (
 )
 from optimist_client.errors import BEING_MADE
 from optimist_client.metrics import Metric
-from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, Mixture, Modes, Routes
+from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, Mixture, Modes
 
 router = APIRouter(prefix="/v1/experiments/{name}", route_class=ModelRoute)
 
@@ -65,7 +64,7 @@ async def awaited(
     deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
     while True:
         if time.monotonic() >= ask_at:
-            await check(await _standing(context, experiment))
+            await check(await standing(context, experiment))
         (made, is_new), now = await look(), time.monotonic()
         if made is not None and (is_new or now >= deadline):
             return made
@@ -85,7 +84,7 @@ async def awaited(
         await asyncio.sleep(POLL)
 
 
-async def _standing(context: Context, experiment: Experiment) -> PolicyState:
+async def standing(context: Context, experiment: Experiment) -> PolicyState:
     """The experiment's state. Raises NotFound if it was deleted."""
     state = await context.state(experiment)
     if state.stored.instance != experiment.instance:
@@ -102,7 +101,7 @@ async def _check_fitted(context: Context, state: PolicyState, metric: Metric) ->
         raise invalid(f"the kernel bandwidth is not fixed yet: it takes {lacking}")
 
 
-def _is_of(begun: Sequence[GeneratorState], able: Sequence[GeneratorState], positions: Sequence[int]) -> bool:
+def is_of(begun: Sequence[GeneratorState], able: Sequence[GeneratorState], positions: Sequence[int]) -> bool:
     """Whether something at these positions was made of all samples that the able generators had at the beginning."""
     ordinals = {generator.ordinal for generator in able}
     # Generators that were added since are the last ones.
@@ -137,7 +136,7 @@ async def get_mixture(
     asked = metric_called(experiment, metric)
     if "mixtures" not in asked.offers:
         raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of mixtures")
-    begun = (await _standing(context, experiment)).stored
+    begun = (await standing(context, experiment)).stored
 
     async def check(state: PolicyState) -> None:
         if lacking := missing(state.stored, MIN_MIXED):
@@ -145,14 +144,14 @@ async def get_mixture(
         await _check_fitted(context, state, asked)
 
     async def look() -> tuple[Mixture | None, bool]:
-        state = await _standing(context, experiment)
+        state = await standing(context, experiment)
         made = await context.mixture(state, asked)
         if made is None:
             return None, False
         # Where picks are made from it, it is new enough unless it is due to be made again now.
         if state.stored.mixture_growth is not None and asked == experiment.config.metric and not state.has_ended:
             return made, not state.stored.is_mixture_due
-        return made, _is_of(begun.generators, begun.mixable, made.positions)
+        return made, is_of(begun.generators, begun.mixable, made.positions)
 
     return await awaited(context, experiment, Artefact("mixture", asked.shown_label), check, look)
 
@@ -191,41 +190,6 @@ async def blend(name: Identifier, request: BlendRequest, context: ContextDep) ->
     return Blend(counts={generator: count for generator, count in shared.items() if count}, weights=weights)
 
 
-@router.get("/routes", tags=["experiments"])
-@permits(READ)
-async def get_routes(name: Identifier, context: ContextDep) -> Routes:
-    """Which generator is the best one for which prompts, and what routing gains over the best single generator.
-
-    It is made now. If no scorer makes it within 10 seconds, an earlier one is returned, which `stale` may mark. Without
-    an earlier one it is 503, of the type `being-made` while a scorer is at work: ask again. 422 with another goal
-    than "route", 409 while there are too few samples.
-    """
-    experiment = await context.experiment(name)
-    if not experiment.config.asks.has_contexts:
-        raise invalid(f"only experiments with the goal 'route' have routes; the goal is {experiment.config.goal!r}")
-    begun = await _standing(context, experiment)
-
-    async def check(state: PolicyState) -> None:
-        if lacking := missing(state.stored, MIN_MODELLED):
-            raise Conflict(f"there are too few samples to say how prompts are routed: it takes {lacking}")
-        if not state.can_be_scored:
-            needed = state.needed_to_fit
-            few = [generator.name for generator in state.stored.active if generator.batches < needed]
-            raise Conflict(
-                f"the bandwidth of contexts is not fixed yet: it takes {needed} told picks of each generator, and "
-                f"{', '.join(few[:5])} {'has' if len(few) == 1 else 'have'} fewer"
-            )
-
-    async def look() -> tuple[Routes | None, bool]:
-        made = await context.table(await _standing(context, experiment))
-        if made is None:
-            return None, False
-        is_of = _is_of(begun.stored.generators, begun.stored.modelled, made.positions)
-        return made, is_of and made.costs == begun.all_costs
-
-    return await awaited(context, experiment, table_of(experiment), check, look)
-
-
 @router.get("/generators/{generator:path}/modes", tags=["generators"])
 @permits(READ_SAMPLES)
 async def get_modes(
@@ -245,7 +209,7 @@ async def get_modes(
     if "modes" not in asked.offers:
         raise invalid(f"modes need a kernel, and the metric {asked.shown_label!r} has no kernel")
     ordinal = await context.ordinal(experiment, generator)
-    told = (await _standing(context, experiment)).stored.generators[ordinal].seq
+    told = (await standing(context, experiment)).stored.generators[ordinal].seq
     artefact = Artefact("modes", asked.shown_label, ordinal)
 
     async def check(state: PolicyState) -> None:

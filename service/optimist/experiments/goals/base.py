@@ -151,6 +151,9 @@ class WithModel(Goal):
     A table of the same samples, made when somebody asks for it, says in reports what the model is worth.
     """
 
+    learner: ClassVar[str]
+    """The `estimation.Learner` that makes the model, as "module:class", whose `from_config` takes the config."""
+
     @property
     @abstractmethod
     def model(self) -> str:
@@ -174,8 +177,8 @@ class WithModel(Goal):
         return len(config.generators)
 
     @abstractmethod
-    def table(self, state: PolicyState, rows: Any, parts: Mapping[int, LogExtent], contexts: Any) -> Any:
-        """The table of rows that were made of these parts. contexts: `Question.contexts`."""
+    def table(self, state: PolicyState, rows: Any, parts: Mapping[int, LogExtent]) -> Any:
+        """The table of what `Learner.rows` made of these parts."""
 
     @classmethod
     @abstractmethod

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.distances import Floats, usual_distance
+from optimist.records import checked_context
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS
 
@@ -124,14 +125,6 @@ class ContextMap:
     def __call__(self, contexts: NDArray[Any]) -> Floats:
         """x (n, k + r) of contexts (n, d), any real dtype."""
         return columns_of(np.asarray(contexts, dtype=np.float64), *self.arrays)
-
-
-def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32]:
-    """A context (d,) as it is kept, in memory of its own. Raises FixError unless it has d finite numbers."""
-    kept = np.array(context, dtype=np.float32)
-    if kept.shape != (dimension,) or not np.isfinite(kept).all():
-        raise FixError(f"context: expected {dimension} finite numbers, got shape {kept.shape}")
-    return kept
 
 
 Bandwidth = float | Literal["median"]

@@ -14,7 +14,7 @@ from optimist.datasets.prompts import Embed, arrays_of_rows
 from optimist.records import codec
 from optimist.routing.answers.features import ContextSettings, Floats
 from optimist.routing.answers.policy import RoutePolicy, calls_of
-from optimist.routing.answers.prompts import RoutedRows
+from optimist.routing.answers.rows import RoutedRows
 from optimist.routing.gain.gain import PromptType, RouteGain, as_rows, route_gain, types_of
 from optimist.routing.gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
 from optimist_client.errors import FixError

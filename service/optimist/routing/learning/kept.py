@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimation.learner import Learned
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.symmetric import SymmetricSum
-from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Change
+from optimist.records import AskedPrompt, checked_context
 from optimist.routing.answers.drift import Drift
-from optimist.routing.answers.features import ContextMap, checked_context
-from optimist.routing.answers.prompts import RoutedPrompt
+from optimist.routing.answers.features import ContextMap
 from optimist.routing.answers.ridge import Sums
 from optimist_client.errors import FixError
 
@@ -41,7 +41,7 @@ class RoutedBatch:
     """Position in the log of the batch before, and the number of the pick."""
 
 
-class Routed(Stateful):
+class Routed(Learned):
     """Sums of a generator's samples over features of their contexts, and `BATCHES` of its batches, a uniform sample.
 
     Every row of a batch counts as a sample with the context of the batch; the batch is kept whole or not at all, as its
@@ -80,12 +80,12 @@ class Routed(Stateful):
         return self.sign * float(self._sums[-2])
 
     @property
-    def change(self) -> Change | None:
+    def change(self) -> Change | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The change of the generator's answers, if any, on the metric's scale."""
         change = self._drift.change
         return None if change is None else replace(change, shift=self.sign * change.shift)
 
-    def read(self, scores: Tensor, prompt: RoutedPrompt | None) -> RoutedBatch:
+    def read(self, scores: Tensor, prompt: AskedPrompt | None) -> RoutedBatch:
         """The batch as `add` takes it: scores (n, 1) on the metric's scale, and the prompt that they are for.
 
         Raises FixError without a prompt, for a context of another width or with numbers that are not finite, and for

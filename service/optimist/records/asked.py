@@ -1,9 +1,10 @@
-"""Routed prompts: what is kept of a pick beside its scores, and the rows of all generators together."""
+"""The prompt of a pick whose ask brought one, as it is kept with the pick and its batch."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,16 @@ PROMPT_BYTES = 2000
 """Bytes of a prompt's text that are kept."""
 
 
+def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32]:
+    """A context (d,) as it is kept, in memory of its own. Raises FixError unless it has d finite numbers."""
+    kept = np.array(context, dtype=np.float32)
+    if kept.shape != (dimension,) or not np.isfinite(kept).all():
+        raise FixError(f"context: expected {dimension} finite numbers, got shape {kept.shape}")
+    return kept
+
+
 @dataclass(frozen=True, eq=False)
-class RoutedPrompt:
+class AskedPrompt:
     """The prompt of a pick as it is stored with the pick, and copied into the log entry of its batch."""
 
     context: NDArray[np.float32]
@@ -37,38 +46,14 @@ class RoutedPrompt:
         return _HEAD.pack(self.probability or 0.0, len(context)) + context.tobytes() + text
 
     @classmethod
-    def unpack(cls, packed: bytes) -> RoutedPrompt:
+    def unpack(cls, packed: bytes) -> AskedPrompt:
         """The inverse of `pack`. Raises FixError for other bytes."""
         try:
             probability, columns = _HEAD.unpack_from(packed)
             context = np.frombuffer(packed, dtype="<f4", count=columns, offset=_HEAD.size)
             text = packed[_HEAD.size + 4 * columns :].decode()
         except struct.error as error:
-            raise FixError(f"not the prompt of a routed pick: {error}") from None
+            raise FixError(f"not the prompt of a pick: {error}") from None
         if not np.isfinite(context).all() or not 0.0 <= probability <= 1.0:
-            raise FixError("not the prompt of a routed pick: expected finite numbers, and a probability")
+            raise FixError("not the prompt of a pick: expected finite numbers, and a probability")
         return cls(context, probability or None, text)
-
-
-@dataclass(frozen=True, eq=False)
-class RoutedRows:
-    """A uniform sample of the batches of an experiment, and how many samples it has in all. Generators are places 0 … G
-    − 1 in the experiment's list.
-    """
-
-    contexts: NDArray[np.float32]
-    """(n, d), one row for each recorded sample."""
-    generator: NDArray[np.int64]
-    """(n,)."""
-    score: NDArray[np.float64]
-    """(n,), on the metric's scale."""
-    probability: NDArray[np.float64]
-    """With which the generator was drawn (n,); NaN where no probability is known."""
-    pick: NDArray[np.int64]
-    """(n,): the same number for the rows of one batch, which follow each other as in the batch, and are all there."""
-    prompts: list[str]
-    """Texts (n,); "" without one."""
-    samples: NDArray[np.int64]
-    """Samples of each generator in all (G,)."""
-    sums: NDArray[np.float64]
-    """The sum of all their scores (G,)."""

@@ -11,14 +11,12 @@ import typer
 
 from optimist.commands.logs import Filter
 from optimist.commands.options import takes
-from optimist.commands.shared import AsJson, Cost, Field, Id, Prompt, extras, format_errors, print_page
+from optimist.commands.shared import AsJson, Cost, Field, Id, Prompt, embedded, extras, format_errors, print_page
 from optimist_client.config import ExperimentConfig
 from optimist_client.layout import Table
 from optimist_client.rows import Fields
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from optimist.routing.gain.reports import RouteReport
 
 
@@ -90,14 +88,3 @@ def _parts(report: RouteReport, *, is_priced: bool) -> Iterator[Table | str]:
         if is_priced:
             spent += f" To keep the budget, a unit of cost counts as {report.gain.price:.3g} of the score."
         yield spent
-
-
-def embedded(prompts: list[str]) -> NDArray[Any]:
-    """Embeddings of prompts, by the embedder of texts."""
-    from optimist.local.embedding import embedder_of
-
-    with extras("embed-offline"):
-        embed = embedder_of("text")
-    import numpy as np
-
-    return np.asarray(embed(prompts))

@@ -9,29 +9,29 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.estimation.artefacts import model_of, rows_of
 from optimist.estimation.question import Question
-from optimist.estimation.routed import Routed
 from optimist.estimation.stored import pack_kernels, take, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.estimate import Estimate
-from optimist.records import LogEntry, RetractedLog, codec
+from optimist.records import AskedPrompt, LogEntry, RetractedLog, codec
 from optimist.routing.answers.features import ContextMap, ContextSettings
-from optimist.routing.answers.prompts import RoutedPrompt
 from optimist.routing.answers.ridge import Regressions, Sums
+from optimist.routing.learning.kept import Routed
+from optimist.routing.learning.learner import RouteLearner, model_of, rows_of
 from optimist.scoring.cached import CachedStatistic
 from optimist_client.metrics import Mean
 from tests.support.logs import applied, bits_of, entry, entry_of, retraction
 
 COLUMNS, WIDTH = 3, 16
 CONTEXTS = ContextMap.drawn(COLUMNS, WIDTH, 1.5)
+LEARNER = RouteLearner(ContextSettings(COLUMNS, WIDTH, 1.5))
 PARTS = ("gram", "total", "cross", "sum", "squares")
 
 
 @dataclass(frozen=True)
 class Batch:
     scores: np.ndarray
-    prompt: RoutedPrompt
+    prompt: AskedPrompt
 
 
 def batches(count: int, seed: int = 0, tries: int = 3) -> list[Batch]:
@@ -43,7 +43,7 @@ def batches(count: int, seed: int = 0, tries: int = 3) -> list[Batch]:
         # The longest batch comes after the first ones.
         rows = 1 if number < 5 else int(rng.integers(1, tries + 1))
         scores = rng.standard_normal((rows, 1)) + context[0]
-        found.append(Batch(scores, RoutedPrompt(context, probability, f"prompt {number}\0é")))
+        found.append(Batch(scores, AskedPrompt(context, probability, f"prompt {number}\0é")))
     return found
 
 
@@ -58,7 +58,7 @@ def bound_of(metric: Mean | None = None):
 
 
 def fed(told: list[Batch], metric: Mean | None = None, ordinal: int = 0) -> StreamingEstimator:
-    estimator = StreamingEstimator(bound_of(metric), 0.1, contexts=CONTEXTS, ordinal=ordinal)
+    estimator = StreamingEstimator(bound_of(metric), 0.1, learner=LEARNER, ordinal=ordinal)
     for each in entries(told):
         assert not take(estimator, each).unreadable
     return estimator
@@ -80,8 +80,8 @@ def test_a_change_is_said_with_its_place_in_the_log_and_on_the_scale_of_the_metr
 
 
 def moments_of(estimator: StreamingEstimator) -> Sums:
-    assert estimator.routed is not None
-    return estimator.routed.moments
+    assert isinstance(estimator.learned, Routed)
+    return estimator.learned.moments
 
 
 def assert_close(found: Sums, expected: Sums) -> None:
@@ -100,15 +100,15 @@ def test_sums_are_those_of_every_row_with_the_context_of_its_batch_in_any_order(
     estimator = fed(told, metric)
     for found in (moments_of(estimator), moments_of(fed(told[::-1], metric))):
         assert_close(found, expected)
-    assert estimator.routed is not None
-    assert estimator.routed.sum == pytest.approx(scores.sum())
+    assert isinstance(estimator.learned, Routed)
+    assert estimator.learned.sum == pytest.approx(scores.sum())
     assert estimator.bytes == sum(part.nbytes for part in estimator.state().values())
 
 
 def test_batches_without_a_context_that_fits_are_quarantined_and_change_nothing_else():
     told = entries(batches(6))
-    estimator, expected = (StreamingEstimator(bound_of(), 0.1, contexts=CONTEXTS) for _ in range(2))
-    wide = RoutedPrompt(np.ones(COLUMNS + 1, dtype=np.float32)).pack()
+    estimator, expected = (StreamingEstimator(bound_of(), 0.1, learner=LEARNER) for _ in range(2))
+    wide = AskedPrompt(np.ones(COLUMNS + 1, dtype=np.float32)).pack()
     damaged = {3: b"", 4: wide, 5: told[4].context[:10]}
     for each in told:
         found = take(estimator, replace(each, context=damaged.get(each.seq, each.context)))
@@ -121,15 +121,15 @@ def test_batches_without_a_context_that_fits_are_quarantined_and_change_nothing_
     assert bits_of(estimator) == bits_of(expected)
     with pytest.raises(ValueError, match="expected 3 finite numbers"):
         estimator.add(
-            {"values": torch.ones(1, 1)}, ["a"], routed=RoutedPrompt(np.full(COLUMNS, np.nan, dtype=np.float32))
+            {"values": torch.ones(1, 1)}, ["a"], prompt=AskedPrompt(np.full(COLUMNS, np.nan, dtype=np.float32))
         )
     assert moments_of(estimator).samples == sum(each.rows for each in told if each.seq not in damaged)
     # A metric that is only watched leaves the context alone.
     assert not take(StreamingEstimator(bound_of(), 0.1), replace(told[0], context=b"?")).unreadable
 
 
-def warm_of(retracted: RetractedLog | None = None, contexts: ContextMap = CONTEXTS) -> CachedStatistic:
-    return CachedStatistic(bound_of(), 0.1, retracted or RetractedLog(), contexts=contexts, ordinal=2)
+def warm_of(retracted: RetractedLog | None = None, learner: RouteLearner = LEARNER) -> CachedStatistic:
+    return CachedStatistic(bound_of(), 0.1, retracted or RetractedLog(), learner=learner, ordinal=2)
 
 
 def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
@@ -141,13 +141,13 @@ def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
         begun = warm_of()
         applied(begun, log[:position], 1)
         body = begun.freeze()
-        resumed = CachedStatistic.thaw(body, position, bound_of(), 0.1, contexts=CONTEXTS, ordinal=2)
+        resumed = CachedStatistic.thaw(body, position, bound_of(), 0.1, learner=LEARNER, ordinal=2)
         assert resumed.freeze() == body
         resumed.apply(log[position:])
         assert resumed.freeze() == frozen
-    for other in (None, ContextMap.drawn(COLUMNS, WIDTH, 1.6), ContextMap.drawn(COLUMNS, 8, 1.5)):
+    for other in (None, *(RouteLearner(ContextSettings(COLUMNS, *of)) for of in ((WIDTH, 1.6), (8, 1.5)))):
         with pytest.raises(ValueError, match=r"cannot be read|of another (metric|kind)"):
-            CachedStatistic.thaw(frozen, 60, bound_of(), 0.1, contexts=other, ordinal=2)
+            CachedStatistic.thaw(frozen, 60, bound_of(), 0.1, learner=other, ordinal=2)
 
 
 def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
@@ -157,7 +157,7 @@ def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
     cached = warm_of(RetractedLog([record]))
     cached.apply([*log, entry_of(record)])
     without = fed([*told[:8], *told[9:]], ordinal=2)
-    found, expected = cached.estimator.routed, without.routed
+    found, expected = cached.estimator.learned, without.learned
     assert found is not None
     assert expected is not None
     for name, part in expected.state().items():
@@ -168,16 +168,16 @@ def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
 @pytest.mark.long
 def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeypatch: pytest.MonkeyPatch):
     most = 400
-    monkeypatch.setattr("optimist.estimation.routed.BATCHES", most)
-    monkeypatch.setattr("optimist.estimation.artefacts.BATCHES", most)
+    monkeypatch.setattr("optimist.routing.learning.kept.BATCHES", most)
+    monkeypatch.setattr("optimist.routing.learning.learner.BATCHES", most)
     narrow, counts = ContextMap.drawn(1, 2, 1.0), (1500, 750, 0, 250)
     routed = [Routed(narrow, True, ordinal) for ordinal in range(4)]
     for ordinal, count in enumerate(counts):
         for number in range(count):
             scores = torch.tensor([[float(number)], [-1.0]][: 1 + number % 2])
-            prompt = RoutedPrompt(np.array([number], dtype=np.float32), 0.5 if number % 3 else None, f"{number}")
+            prompt = AskedPrompt(np.array([number], dtype=np.float32), 0.5 if number % 3 else None, f"{number}")
             routed[ordinal].add(routed[ordinal].read(scores, prompt))
-    estimators = {ordinal: SimpleNamespace(routed=one) for ordinal, one in enumerate(routed)}
+    estimators = {ordinal: SimpleNamespace(learned=one) for ordinal, one in enumerate(routed)}
     rows = rows_of(estimators, 5)  # pyright: ignore[reportArgumentType]
     assert rows.samples.tolist() == [2250, 1125, 0, 375, 0]
     assert rows.sums[3] == sum(range(250)) - 125
@@ -219,17 +219,17 @@ def test_the_model_is_that_of_the_regressions_on_all_estimators():
 
 
 def test_the_bandwidth_of_contexts_is_fixed_by_the_first_ones_and_stored():
-    question = Question(Mean(), paired=False, contexts=ContextSettings(COLUMNS, WIDTH))
+    question = Question(Mean(), paired=False, learner=RouteLearner(ContextSettings(COLUMNS, WIDTH)))
     assert question.is_open
-    assert (question.rows_to_fit(4), question.contexts_to_fit(4)) == (0, 16)
+    assert (question.rows_to_fit(4), question.batches_to_fit(4)) == (0, 16)
     found = question.fitted({}, [np.zeros((2, COLUMNS)), np.eye(COLUMNS)])
     assert not found.is_open
     again = unpack_kernels(question, pack_kernels(question, found))
-    assert found.contexts is not None
-    assert again.contexts is not None
-    assert again.contexts.bandwidth == found.contexts.bandwidth
-    for one, other in zip(again.contexts.made().arrays, found.contexts.made().arrays, strict=True):
+    assert isinstance(found.learner, RouteLearner)
+    assert isinstance(again.learner, RouteLearner)
+    assert again.learner.settings.bandwidth == found.learner.settings.bandwidth
+    for one, other in zip(again.learner.arrays, found.learner.arrays, strict=True):
         np.testing.assert_array_equal(one, other)
-    given = Question(Mean(), paired=False, contexts=ContextSettings(COLUMNS, WIDTH, 2.0))
+    given = Question(Mean(), paired=False, learner=RouteLearner(ContextSettings(COLUMNS, WIDTH, 2.0)))
     assert not given.is_open
-    assert given.contexts_to_fit(4) == 0
+    assert given.batches_to_fit(4) == 0

@@ -1,0 +1,1 @@
+"""What scorers learn of routed prompts, with torch: what is kept of each generator's batches, and models of all."""
