@@ -177,7 +177,7 @@ def take(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
     if entry.is_answer:
         return _answered(estimator, entry)
     try:
-        asked = None if estimator.learned is None else asked_prompt_of(entry)
+        asked = asked_prompt_of(entry) if estimator.learned is not None and entry.context else None
         properties = prompt_indices_of(entry), entry.indices, asked, entry.seconds
         return Taken(estimator.add(*batch_of(entry), *properties))
     # The store counted the rows when it accepted the batch: otherwise estimates would be due at other positions.
