@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from optimist.evaluating import told
+from optimist.evaluating.asked import amounts
 from optimist.evaluating.canned import Canned, CannedServer, Say
 from optimist.evaluating.examples import adding, judging, sums
 from optimist.evaluating.ledger import Ledger
-from optimist.evaluating.page import page_of
+from optimist.evaluating.page import differing, page_of
 from optimist.evaluating.play import Evaluated, Job
 from optimist_client import FixError
 from tests.support.commands import invoked
@@ -61,7 +62,7 @@ def test_it_names_the_best_and_stops_early(tmp_path: Path):
     assert found.report.decision.decided
     assert len(server.served) < 120
     text = f"{told.shown(found)}"
-    assert f"Spent: {len(server.served)} of 120 calls, $0.00 of $0.00" in text
+    assert f"Spent: {len(server.served)} of 120 calls, $0.0" in text
     assert text.startswith("Best: good with ")
 
 
@@ -159,6 +160,7 @@ def test_failures_are_said_first_and_asked_again(tmp_path: Path):
     assert warnings[0].startswith("good: ")
     assert "requests brought no answer" in warnings[0]
     assert told.shown(found).parts[1] == warnings[0]
+    assert "told to wait (HTTP 429), and sent again" in told.spent_of(found)
 
 
 def test_a_model_that_hangs_has_the_worst_score_and_at_least_the_time_out(tmp_path: Path):
@@ -173,6 +175,9 @@ def test_a_model_that_hangs_has_the_worst_score_and_at_least_the_time_out(tmp_pa
     text = f"{told.shown(found)}"
     assert "seconds of stuck are at least what is shown" in text
     assert ">= 0.2" in text
+    assert "requests brought no answer (100%)" in text
+    assert differing(found, 50) == [], "no answer says nothing of a prompt"
+    assert "<h1>good: the best</h1>" in page_of(found)
 
 
 def test_a_model_that_always_fails_ends_it_with_its_error(tmp_path: Path):
@@ -200,7 +205,7 @@ def test_a_budget_ends_it_before_it_is_spent(tmp_path: Path):
         found = played(file)
         adds_up(found, server)
         assert 0.0016 < server.dollars < 0.0022
-    assert found.stopped.startswith("the budget is spent: $0.00 of $0.002")
+    assert found.stopped.startswith("the budget is spent: $0.00")
     assert told.answer_of(found).startswith("The budget is spent")
 
 
@@ -273,6 +278,19 @@ def test_two_commands_on_one_file_are_not_both_at_work(tmp_path: Path):
         pytest.raises(FixError, match="another command is at work on it"),
     ):
         played(write(tmp_path, server.url))
+
+
+@pytest.mark.parametrize(
+    ("dollars", "all", "said"),
+    [
+        (0.1, 0.1, "$0.10 of $0.10"),
+        (0.42, 5.9, "$0.42 of $5.90"),
+        (0.0012, 0.002, "$0.0012 of $0.0020"),
+        (0, 0, "$0.00 of $0.00"),
+    ],
+)
+def test_amounts_have_the_decimals_that_they_need(dollars: float, all: float, said: str):
+    assert amounts(dollars, all) == said
 
 
 def test_page_of_no_differences_has_none(tmp_path: Path):

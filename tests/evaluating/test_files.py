@@ -123,6 +123,20 @@ def test_what_init_writes_is_valid_and_nothing_is_overwritten(tmp_path: Path):
             Plan.model_validate(data)
 
 
+def test_a_key_that_is_not_there_is_said_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("EXAMPLE_KEY", raising=False)
+    file = tmp_path / "my.yaml"
+    invoked("evaluate", file, "--init", code=0)
+    said = invoked("evaluate", file, code=1).stderr.replace("\n", " ")
+    assert f"{file}:13: models.large.api_key: env:EXAMPLE_KEY: expected a key, found none" in said
+
+
+@pytest.mark.parametrize(("option", "ending"), [("--page", ".html"), ("--records", ".jsonl")])
+def test_files_to_write_have_their_ending(tmp_path: Path, option: str, ending: str):
+    said = invoked("evaluate", tmp_path / "eval.yaml", option, tmp_path / "out.txt", code=2).stderr
+    assert f"ending in {ending}" in " ".join(said.replace("│", " ").split())
+
+
 def test_editors_get_a_schema_of_the_file():
     schema = json.loads(invoked("evaluate", "--schema", code=0).stdout)
     assert {"models", "prompts", "score", "budget"} <= schema["properties"].keys()

@@ -73,18 +73,18 @@ def evaluate(
         return
     if route and url is not None:
         raise typer.BadParameter("--route: not with --service, as no worker has the answers of all")
-    for option, path in {"--page": page, "--records": records}.items():
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise typer.BadParameter(f"{option} {path}: expected a file in an existing folder")
+    for option, path, ending in (("--page", page, ".html"), ("--records", records, ".jsonl")):
+        if path is not None and (path.is_dir() or not path.parent.is_dir() or path.suffix != ending):
+            raise typer.BadParameter(f"{option} {path}: expected a file ending in {ending} in an existing folder")
     with format_errors(ValueError, OSError, sqlite3.Error), ExitStack() as stack:
         if init:
             for written in examples.write_template(file):
                 typer.echo(f"{written}")
             return
         if demo:
-            folder = Path(tempfile.mkdtemp(prefix="optimist-demo-"))
-            file, _ = stack.enter_context(examples.demo(folder))
-            note(f"The demo's files are in {folder}")
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="optimist-demo-"))
+            file, server = stack.enter_context(examples.demo(Path(folder)))
+            note(f"Comparing five canned models, which {server.url} serves; about a minute, and nothing is kept.")
         warnings.filterwarnings("ignore", "batch .* is ", UserWarning)  # the answer says it
         job = Job(file)
         # Before anything is paid for: whoever lacks the embedder is told so at once.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -33,6 +34,12 @@ class Spent(StopError):
 
 class NotAsked(FailedCall):
     """This was not asked before."""
+
+
+def amounts(dollars: float, all: float) -> str:
+    """Dollars of a total, both with two decimals, or as many as the total needs."""
+    decimals = max(2, 1 - math.floor(math.log10(all))) if all > 0.0 else 2
+    return f"${dollars:,.{decimals}f} of ${all:,.{decimals}f}"
 
 
 class Cached:
@@ -138,7 +145,7 @@ class Allowance:
             ahead = sum(count * self._mean(name) for name, count in self._open.items()) + self._mean(model)
             limit = self._budget.dollars
             if limit is not None and (dollars + ahead > limit or dollars >= limit):
-                raise Spent(f"the budget is spent: ${dollars:.2f} of ${limit:g}")
+                raise Spent(f"the budget is spent: {amounts(dollars, limit)}")
             if self._budget.calls is not None and calls + self._open.total() >= self._budget.calls:
                 raise Spent(f"the budget is spent: {calls:,} of {self._budget.calls:,} calls")
             self._open[model] += 1

@@ -45,8 +45,11 @@ class Question:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) >> 1
 
 
-def read_plan(file: Path) -> Plan:
-    """What a file says. Raises FixError, with a line for each mistake that names its place, and OSError."""
+def read_plan(file: Path, *, keys: bool = False) -> Plan:
+    """What a file says. Raises FixError, with a line for each mistake that names its place, and OSError.
+
+    keys: whether a secret that is not where the file says is a mistake, too.
+    """
     text = _text(file, file.stat().st_size, file.read_bytes)
     try:
         data, lines = _parsed(text)
@@ -59,11 +62,25 @@ def read_plan(file: Path) -> Plan:
     if not is_mapping(data):
         raise FixError(f"{file}:1: expected fields as models: and prompts:, got none")
     try:
-        return Plan.model_validate(data)
+        plan = Plan.model_validate(data)
     except ValidationError as error:
         parts = [_without_values(part) for part in error.errors(include_url=False)]
         said = {f"{file}:{_line(part['loc'], lines)}: {each_in_words([part], fields=_FIELDS)}": None for part in parts}
         raise FixError("\n".join(said)) from None
+    if keys and (missing := [*_missing_keys(plan)]):
+        said = (f"{file}:{_line(place, lines)}: {'.'.join(map(str, place))}: {why}" for place, why in missing)
+        raise FixError("\n".join(said))
+    return plan
+
+
+def _missing_keys(plan: Plan) -> Iterator[tuple[Place, FixError]]:
+    """The places of keys that cannot be read, and why."""
+    judges = {} if plan.score.judge is None else {("score", "judge"): plan.score.judge}
+    for place, endpoint in {**{("models", name): one for name, one in plan.models.items()}, **judges}.items():
+        try:
+            assert endpoint.key is not None
+        except FixError as error:
+            yield (*place, "api_key"), error
 
 
 def _text(file: Path, size: int, read: Any) -> str:

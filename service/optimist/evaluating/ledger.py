@@ -20,7 +20,7 @@ _TABLES = 1
 """The version of the tables."""
 CUT_OFF = "cut off"
 """The outcome of a request that was on its way when its process ended."""
-_COUNTED = ("answered", "failed", "late", "refused", CUT_OFF)
+_COUNTED = ("answered", "failed", "late", "refused", "paused", CUT_OFF)
 _FILE = "answers.sqlite"
 
 
@@ -41,11 +41,18 @@ class Tally(NamedTuple):
     failed: int
     late: int
     refused: int
+    paused: int
+    """The endpoint asked to wait; they were sent again."""
     cut_off: int
     """On their way when the command was killed: what they cost is not known."""
     dollars: float
     last: str
     """The last error."""
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that brought no answer, but for those that were cut off, or sent again after a pause."""
+        return self.failed + self.late + self.refused
 
 
 class Ledger:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optimist.evaluating.asked import Row
 from optimist.evaluating.play import Evaluated
-from optimist.evaluating.told import Routing, answer_of, routing_of, spent_of, table_of, warnings_of
+from optimist.evaluating.told import Routing, answer_of, routing_of, spent_of, table_of, title_of, warnings_of
 from optimist.leaderboards.page import SHOWN, Question, section
 from optimist.routing.gain.reports import RouteReport
 from optimist_client.chat.calls import text_of
@@ -16,14 +16,14 @@ _LONGEST = 4000
 
 def page_of(found: Evaluated, routing: Routing = None) -> str:
     """The page, which needs no other file."""
-    body = as_notes([*warnings_of(found), spent_of(found)]) + as_table(table_of(found))
+    body = as_notes([answer_of(found), *warnings_of(found), spent_of(found)]) + as_table(table_of(found))
     if routing is not None:
         body += "<h2>Each prompt to the right model</h2>" + as_notes(routing_of(found, routing))
         if isinstance(routing, RouteReport):
             body += "".join(map(as_table, routing.tables))
     if shown := differing(found, SHOWN):
         body += "<h2>Prompts on which models differ most</h2>" + "".join(map(section, shown))
-    return as_page(answer_of(found), body)
+    return as_page(title_of(found), body)
 
 
 def differing(found: Evaluated, count: int) -> list[Question]:
@@ -31,7 +31,8 @@ def differing(found: Evaluated, count: int) -> list[Question]:
     by_prompt: dict[str, dict[str, Row]] = {}
     for model in found.plan.models:
         for id in found.questions:
-            if (row := found.rows.get((model, id))) is not None:
+            row = found.rows.get((model, id))
+            if row is not None and not row.error:  # the worst score of no answer says nothing of the prompt
                 by_prompt.setdefault(id, {})[model] = row
     apart = {id: _range([row.value for row in rows.values()]) for id, rows in by_prompt.items()}
     # Of those that differ as much, the ones that more models have answered.
@@ -53,7 +54,7 @@ def _range(values: list[float]) -> float:
 
 def _shown(row: Row) -> str:
     """The answer, and what the judge said of it."""
-    said = _cut(row.answer or row.error)
+    said = _cut(row.answer)
     return f"{said}\n\nJudge: {_cut(row.reasons[-1])}" if row.reasons else said
 
 

@@ -50,21 +50,14 @@ class Job:
     def __init__(self, file: Path) -> None:
         """Raises FixError, with the places of all mistakes, and OSError."""
         self.file, self.home = file, file.parent.resolve()
-        self.plan = read_plan(file)
+        self.plan = read_plan(file, keys=True)
         prompts = self.home / self.plan.prompts
         questions = read_questions(prompts)
         check_answers(self.plan.score, questions, prompts)
         self.questions = {one.id: one for one in questions}
-        for endpoint in self._endpoints:
-            assert endpoint.key is not None  # raises where a secret is not there
         if self.plan.score.judge is None:
             comparing(self.plan.score, self.home)
         rubric_of(self.plan.score, self.home)
-
-    @property
-    def _endpoints(self) -> list[Any]:
-        judge = self.plan.score.judge
-        return [*self.plan.models.values(), *([] if judge is None else [judge])]
 
     @property
     def folder(self) -> Path:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from optimist.evaluating.asked import JUDGE
+from optimist.evaluating.asked import JUDGE, amounts
 from optimist.evaluating.ledger import Tally
 from optimist.evaluating.play import DOLLARS, SECONDS, Evaluated
 from optimist.routing.gain.reports import RouteReport
 from optimist_client.errors import FixError
 from optimist_client.layout import Page, Table
+from optimist_client.models.decisions import UNTIL
 
 FAILING = 0.05
 """The share of a model's requests that may fail without a word in the first lines."""
@@ -49,15 +50,29 @@ def answer_of(found: Evaluated) -> str:
     """Which model is the best one, or the cheapest that is good enough, as one sentence; and why not, where not."""
     report = found.report
     said = " ".join(filter(None, (report.answer, report.why)))
+    hardest = report.decision.hardest
+    if hardest is not None and len(found.questions) <= hardest.holds_until:  # no model is asked as often
+        said = said.replace(UNTIL.format(hardest.holds_until), "")
     return f"{found.stopped[:1].upper()}{found.stopped[1:]}. {said}" if found.stopped else said
+
+
+def title_of(found: Evaluated) -> str:
+    """The answer in a few words."""
+    decision = found.report.decision
+    if decision.none_meets:
+        return "No model is good enough"
+    if decision.best is None:
+        return "No answer yet"
+    if not decision.decided:
+        return f"No answer yet: {decision.best} leads"
+    return f"{decision.best}: the {'cheapest that is good enough' if decision.limits else 'best'}"
 
 
 def warnings_of(found: Evaluated) -> list[str]:
     """What is to be known before the answer is believed."""
     said: list[str] = []
     for who, tally in found.tallies.items():
-        tried = tally.calls - tally.cut_off
-        failed = tally.failed + tally.late + tally.refused
+        tried, failed = tally.calls - tally.cut_off - tally.paused, tally.unanswered
         if failed > FAILING * tried:
             kinds = {
                 "failed": tally.failed,
@@ -66,9 +81,8 @@ def warnings_of(found: Evaluated) -> list[str]:
             }
             parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
             last = f" The last error: {tally.last}." if tally.last else ""
-            said.append(
-                f"{who}: {failed:,} of {tried:,} requests brought no answer ({failed / tried:.1%}): {parts}.{last}"
-            )
+            share = f"{100 * failed / tried:.3g}%"
+            said.append(f"{who}: {failed:,} of {tried:,} requests brought no answer ({share}): {parts}.{last}")
     if late := {who: tally.late for who, tally in found.tallies.items() if tally.late and who != JUDGE}:
         said.append(f"Late answers have the worst score; seconds of {' and '.join(late)} are at least what is shown.")
     refusals = sum(row.refusals for row in found.rows.values())
@@ -77,18 +91,24 @@ def warnings_of(found: Evaluated) -> list[str]:
         said.append(
             f"The judge gave no score in {refusals:,} replies; {unjudged:,} answers have the worst one for that."
         )
-    if cut := sum(tally.cut_off for tally in found.tallies.values()):
-        were = "request was" if cut == 1 else "requests were"
-        said.append(f"{cut:,} {were} on the way when the command was killed: what they cost is not known.")
     return said
 
 
 def spent_of(found: Evaluated) -> str:
-    """What was spent of what asking everything would have cost."""
+    """What was spent of what asking everything would have cost; requests whose cost is not known."""
     calls, dollars = spent(found)
     total, all_dollars = total_of(found)
-    of = "" if all_dollars is None else f" of ${all_dollars:,.2f}"
-    return f"Spent: {calls:,} of {max(calls, total):,} calls, ${dollars:,.2f}{of} that asking everything takes."
+    paid = f"${dollars:,.2f}" if all_dollars is None else amounts(dollars, all_dollars)
+    said = f"Spent: {calls:,} of {max(calls, total):,} calls, {paid} that asking every model every prompt takes."
+    if paused := sum(tally.paused for tally in found.tallies.values()):
+        said += f" {paused:,} {_calls(paused)} told to wait (HTTP 429), and sent again."
+    if cut := sum(tally.cut_off for tally in found.tallies.values()):
+        said += f" {cut:,} {_calls(cut)} cut off as the command was killed: what they cost is not known."
+    return said
+
+
+def _calls(count: int) -> str:
+    return "call was" if count == 1 else "calls were"
 
 
 def spent(found: Evaluated) -> tuple[int, float]:
@@ -118,24 +138,24 @@ def _mean(tally: Tally | None) -> float | None:
 def table_of(found: Evaluated) -> Table:
     """A row for each model: its score, seconds and dollars of an answer, prompts and requests."""
     watched = {label: {row.generator: row for row in one.standings} for label, one in found.report.watched.items()}
-    title = found.report.title.lower()
-    head = ("model", title, "interval", "seconds", "dollars per 1,000", "prompts", "calls", "no answer")
+    score = "score" if found.plan.score.pairwise is None else "share of wins"
+    head = ("model", score, "interval", "seconds", "dollars per 1,000", "prompts", "calls", "failed")
     lines = list[tuple[str, ...]]()
     for row in found.report.in_order:
         tally = found.tallies.get(row.generator)
         late = ">= " if tally is not None and tally.late else ""
-        dollars = watched[DOLLARS][row.generator].score
-        failed = 0 if tally is None else tally.failed + tally.late + tally.refused
+        dollars, seconds = (watched[label][row.generator].score for label in (DOLLARS, SECONDS))
+        is_exact = row.lower is not None and row.lower == row.upper
         lines.append(
             (
                 row.generator,
                 row.score_text,
-                row.interval_text,
-                f"{late}{watched[SECONDS][row.generator].score_text}",
+                "exact" if is_exact else row.interval_text,
+                "…" if seconds is None else f"{late}{seconds:.3g}",
                 "…" if dollars is None else f"{1000 * dollars:.3g}",
                 f"{row.samples:,}",
                 f"{0 if tally is None else tally.calls:,}",
-                f"{failed:,}",
+                f"{0 if tally is None else tally.unanswered:,}",
             )
         )
     return Table(head, lines, first_to_go=("prompts", "interval"))

@@ -22,7 +22,8 @@ _NAMED = 5
 """Names in a sentence."""
 _EXPLAINED = 3
 """Rivals that are too close to call, up to which a sentence says how much worse each of them is."""
-EVERY_LOOK = "This allows for all rivals and for looking often, up to about {:,} samples of each generator."
+UNTIL = ", up to about {:,} samples of each generator"
+EVERY_LOOK = f"This allows for all rivals and for looking often{UNTIL}."
 UNSEEN = "Values rarer than one in {:,} may not have come."
 """What is said of means whose values' range is not known, and of rows of kinds that have not come."""
 BELOW_NOISE = "below noise"
