@@ -43,7 +43,7 @@ export class Enlarged {
     const place = this.sequence.findIndex(({ id }) => id === preview.id);
     fill(this.title, label(preview.generator, this.palette));
     say(this.prompt, preview.prompt ?? "");
-    const size = preview.width ? `${preview.width} × ${preview.height}` : `${count(preview.bytes)} bytes of text`;
+    const size = preview.width ? `${preview.width} × ${preview.height}` : `${count(preview.bytes)} bytes`;
     const same = this.folds.get(preview.id) ?? [preview];
     const fold = same.length > 1 && `${same.indexOf(preview) + 1} of ${count(same.length)} alike`;
     const facts = [fold, preview.index !== null && `index ${count(preview.index)}`, `pick ${count(preview.pick)}, sample ${preview.place + 1}`, size];
@@ -96,7 +96,8 @@ function fieldsOf(record, shown) {
     .flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]);
 }
 
-export function picture(source, { width, height, generator }) {
+export function picture(source, { width, height, generator, kind }) {
+  if (kind.startsWith("audio/")) return h("audio", { src: source, controls: true, "aria-label": `Sample of ${generator}` });
   const small = Math.max(width, height) < PIXELS;
   const image = h("img", { src: source, alt: `Sample of ${generator}`, loading: "lazy", decoding: "async", class: small && "pixels" });
   image.addEventListener("error", () => image.replaceWith(h("span", { class: "text quiet" }, "no longer kept")));

@@ -224,7 +224,7 @@ export class Gallery {
       const badge = h("span", { class: "same" });
       const shown = preview.kind === "text/plain"
         ? [preview.prompt && h("span", { class: "asked quiet" }, preview.prompt), h("span", { class: "text" }, preview.text)]
-        : [picture(this.address(preview), preview)];
+        : preview.kind.startsWith("audio/") ? [h("span", { class: "text quiet" }, "sound")] : [picture(this.address(preview), preview)];
       const button = h("button", { class: "tile", title: preview.prompt ?? "" }, ...shown, badge);
       button.addEventListener("click", () => this.enlarged.open(preview));
       known = { button, badge };

@@ -8,7 +8,8 @@ import krippendorff
 import numpy as np
 import pytest
 
-from optimist.policies.agreement import Rating, agreement_among
+from optimist.policies.agreement import agreement_among
+from optimist.records import Rating
 
 DELTA = 0.05
 RUNS = 100

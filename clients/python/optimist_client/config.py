@@ -173,6 +173,9 @@ class ExperimentConfig(Wire):
     audit_overlap: Annotated[float, Field(ge=0, le=1)] = optional(0.0)
     """Where people audit a judge (`proxy`): the share of the audits that two of them score, so that it is seen how
     far they agree. Their mean counts."""
+    max_audits: Annotated[int, Field(ge=20, multiple_of=5)] | None = optional()
+    """Where people audit a judge: the audits after which nobody is asked, and no picks are made; None: no limit. The
+    answers count in fives."""
     previews: Annotated[int, Field(ge=0, le=MOST_KEPT)] = optional(0)
     """How many previews of samples (thumbnails, or texts of at most 64 KiB) are kept of each generator; 0: none. Times
     the number of generators it is at most 4,096."""
@@ -232,6 +235,8 @@ class ExperimentConfig(Wire):
         check_previews(self.previews, len(self.generators))
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
         self._check_clusters()
+        if (self.audit_overlap or self.max_audits) and metric.setting("proxy") is None:
+            raise FixError("audit_overlap, max_audits: expected a metric with a proxy, a judge that people audit")
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())
         object.__setattr__(self, "embedding", embedding)
         object.__setattr__(self, "embeddings", embeddings)

@@ -109,11 +109,28 @@ def prompt_of(experiment: Experiment, index: int) -> str | None:
     return config.prompts[prompt_order(len(config.prompts), config.seed, index, 1, passes=is_list)[0]]
 
 
-def more_audits(state: PolicyState, answered: int) -> int:
-    """About how many more audits have to be answered for a decision."""
-    if state.is_decided:
+def is_done(state: PolicyState, audits: AuditsState) -> bool:
+    """True if nobody is asked any more: it is decided, or stopped, or its budget of audits is used up."""
+    most = state.config.max_audits
+    return state.is_decided or state.is_stopped or (most is not None and audits.answered >= most)
+
+
+def audits_left(state: PolicyState, audits: AuditsState, rater: str, count: int) -> int:
+    """How many of so many audits a rater may get, beside what others have of the budget; those that they have, too."""
+    most = state.config.max_audits
+    if is_done(state, audits):
         return 0
-    hardest = explained_decision(state).hardest
+    of_others = {lease.audit for lease in audits.leases if lease.rater != rater}
+    return count if most is None else max(min(count, most - audits.answered - len(of_others)), 0)
+
+
+def more_audits(state: PolicyState, audits: AuditsState) -> int:
+    """About how many more audits have to be answered for a decision, or until the budget is used up."""
+    if is_done(state, audits):
+        return 0
+    hardest, answered = explained_decision(state).hardest, audits.answered
     if hardest is None or hardest.more_audits is None:
-        return max(FEWEST_SAMPLES - answered, 0)
-    return round(sum(hardest.more_audits) / 2)
+        more = max(FEWEST_SAMPLES - answered, 0)
+    else:
+        more = round(sum(hardest.more_audits) / 2)
+    return more if state.config.max_audits is None else min(more, state.config.max_audits - answered)

@@ -134,6 +134,8 @@ def _budget(state: PolicyState) -> list[str]:
     """A sentence on the budget of samples, or none."""
     if state.has_ended or state.max_cost is not None:
         return []
+    if state.config.max_audits is not None:
+        return [f"Its budget is {state.config.max_audits:,} audits."]
     return [f"Its budget is {state.budget:,} samples." if state.budget else "A budget would end it undecided."]
 
 

@@ -24,13 +24,23 @@ from optimist.experiments.outlines import labels_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, contrast, shown_mixture
+from optimist.policies.agreement import agreement_among
 from optimist.policies.arms import rivals
 from optimist.policies.audits import said_of_judge, unanswered_text
 from optimist.policies.gates import Gated, gate_of
 from optimist.policies.ranks import RANKED, ranking_of
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
-from optimist.records import AuditsState, GeneratorState, NotFound, StoredArtefact, codec, extents, is_outgrown
+from optimist.records import (
+    AuditsState,
+    GeneratorState,
+    NotFound,
+    StoredArtefact,
+    codec,
+    extents,
+    is_outgrown,
+    ratings_of,
+)
 from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.goals import UNLIKE, find_goal
@@ -200,9 +210,7 @@ def report_of(
         regret=regret(state.arms, best, counted) if names_one else None,
         optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
         contrasts=contrasts,
-        judge=[]
-        if not explain
-        else [*said_of_judge(against), *unanswered_text(0 if audits is None else audits.unanswered)],
+        judge=_said_of_audits(state, audits) if explain else [],
         ranks=_ranks_of(state.arms, state.config.metric, state) if explain else None,
         tags=tags,
         note=note,
@@ -224,6 +232,15 @@ def report_of(
         mixture=mixture_of(state) if mixture is None else mixture,
     )
     return state.goal.reported(report, table) if isinstance(state.goal, WithModel) and table is not None else report
+
+
+def _said_of_audits(state: PolicyState, audits: AuditsState | None) -> list[str]:
+    """What the judge is worth, how well raters agree, and how many audits have no answer."""
+    said = said_of_judge(rivals(state.arms))
+    if audits is None:
+        return [*said]
+    agreement = agreement_among(ratings_of(audits.audits.values()), state.config.delta)
+    return [*said, *agreement.sentences, *unanswered_text(audits.unanswered)]
 
 
 def _cost_of(state: PolicyState, generator: GeneratorState) -> float | None:

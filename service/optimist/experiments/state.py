@@ -381,8 +381,12 @@ class PolicyState:
     @property
     def looks(self) -> int:
         """The t of rules/stopping.md: batches told, or where people audit a judge, five audits for each."""
-        audits = [estimate.units[0] for estimate in self.estimates if estimate is not None and estimate.audited]
-        return audits_as_batches(audits) if audits else self.stored.told
+        return audits_as_batches(self.audited) if self.audited else self.stored.told
+
+    @property
+    def audited(self) -> list[int]:
+        """The audits of each estimate that people make."""
+        return [estimate.units[0] for estimate in self.estimates if estimate is not None and estimate.audited]
 
     @property
     def live_decision(self) -> DecisionInfo:
@@ -523,7 +527,10 @@ class PolicyState:
 
     @property
     def is_spent(self) -> bool:
-        """True if picks have ended because the budget, of samples, of cost or of prompts, is used up."""
+        """True if picks have ended because the budget, of samples, of cost, of prompts or of audits, is used up."""
+        most = self.config.max_audits
+        if most is not None and max(self.audited, default=0) >= most:
+            return True
         left = self.cost_left
         if (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0):
             return True

@@ -18,7 +18,7 @@ from optimist_client.validation import in_words, meant
 
 OF_SERVICES = frozenset(
     {"embedding", "embeddings", "allow_extra", "grow", "max_wait", "keep_log", "lease", "previews", "refuse_copies"}
-    | {"max_batches_per_worker", "audit_overlap"}
+    | {"max_batches_per_worker", "audit_overlap", "max_audits"}
 )
 """The fields of a config that mean something to a service only."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from optimist.numerics.clusters import FEW, Array
 from optimist.policies.audits import audits_as_batches
 from optimist.policies.stopping import Stopping
+from optimist.records import Rating
 
 FEWEST_SHARED = 20
 """Shared audits from which on agreement is stated, and raters are looked at."""
@@ -30,15 +30,6 @@ ROUNDING = 1e-12
 """Deviations below so much of the largest score are of scores that are equal."""
 
 Whole = NDArray[np.intp]
-
-
-class Rating(NamedTuple):
-    """A rater's score of one generator's sample in an audit."""
-
-    audit: str
-    rater: str
-    generator: int
-    score: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from optimist.local.evaluation import Evaluation
-from optimist_client import AsyncOptimist, Experiment, Optimist
+from optimist_client import AsyncOptimist, Experiment, FixError, Optimist
 from optimist_client.metrics import Mean
 from tests.support.lapsed import let_lapse
 from tests.support.processes import Service, until
@@ -140,6 +140,8 @@ def test_two_raters_score_the_share_that_overlaps_and_their_mean_counts(
             http.put(f"/v1/experiments/{name}/audits/{one['audit']}", json=body).raise_for_status()
     means = {each: ((of + 0.5) + (of - 0.25)) / 2 for each, of in PEOPLE.items()}
     assert same_numbers(experiment, in_memory([one["index"] for one in first], means))
+    said = experiment.report().judge
+    assert any(one.startswith("raters agree (Krippendorff's alpha 0.") for one in said), said
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -197,6 +199,8 @@ def test_what_nobody_may_say_changes_nothing(client: Optimist, http: httpx.Clien
     assert http.post(path.rpartition("/")[0], json={"rater": "anna", "count": 51}).status_code == 422
     counts = http.get(f"/v1/experiments/{name}/audits").json()
     assert (counts["answered"], counts["open"]) == (0, 1)
+    with pytest.raises(FixError, match="expected a metric with a proxy"):
+        client.create_experiment(f"{name}-plain", ["a", "b"], metric=Mean(reads="human"), max_audits=20)
     client.create_experiment(f"{name}-plain", ["a", "b"], metric=Mean(reads="human"))
     answer = http.post(f"/v1/experiments/{name}-plain/audits", json={"rater": "anna"})
     assert (answer.status_code, "a judge that people audit" in answer.text) == (422, True)
@@ -219,6 +223,21 @@ def test_people_decide_and_later_answers_change_nothing(client: Optimist, http: 
     until(lambda: experiment.report().scored)
     assert experiment.report().decision == report.decision
     assert asked(http, name, "anna")["done"]
+
+
+def test_a_budget_of_audits_ends_picks_and_questions(client: Optimist, http: httpx.Client, name: str):
+    experiment = begun(client, name, max_audits=20, stop=False)
+    anna, ben, cleo = (asked(http, name, rater, 15) for rater in ("anna", "ben", "cleo"))
+    assert [len(one["audits"]) for one in (anna, ben, cleo)] == [15, 5, 0]
+    assert (cleo["wanted"], cleo["done"]) == (20, False)
+    for found, rater in ((anna, "anna"), (ben, "ben")):
+        for one in found["audits"]:
+            said(http, name, one, rater)
+    until(lambda: experiment.report().scored)
+    last = asked(http, name, "cleo", 15)
+    assert (last["audits"], last["wanted"], last["done"]) == ([], 0, True)
+    assert experiment.report().state == "out of budget"
+    assert experiment.ask() is None
 
 
 def test_audits_without_an_answer_are_named(client: Optimist, http: httpx.Client, name: str, service: Service):

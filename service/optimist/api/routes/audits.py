@@ -18,7 +18,15 @@ from optimist.api.middleware.keys import Caller
 from optimist.api.middleware.permissions import RATE, READ, permits
 from optimist.api.problems import invalid
 from optimist.api.routes.previews import RESERVE, shown
-from optimist.experiments.audits import check_audited, more_audits, prompt_of, questioned, wanted_audits
+from optimist.experiments.audits import (
+    audits_left,
+    check_audited,
+    is_done,
+    more_audits,
+    prompt_of,
+    questioned,
+    wanted_audits,
+)
 from optimist.experiments.state import PolicyState
 from optimist.policies.audits import A_BATCH
 from optimist.records import Audit, NotFound, StoredPreview
@@ -67,14 +75,14 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
     request = request or AuditRequest()
     rater, is_blind = _rater(caller, request.rater), caller.role == "rater"
     state = await context.latched_state(experiment)
-    is_done, stored = state.is_decided or state.is_stopped, await context.store.audits(name)
-    given: list[str] = []
-    if not is_done:
+    stored, given = await context.store.audits(name), list[str]()
+    count = audits_left(state, stored, rater, request.count)
+    if count > 0:
         told = await context.store.told(name, questioned(state))
-        choose = partial(wanted_audits, state, stored, told, rater, request.count, is_blind=is_blind)
+        choose = partial(wanted_audits, state, stored, told, rater, count, is_blind=is_blind)
         wanted = await aside(len(stored.audits), choose)
-        async with context.redis_health.room_for(TAKEN * request.count, reserve=RESERVE):
-            given = await context.store.ask_audits(name, rater, request.count, wanted, instance=experiment.instance)
+        async with context.redis_health.room_for(TAKEN * count, reserve=RESERVE):
+            given = await context.store.ask_audits(name, rater, count, wanted, instance=experiment.instance)
         stored = await context.store.audits(name)
     own = [stored.audits[id_] for id_ in given if id_ in stored.audits]
     metric = experiment.config.metric
@@ -83,10 +91,10 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
         answered=stored.answered,
         open=stored.open,
         unanswered=stored.unanswered,
-        wanted=more_audits(state, stored.answered),
+        wanted=more_audits(state, stored),
         kind="votes" if metric.name == "win-rate" else "score",
         scale=metric.answers_between,
-        done=is_done,
+        done=is_done(state, stored),
     )
 
 
