@@ -104,10 +104,14 @@ class Audited(Stateful):
     def hear(self, answer: Answer) -> None:
         """Take an answer instead of the one before to the same audit; one of NaN takes that back.
 
-        Nothing happens for a sample that is not there.
+        Nothing happens for a sample that is not there. Raises FixError for a score or a weight that is none.
         """
-        if not answer.sample < self._end or math.isnan(self._kept[answer.sample]):
+        if not 0 <= answer.sample < self._end or math.isnan(self._kept[answer.sample]):
             return
+        if abs(answer.score) > LARGEST or not 0.0 < answer.weight < math.inf:
+            raise FixError(
+                f"audit {answer.audit}: expected a score of at most {LARGEST:g} in size, and a weight above 0"
+            )
         place = int(np.searchsorted(self._answers[:, 0], answer.audit))
         if place < len(self._answers) and self._answers[place, 0] == answer.audit:
             self._answers = np.delete(self._answers, place, axis=0)

@@ -188,9 +188,12 @@ def take(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
 def _answered(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
     if hashlib.sha1(entry.body).hexdigest() != entry.digest:  # nosec B324: as the store made it
         return Taken(False, "the answer is not the one that was accepted: its digest differs")
-    found = LoggedAnswer.from_body(entry.body)
-    estimator.hear(found.index, found.weight, found.score)
-    return Taken(found.is_due)
+    try:
+        answer = LoggedAnswer.from_body(entry.body)
+        estimator.hear(answer.index, answer.weight, answer.score)
+    except (ValueError, KeyError, TypeError) as error:
+        return Taken(False, f"the answer cannot be read: {error}")
+    return Taken(answer.is_due)
 
 
 def is_due_answer(entry: LogEntry) -> bool:

@@ -37,8 +37,8 @@ class Said:
     audit: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     index: Count
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    rater: Annotated[str, Field(min_length=1, max_length=64)]
-    score: Annotated[str, Field(max_length=32)]
+    rater: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    score: Annotated[str, Field(max_length=32, pattern=r"^(-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?)?$")]
     """A number; "" where it was taken back."""
     due: Annotated[int, Field(ge=0, le=1)]
     """1 where an estimate is due at this entry."""

@@ -13,6 +13,7 @@ import pytest
 from optimist.local.evaluation import Evaluation
 from optimist_client import AsyncOptimist, Experiment, FixError, Optimist
 from optimist_client.metrics import Mean
+from tests.support.edited import Edit, changed
 from tests.support.lapsed import let_lapse
 from tests.support.processes import Service, until
 
@@ -280,6 +281,37 @@ def test_an_archive_carries_what_people_said(client: Optimist, http: httpx.Clien
     copy.export(tmp_path / "again.zip")
     third = client.import_experiment(tmp_path / "again.zip", name=f"{name}-third")
     assert same_numbers(third, in_memory([one["index"] for one in audits[:35]]))
+
+
+def test_what_people_never_said_is_refused(client: Optimist, http: httpx.Client, name: str, tmp_path: Path):
+    experiment = begun(client, name, stop=False)
+    for one in asked(http, name, "anna", 3)["audits"]:
+        said(http, name, one, "anna")
+    experiment.export(tmp_path / "file.zip")
+    whole = (tmp_path / "file.zip").read_bytes()
+
+    def first(**fields: Any) -> Edit:
+        return lambda found: found[0].update(fields)
+
+    for edit, expected in (
+        (first(rater="an\tna"), "rater"),
+        (first(rater="an\nna"), "rater"),
+        (first(score="nan"), "score"),
+        (first(score="1 2=3"), "score"),
+        (first(weight=0), "weight"),
+        (first(audit="x"), "audit"),
+        (first(generator=7), "generator"),
+        (first(seq=99), "do not match the history"),
+        (first(seq=9), "an entry twice"),
+        (first(kind="comment"), "match"),
+        (lambda found: found.pop(), "match"),
+    ):
+        (tmp_path / "edited.zip").write_bytes(changed(whole, {"said/1.json": edit}))
+        with pytest.raises(FixError, match=expected):
+            client.import_experiment(tmp_path / "edited.zip", name=f"{name}-edited")
+    (tmp_path / "edited.zip").write_bytes(changed(whole, {}, without="said/1.json"))
+    with pytest.raises(FixError, match="match"):
+        client.import_experiment(tmp_path / "edited.zip", name=f"{name}-edited")
 
 
 def test_raters_see_what_was_sampled(client: Optimist, http: httpx.Client, name: str):
