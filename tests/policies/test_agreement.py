@@ -59,7 +59,7 @@ def test_what_is_said_of_raters():
     ratings = rated(1, 80, raters=4, each=4, skill=0.95, r2=0.0)
     agreement = agreement_among(ratings, DELTA)
     part = f"raters agree only in part (Krippendorff's alpha {agreement.alpha:.2f} on 80 shared audits)"
-    assert agreement.sentences == (part, "r2 answers as if at random")
+    assert agreement.sentences == (part, "rater r2 answers as if at random")
     same = [Rating(f"{audit}", f"r{rater}", 0, audit % 5 + 1.0) for audit in range(40) for rater in range(2)]
     assert agreement_among(same, DELTA).sentences == ("raters agree (Krippendorff's alpha 1.00 on 40 shared audits)",)
     assert agreement_among(rated(2, 80, skill=0.0), DELTA).sentences[0].startswith("raters do not agree")

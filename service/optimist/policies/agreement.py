@@ -46,7 +46,7 @@ class Agreement:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What the report says."""
-        said = [f"{name} answers as if at random" for name in self.random]
+        said = [f"rater {name} answers as if at random" for name in self.random]
         if self.alpha is not None:
             how = "agree" if self.alpha >= AGREE else "agree only in part" if self.alpha > 0.0 else "do not agree"
             said.insert(0, f"raters {how} (Krippendorff's alpha {self.alpha:.2f} on {self.audits:,} shared audits)")
