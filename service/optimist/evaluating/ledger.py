@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
+from optimist.databases import open_database
 from optimist_client.chat import Call, Reply
 from optimist_client.errors import FixError
 
@@ -157,28 +158,21 @@ def _locked(file: Path, shared: bool) -> Any:
 
 
 def _opened(file: Path) -> sqlite3.Connection:
-    base = sqlite3.connect(file, timeout=60.0, check_same_thread=False)
     try:
-        base.execute("PRAGMA journal_mode=WAL")
-        base.execute("PRAGMA synchronous=NORMAL")
-        with base:
-            base.execute("BEGIN IMMEDIATE")
-            version = base.execute("PRAGMA user_version").fetchone()[0]
-            if version not in (0, _TABLES):
-                raise FixError(f"{file}: expected version {_TABLES}, found {version}: a newer Optimist wrote it")
-            base.execute(
-                "CREATE TABLE IF NOT EXISTS calls (id TEXT PRIMARY KEY, who TEXT, outcome TEXT, seconds REAL, "
-                "input_tokens INT, output_tokens INT, cost REAL, error TEXT, at REAL)"
-            )
-            base.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, who TEXT, kind TEXT, value TEXT)")
-            base.execute(f"PRAGMA user_version = {_TABLES}")
-    except sqlite3.OperationalError:
-        base.close()
+        return open_database(file, _TABLES, _make_tables)
+    except sqlite3.OperationalError:  # locked, or no space
         raise
     except sqlite3.DatabaseError as error:
-        base.close()
         raise FixError(f"{file}: cannot be read: {error}. Answers were paid for, so that it is left as it is") from None
-    except BaseException:
-        base.close()
-        raise
-    return base
+    except FixError as error:
+        raise FixError(f"{file}: {error}") from None
+
+
+def _make_tables(base: sqlite3.Connection, version: int) -> None:
+    if version not in (0, _TABLES):
+        raise FixError(f"expected version {_TABLES}, found {version}: a newer Optimist wrote it")
+    base.execute(
+        "CREATE TABLE IF NOT EXISTS calls (id TEXT PRIMARY KEY, who TEXT, outcome TEXT, seconds REAL, "
+        "input_tokens INT, output_tokens INT, cost REAL, error TEXT, at REAL)"
+    )
+    base.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, who TEXT, kind TEXT, value TEXT)")

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.databases import open_database
 from optimist.datasets.samples import Kind, Source
 from optimist_client import embedders
 from optimist_client.embedders import Classifier, Embedder
@@ -42,12 +43,12 @@ class EmbeddingCache:
         file.parent.mkdir(parents=True, exist_ok=True)
         self._limit = limit
         try:
-            self._base = _opened(file)
+            self._base = open_database(file, _TABLES, _make_tables)
         except sqlite3.OperationalError:  # locked, or no space
             raise
         except sqlite3.DatabaseError:  # what is damaged can be made again
             file.unlink()
-            self._base = _opened(file)
+            self._base = open_database(file, _TABLES, _make_tables)
         self._bytes = self._total()
 
     def read(self, embedder: str, digests: Sequence[bytes], width: int) -> dict[bytes, Rows]:
@@ -109,27 +110,15 @@ class EmbeddingCache:
         self._base.close()
 
 
-def _opened(file: Path) -> sqlite3.Connection:
-    """The database, whose tables are made anew if they are of another version."""
-    base = sqlite3.connect(file, timeout=60.0, check_same_thread=False)
-    try:
-        # What was committed survives the process; a power cut may take the last rows, and damages nothing.
-        base.execute("PRAGMA journal_mode=WAL")
-        base.execute("PRAGMA synchronous=NORMAL")
-        with base:
-            base.execute("BEGIN IMMEDIATE")
-            if base.execute("PRAGMA user_version").fetchone()[0] != _TABLES:
-                base.execute("DROP TABLE IF EXISTS embeddings")
-                base.execute("DROP TABLE IF EXISTS uses")
-            key = "embedder TEXT, digest BLOB, {}, PRIMARY KEY (embedder, digest)"
-            base.execute(f"CREATE TABLE IF NOT EXISTS embeddings ({key.format('row BLOB')})")
-            # Beside the rows: noting a use would write the whole row again.
-            base.execute(f"CREATE TABLE IF NOT EXISTS uses ({key.format('size INT, used REAL')}) WITHOUT ROWID")
-            base.execute(f"PRAGMA user_version = {_TABLES}")
-    except BaseException:
-        base.close()
-        raise
-    return base
+def _make_tables(base: sqlite3.Connection, version: int) -> None:
+    """Make the tables, anew if they are of another version."""
+    if version != _TABLES:
+        base.execute("DROP TABLE IF EXISTS embeddings")
+        base.execute("DROP TABLE IF EXISTS uses")
+    key = "embedder TEXT, digest BLOB, {}, PRIMARY KEY (embedder, digest)"
+    base.execute(f"CREATE TABLE IF NOT EXISTS embeddings ({key.format('row BLOB')})")
+    # Beside the rows: noting a use would write the whole row again.
+    base.execute(f"CREATE TABLE IF NOT EXISTS uses ({key.format('size INT, used REAL')}) WITHOUT ROWID")
 
 
 _VERSION = "1"
