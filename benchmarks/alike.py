@@ -24,7 +24,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.estimation.clustered import By
+from optimist.estimation.clustered import ClusterKind
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.slices import prompt_order
@@ -54,7 +54,7 @@ class Bed:
     """Of a prompt's samples; its effect common to both generators, and that of each, have deviation 1."""
 
     @property
-    def counts(self) -> By:
+    def counts(self) -> ClusterKind:
         """What errors should count."""
         return "prompt" if self.prompts else "batch"
 

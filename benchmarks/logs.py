@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 from optimist.datasets.logs.reading import answers_in, named
-from optimist.datasets.logs.rows import Log, Row
-from optimist.leaderboards.board import Asked, board_of
+from optimist.datasets.logs.rows import Log, LogRow
+from optimist.leaderboards.board import Spec, board_of
 
 BEDS = {
     "1 task, 50 questions, 4 epochs": ([50], 4, 0.0),
@@ -85,12 +85,12 @@ def coverage(name: str, logs: int, rng: np.random.Generator) -> tuple[float, flo
     truth = float(means[1] - means[0])
     held, squares = 0, 0.0
     for _ in range(logs):
-        rows: list[Row] = []
+        rows: list[LogRow] = []
         for task, questions in enumerate(tasks):
             right = rng.random((epochs, 2, questions)) < chances(rng, questions)
             fails = rng.random(right.shape) < missing
             rows += [
-                Row(
+                LogRow(
                     model,
                     f"{task}",
                     f"{at}",
@@ -102,7 +102,7 @@ def coverage(name: str, logs: int, rng: np.random.Generator) -> tuple[float, flo
                 for epoch in range(epochs)
             ]
         log = Log(Path(name), lambda texts, rows=rows: rows)
-        board = board_of(named(answers_in([log])), Asked(baseline="large"))
+        board = board_of(named(answers_in([log])), Spec(baseline="large"))
         difference = next(one.overall.difference for one in board.standings if one.overall.difference is not None)
         low, high = difference.interval(0.05)
         held += low <= truth <= high

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Contents
+from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Manifest
 from optimist.archive.file import Archive, ArchiveWriter, cut_history
 from optimist.records import LogEntry, Quarantined, Returned, Snapshot
 from optimist_client import FixError
@@ -61,7 +61,7 @@ def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: A
         "generators": [generator, other],
     }
     history = changes.pop("history", HISTORY)
-    writer.finish(Contents(**{**contents, **changes}), history)
+    writer.finish(Manifest(**{**contents, **changes}), history)
 
 
 def read(file: BytesIO) -> list[LogEntry]:
@@ -75,7 +75,7 @@ def test_what_was_written_is_read():
         assert members.testzip() is None, "any program opens it"
         assert members.namelist()[0] == "format"
     archive = Archive(written())
-    assert archive.contents == Contents.model_validate_json(archive.contents.model_dump_json())
+    assert archive.contents == Manifest.model_validate_json(archive.contents.model_dump_json())
     assert [list(page) for page in archive.log(0)] == [ENTRIES[3:4], ENTRIES[4:]]
     assert (archive.snapshot(0, "is"), archive.snapshot(1, "is")) == (Snapshot(3, b"statistic"), None)
     assert (archive.history, archive.fitted("is")) == (HISTORY, None)

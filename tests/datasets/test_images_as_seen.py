@@ -17,7 +17,7 @@ import pytest
 
 import optimist
 from optimist.datasets.names import together
-from optimist.datasets.samples import Kind, source_of
+from optimist.datasets.samples import Medium, source_of
 from optimist_client import FixError
 from optimist_client.images import DEEP, TRANSPARENT, TURNED, as_seen
 
@@ -129,7 +129,7 @@ def packed(file: Path, members: Sequence[tuple[str, bytes]]) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["images", "texts"])
-def test_a_tar_of_webdataset(tmp_path: Path, kind: Kind):
+def test_a_tar_of_webdataset(tmp_path: Path, kind: Medium):
     parts = [
         (f"{place:03}.{ending}", png(place) if ending == "png" else f"a {place}".encode())
         for place in range(6)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from optimist.datasets.logs.reading import Answers, answers_in, logs_in, named
-from optimist.datasets.logs.rows import Row
+from optimist.datasets.logs.rows import LogRow
 from optimist_client.errors import FixError
 from optimist_client.rows import NO_FIELDS, Fields
 from tests.support.places import DATA
@@ -23,7 +23,7 @@ def read(*paths: Path, fields: Fields = NO_FIELDS, with_tables: bool = False) ->
     return named(answers_in(logs_in(paths, fields, with_tables=with_tables)))
 
 
-def rows(*paths: Path) -> list[Row]:
+def rows(*paths: Path) -> list[LogRow]:
     return [row for log in logs_in(paths) for row in log.rows(True)]
 
 

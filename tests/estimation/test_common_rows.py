@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_score import MeanScore
 
-from optimist.estimation.paired import CommonRows, Indices
+from optimist.estimation.paired import CommonRows, IndexRuns
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.evaluation import Evaluation
 from optimist.metrics.base import Analysis
@@ -82,7 +82,7 @@ def mean_estimator(growth: float = 0.0, metric: Mean | None = None, paired: bool
     return StreamingEstimator(InfluenceBound(metric or Mean()), growth, paired)
 
 
-def tell(estimator: StreamingEstimator, values: Sequence[float], indices: Indices | None) -> bool:
+def tell(estimator: StreamingEstimator, values: Sequence[float], indices: IndexRuns | None) -> bool:
     rows = torch.tensor(values, dtype=torch.float64)[:, None]
     return estimator.add({"features": rows}, [""] * len(values), indices=indices)
 
@@ -147,7 +147,7 @@ def test_rows_and_indices_are_those_told_first(told: Batches, split: int):
 
 
 @pytest.mark.parametrize("indices", [(-1, 2), (0, 4), (0, -1), (LARGEST_INDEX - 2, 3), (0, 2, 1, 1), (0, 2, 5, 2)])
-def test_indices_that_cannot_be_are_refused(indices: Indices):
+def test_indices_that_cannot_be_are_refused(indices: IndexRuns):
     estimator = mean_estimator()
     with pytest.raises(ValueError, match="expected ascending indices of at most 3 rows from 0 to"):
         tell(estimator, [1.0, 2.0, 3.0], indices)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from optimist.datasets.logs.reading import Answers, answers_in, named
-from optimist.datasets.logs.rows import Log, Row
-from optimist.leaderboards.board import Asked
+from optimist.datasets.logs.rows import Log, LogRow
+from optimist.leaderboards.board import Spec
 from optimist.leaderboards.planning import plan_of
 from optimist_client.errors import FixError
 from tests.support.commands import invoked
@@ -22,7 +22,7 @@ from tests.support.places import DATA
 def pilot(scores: np.ndarray) -> dict[str, list[Answers]]:
     """The answers (models, questions, epochs)."""
     rows = [
-        Row(f"model-{at}", "t", f"{question}", {"score": float(value)}, epoch=epoch)
+        LogRow(f"model-{at}", "t", f"{question}", {"score": float(value)}, epoch=epoch)
         for (at, question, epoch), value in np.ndenumerate(scores)
     ]
     return named(answers_in([Log(Path("pilot"), lambda texts: rows)]))
@@ -37,7 +37,7 @@ def drawn(rng: np.random.Generator, questions: int, epochs: int, shift: float = 
 
 def test_as_many_questions_tell_the_difference_as_often_as_said():
     rng = np.random.default_rng(0)
-    plan = plan_of(pilot(drawn(rng, 3000, 2)), Asked(), difference=0.2, power=0.8)
+    plan = plan_of(pilot(drawn(rng, 3000, 2)), Spec(), difference=0.2, power=0.8)
     (need,) = plan.needs
     variance, reach = 2 * (0.25 + 0.5), 1.959964 + 0.841621
     assert need.questions == pytest.approx(variance * (reach / 0.2) ** 2 + 5, rel=0.05)
@@ -54,13 +54,13 @@ def test_as_many_questions_tell_the_difference_as_often_as_said():
 def test_what_cannot_be_planned_is_refused():
     scores = drawn(np.random.default_rng(0), 20, 1)
     with pytest.raises(FixError, match="--difference 0: expected a number above 0"):
-        plan_of(pilot(scores), Asked(), 0.0, 0.8)
+        plan_of(pilot(scores), Spec(), 0.0, 0.8)
     with pytest.raises(FixError, match=r"--power 1\.2: expected a chance"):
-        plan_of(pilot(scores), Asked(), 0.1, 1.2)
+        plan_of(pilot(scores), Spec(), 0.1, 1.2)
     with pytest.raises(FixError, match="two or more models"):
-        plan_of(pilot(scores[:1]), Asked(), 0.1, 0.8)
+        plan_of(pilot(scores[:1]), Spec(), 0.1, 0.8)
     with pytest.raises(FixError, match="at least 2 questions"):
-        plan_of(pilot(scores[:, :1]), Asked(), 0.1, 0.8)
+        plan_of(pilot(scores[:, :1]), Spec(), 0.1, 0.8)
 
 
 def test_the_command_says_it_in_a_sentence():

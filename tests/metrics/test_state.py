@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from optimist.metrics.spectra.symmetric import SymmetricSum
-from optimist.metrics.state import LastRows, Rows, Stateful
+from optimist.metrics.state import Buffer, LastRows, Stateful
 
 
 class Inner(Stateful):
@@ -28,7 +28,7 @@ class Outer(Stateful):
         self._pair = 0.0, 1.0
         self._tensor = torch.zeros(2)
         self._array = np.zeros(3)
-        self._rows = Rows(torch.zeros(0, 2))
+        self._rows = Buffer(torch.zeros(0, 2))
         self._sums = {0: SymmetricSum(2), 1: SymmetricSum(2)}
         self.inner = Inner()
         self.nothing = None

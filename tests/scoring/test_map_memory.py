@@ -18,7 +18,7 @@ from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.fid.reference import Reference
 from optimist.records import LogEntry
 from optimist.scoring.cached import CachedStatistic, Step
-from optimist.scoring.experiments import References, bytes_of
+from optimist.scoring.experiments import ReferenceCache, bytes_of
 from optimist.scoring.fairness import SHORT
 from optimist.scoring.scorer import evict_beyond
 from optimist.scoring.tasks import GeneratorTask
@@ -291,7 +291,7 @@ async def test_metrics_share_what_they_make_of_equal_data(store: Store, monkeypa
     async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.to_thread(function, *arguments)
 
-    shared = References(store, in_thread, torch.device("cpu"))
+    shared = ReferenceCache(store, in_thread, torch.device("cpu"))
     smooth, sharp = Gaussian(2.0, features=8), Gaussian(1.0, features=8)
     wanted: list[Metric] = [
         FID(reference="one"),

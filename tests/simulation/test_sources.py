@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 from safetensors.numpy import save_file
 
-from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Contents
+from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Manifest
 from optimist.archive.file import ArchiveWriter
 from optimist.estimation.question import Question
 from optimist.metrics.fid.reference import Reference
@@ -240,7 +240,7 @@ def archived(path: Path, *logs: Sequence[LogEntry], **changes: Any) -> Path:
         ]
         asked = config_of(**(config | changes))
         experiment = experiment_of(asked, created=1.0, instance="i")
-        contents = Contents(experiment=experiment, rounds=3, controls={}, decision=None, generators=known)
+        contents = Manifest(experiment=experiment, rounds=3, controls={}, decision=None, generators=known)
         history = [(place, 0, told.rows) for place, log in enumerate(logs) for told in log]
         writer.finish(contents, np.array(history, HISTORY).tobytes())
     return path

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
-from optimist.estimation.clustered import By
+from optimist.estimation.clustered import ClusterKind
 from optimist.metrics.bound import Bound
 from optimist.records import Artefact, Contents, ExperimentState, Unit, UnitState
 from optimist.scoring import Scorer
@@ -132,7 +132,7 @@ async def units_of(made: Made) -> dict[Unit, UnitState]:
 
 
 async def estimates_by(
-    bound: Bound, made: Made, generator: int = 0, *, paired: bool = False, clusters: By | None = None
+    bound: Bound, made: Made, generator: int = 0, *, paired: bool = False, clusters: ClusterKind | None = None
 ) -> dict[int, str]:
     """The estimates of a whole log by position, as they are stored."""
     whole = CachedStatistic(bound, made.config.rescore_growth, paired=paired, clusters=clusters)

@@ -14,7 +14,7 @@ from optimist_client.validation import is_list
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Kind = Literal["number", "list", "text", "nothing"]
+CellKind = Literal["number", "list", "text", "nothing"]
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-nan"})
 """Spellings of a missing number, in any case of letters. Among texts only the empty one is missing."""
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
@@ -35,14 +35,15 @@ class Column:
         self._are_texts, self._comma = are_texts, comma
 
     @cached_property
-    def kind(self) -> Kind:
+    def kind(self) -> CellKind:
         """Kind of most of the present values."""
         if not isinstance(self.cells, Sequence):
             return "list"
-        counts: dict[Kind, int] = {"text": 0, "number": 0, "list": 0}
+        counts: dict[CellKind, int] = {"text": 0, "number": 0, "list": 0}
         for value in self._read:
             if value is not None:
-                kind: Kind = "list" if is_list(value) else "text" if not isinstance(value, int | float) else "number"
+                is_number = isinstance(value, int | float)
+                kind: CellKind = "list" if is_list(value) else "number" if is_number else "text"
                 counts[kind] += 1
         best = max(counts, key=lambda kind: counts[kind])
         return best if counts[best] else "nothing"

@@ -92,7 +92,7 @@ class Fields:
 NO_FIELDS = Fields()
 
 
-class Samples(NamedTuple):
+class RowSamples(NamedTuple):
     """Data from the rows of one generator."""
 
     arrays: dict[str, NDArray[Any]]
@@ -259,7 +259,7 @@ class Rows:
             rows.append(row)
         return np.array(rows, np.float64)
 
-    def arrays(self, wanted: Mapping[str, int | None], like: Mapping[str, Sequence[str]] | None = None) -> Samples:
+    def arrays(self, wanted: Mapping[str, int | None], like: Mapping[str, Sequence[str]] | None = None) -> RowSamples:
         """The arrays of a generator's rows by the `wanted` names, with their columns or None.
 
         An array comes from the chosen fields, or else from the field of its name; a single array also from the only
@@ -293,7 +293,7 @@ class Rows:
             judges = next(iter(arrays.values()))
             doubt = judges.std(axis=1).tolist() if doubt is None and judges.shape[1] > 1 else doubt
             arrays = {array: rows.mean(axis=1, keepdims=True) for array, rows in arrays.items()}
-        return Samples(
+        return RowSamples(
             arrays,
             {array: (*names,) for array, names in chosen.items()},
             ids,

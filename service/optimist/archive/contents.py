@@ -51,7 +51,7 @@ SAID_ENTRIES = 8192
 _PAGES = 2**16
 _TEXT = 2**20
 
-Text = Annotated[str, Field(max_length=_TEXT)]
+LongText = Annotated[str, Field(max_length=_TEXT)]
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
@@ -62,7 +62,7 @@ class ArchivedUnit(Wire):
     """The state of a generator by a metric."""
 
     estimate_position: Count = 0
-    estimate: Text | None = None
+    estimate: LongText | None = None
     snapshot_position: Count = 0
     """0 without a snapshot."""
 
@@ -128,7 +128,7 @@ class ArchivedGenerator(Wire):
 SAID = TypeAdapter(Annotated[list[Said], Field(max_length=SAID_ENTRIES), FailFast()])
 
 
-class Contents(Wire):
+class Manifest(Wire):
     """Everything except the binary bodies. Strings are in the format of the store.
 
     In the file each generator is a member of its own, so that no member is much to parse at once.
@@ -141,7 +141,7 @@ class Contents(Wire):
         default_factory=dict
     )
     """Number of batches of each worker, where these are limited."""
-    decision: Text | None
+    decision: LongText | None
     generators: Annotated[list[ArchivedGenerator], Field(max_length=GENERATORS), FailFast()] = Field(
         default_factory=list
     )

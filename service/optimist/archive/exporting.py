@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import DUPLICATES, LEVELS, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedUnit, Contents
+from optimist.archive.contents import DUPLICATES, LEVELS, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedUnit, Manifest
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.records import (
     CorruptData,
@@ -65,7 +65,7 @@ class Exporter:
         batches = [one.seq - len(one.retractions) - answers[one.ordinal] for one in states]
         await self._state()
         sizes = await self._store.usual_sizes(self._name, len(generators))
-        contents = Contents(
+        contents = Manifest(
             experiment=self._experiment,
             rounds=rounds,
             controls=first.controls,

@@ -11,7 +11,7 @@ An archive is a zip file with uncompressed members and no pickles:
     fitted/<label>.safetensors    the parts of the kernels of a metric that were fitted to the first samples
     references/<name>.json, .safetensors   the references of the metrics
     generators/<g>.json       `contents.ArchivedGenerator`
-    experiment.json           `contents.Contents` without its generators, the table of contents
+    experiment.json           `contents.Manifest` without its generators, the table of contents
 
 The zip's comment is the SHA-256 (hex) of all bytes before it. Members that `experiment.json` does not name are ignored.
 Counts are not stored: they are computed from the history.
@@ -42,7 +42,7 @@ from optimist.archive.contents import (
     SAID,
     SAID_ENTRIES,
     ArchivedGenerator,
-    Contents,
+    Manifest,
     PageEntry,
     generator_state,
 )
@@ -51,7 +51,7 @@ from optimist.records import HISTORY, MOST_SAID, ExperimentState, LogEntry, Retr
 from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words
 
-Parsed = TypeVar("Parsed")
+Member = TypeVar("Member")
 
 FORMAT = 1
 _LONGEST_FORMAT = 16
@@ -109,7 +109,7 @@ class ArchiveWriter:
         self._add(f"references/{name}.json", info.encode())
         self._add(f"references/{name}.safetensors", body)
 
-    def finish(self, contents: Contents, history: bytes, said: Sequence[Said] = ()) -> None:
+    def finish(self, contents: Manifest, history: bytes, said: Sequence[Said] = ()) -> None:
         """Write the history, what people said, the table of contents and the digest."""
         self._add("history", history)
         for number, start in enumerate(range(0, len(said), SAID_ENTRIES), start=1):
@@ -182,9 +182,9 @@ class Archive:
         return _DIRECTORY_WEIGHT * self._directory + 24 * self._sizes.get("history", 0) + parsed + bodies
 
     @cached_property
-    def contents(self) -> Contents:
+    def contents(self) -> Manifest:
         """The table of contents, with its generators."""
-        contents = self._parsed("experiment.json", TypeAdapter(Contents))
+        contents = self._parsed("experiment.json", TypeAdapter(Manifest))
         if contents.generators:
             raise FixError("experiment.json: expected each generator in a member of its own")
         count = sum(f"generators/{ordinal}.json" in self._sizes for ordinal in range(GENERATORS))
@@ -318,7 +318,7 @@ class Archive:
             raise FixError(f"{name} does not have the size of its entries")
         return [joined[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
-    def _parsed(self, name: str, kind: TypeAdapter[Parsed]) -> Parsed:
+    def _parsed(self, name: str, kind: TypeAdapter[Member]) -> Member:
         """A member of JSON, parsed. Its size is bounded before: pydantic's errors about wrong values take far more
         memory."""
         text = self._read(name, LARGEST_JSON)

@@ -137,14 +137,14 @@ def contrast(
     fields = replace(fields, labels=labels, doubt=doubt)
     with extras("server"), format_errors(ValueError, OSError), progress() as begun:
         from optimist.datasets.logs.reading import logs_in
-        from optimist.leaderboards.board import Asked
+        from optimist.leaderboards.board import Spec
 
         shown.check()
         if labels is None and (doubt is not None or next is not None):
             raise FixError("--doubt and --next: expected --labels, the field of what people say")
         metrics = (*(metric or "").split(","),) if metric else ()
-        asked = Asked(metrics, filter, baseline, micro, prompts_are, delta, several(of_pass, of_all))
-        is_asked = shown.is_given or asked != Asked(metrics, kind=prompts_are, delta=delta)
+        asked = Spec(metrics, filter, baseline, micro, prompts_are, delta, several(of_pass, of_all))
+        is_asked = shown.is_given or asked != Spec(metrics, kind=prompts_are, delta=delta)
         logs = [] if reference is not None else logs_in(files, fields, with_tables=is_asked)
         if logs and (good_enough is not None or limit or costs is not None):
             raise FixError("--good-enough, --limit and --costs: expected samples or scores, found logs")

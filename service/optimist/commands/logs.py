@@ -15,7 +15,7 @@ from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from optimist.datasets.logs.rows import Log
-    from optimist.leaderboards.board import Asked
+    from optimist.leaderboards.board import Spec
     from optimist.leaderboards.strata import Of
 
 MetricOfLogs = Annotated[
@@ -85,7 +85,7 @@ def several(of_pass: int | None, of_all: int | None) -> tuple[Of, int] | None:
     return None if of_all is None else ("all", of_all)
 
 
-def contrast_logs(logs: Sequence[Log], asked: Asked, shown: Shown, begun: Callable[[str], None]) -> Callable[[], None]:
+def contrast_logs(logs: Sequence[Log], asked: Spec, shown: Shown, begun: Callable[[str], None]) -> Callable[[], None]:
     """What prints the comparison, once progress is no longer shown. Raises FixError."""
     from optimist.datasets.logs.reading import answers_in, named
     from optimist.leaderboards import texts

@@ -35,11 +35,11 @@ def plan(
     """
     with extras("server"), format_errors(ValueError, OSError):
         from optimist.datasets.logs.reading import answers_in, logs_in, named
-        from optimist.leaderboards.board import Asked
+        from optimist.leaderboards.board import Spec
         from optimist.leaderboards.planning import plan_of
 
         answers = named(answers_in(logs_in(logs, Fields(id=id, cluster=cluster), with_tables=True)))
-        asked = Asked((*(metric or "").split(","),) if metric else (), filter, micro=micro, delta=delta)
+        asked = Spec((*(metric or "").split(","),) if metric else (), filter, micro=micro, delta=delta)
         found = plan_of(answers, asked, difference, power)
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2, allow_nan=False))

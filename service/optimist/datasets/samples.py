@@ -23,7 +23,7 @@ from optimist_client.errors import FixError
 from optimist_client.installed import install_hint
 from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields, Rows
 
-Kind = Literal["images", "texts"]
+Medium = Literal["images", "texts"]
 IMAGES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".npy")
 """The endings of files that are images. `.npy` holds an array (h, w) or (h, w, 3)."""
 TEXTS = (".txt",)
@@ -41,7 +41,7 @@ _CELLS = 16
 """Rows of a parquet file that are unpacked at a time."""
 
 
-class Source(ABC):
+class SampleSource(ABC):
     """The samples of one generator, or real ones. `names` are the samples' names, distinct."""
 
     def __init__(self, name: str, origin: str) -> None:
@@ -84,7 +84,7 @@ class Source(ABC):
         """SHA-256 of what says that the source is the same one: names, sizes and times of change."""
 
 
-class Files(Source):
+class Files(SampleSource):
     """Files of images by name."""
 
     def __init__(self, name: str, origin: Path, files: Mapping[str, Path]) -> None:
@@ -122,7 +122,7 @@ class Files(Source):
         return _digest((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
-class Zip(Source):
+class Zip(SampleSource):
     """A zip of images. A name is a path in it without its ending."""
 
     def __init__(self, name: str, file: Path) -> None:
@@ -176,7 +176,7 @@ class Zip(Source):
         return _digest((name, info.file_size, info.CRC) for name, info in self._members.items())
 
 
-class Items(Source):
+class Items(SampleSource):
     """Samples in memory: texts, encoded images, or images as embedders take them. A name is an id or a place."""
 
     def __init__(
@@ -214,13 +214,13 @@ class Items(Source):
         return _digest((name, hashlib.sha256(content).hexdigest()) for name, content in contents.items())
 
 
-class Tar(Source):
+class Tar(SampleSource):
     """Shards of webdataset: .tar files whose members of one key are parts of a sample. A name is a key.
 
     Of images a text (.txt) of the same key is the prompt.
     """
 
-    def __init__(self, name: str, origin: Path, files: Sequence[Path], kind: Kind) -> None:
+    def __init__(self, name: str, origin: Path, files: Sequence[Path], kind: Medium) -> None:
         super().__init__(name, f"{origin}")
         endings = IMAGES if kind == "images" else TEXTS
         self._members: dict[str, tuple[Path, tarfile.TarInfo]] = {}
@@ -278,7 +278,7 @@ class Tar(Source):
         return _digest((name, member.size, member.mtime) for name, (_, member) in self._members.items())
 
 
-def _of_arrays(name: str, file: Path) -> Source:
+def _of_arrays(name: str, file: Path) -> SampleSource:
     """The images of an .npz file, as guided-diffusion writes them: one array (n, h, w, 3) of bytes, perhaps labels."""
     import numpy as np
 
@@ -296,7 +296,7 @@ def _of_arrays(name: str, file: Path) -> Source:
     return source
 
 
-def source_of(name: str, samples: Any, kind: Kind, fields: Fields = NO_FIELDS) -> Source:
+def source_of(name: str, samples: Any, kind: Medium, fields: Fields = NO_FIELDS) -> SampleSource:
     """The source of a path, a sequence of samples, or the rows of a table. Raises FixError for anything else.
 
     fields: of the rows of .jsonl and .csv files.
@@ -336,7 +336,7 @@ def source_of(name: str, samples: Any, kind: Kind, fields: Fields = NO_FIELDS) -
     raise FixError(f"{path}: expected {expected}, found {suffix or 'no ending'!r}; files of texts need --embed text")
 
 
-def _of_rows(name: str, rows: Rows, kind: Kind) -> Source:
+def _of_rows(name: str, rows: Rows, kind: Medium) -> SampleSource:
     """The source of rows that have texts, or paths of images beside the file."""
     usual, what = (_TEXT, "text") if kind == "texts" else (_PATH, "path of an image")
     values = rows.texts(rows.sample_field(usual, what), what)
@@ -345,7 +345,7 @@ def _of_rows(name: str, rows: Rows, kind: Kind) -> Source:
             raise FixError(f"{rows.file}: row {line}: expected at most {_LONGEST:,} characters")
     names = rows.ids() or [f"{number}" for number in range(len(rows))]
     if kind == "texts":
-        source: Source = Items(name, f"{rows.file}", values, "row", names)
+        source: SampleSource = Items(name, f"{rows.file}", values, "row", names)
     else:
         files = {id: rows.file.parent / path for id, path in zip(names, values, strict=True)}
         if missing := [path for path in files.values() if not path.is_file()]:
@@ -499,7 +499,7 @@ def _lines_in(folder: Path) -> list[str]:
     return [line for file in files for line in _lines(file)]
 
 
-def _column(file: Path, kind: Kind) -> list[Any]:
+def _column(file: Path, kind: Medium) -> list[Any]:
     """The column of a parquet file that holds texts, or encoded images (as bytes, or in a struct with `bytes`)."""
     try:
         import pyarrow as pa
@@ -535,7 +535,7 @@ def _column(file: Path, kind: Kind) -> list[Any]:
     return values
 
 
-def _sample_column(file: Path, kind: Kind, schema: Any, holds: Callable[[Any], bool]) -> str:
+def _sample_column(file: Path, kind: Medium, schema: Any, holds: Callable[[Any], bool]) -> str:
     """The name of the column that holds the samples. Raises FixError."""
     columns = [field.name for field in schema if holds(field.type)]
     # The column of the usual name has the samples: others may be labels or captions.

@@ -91,7 +91,7 @@ def of_metric(origin: str, arrays: Arrays, tensors: Sequence[str]) -> Arrays:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class SampleSet:
     """All samples of one generator, and the file that they are from, if there is one."""
 
     name: str
@@ -120,14 +120,14 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSamples(Samples):
+class FileSamples(SampleSet):
     """All samples of one generator in a file."""
 
     batch: Arrays
     file: Path = Path()
 
 
-def paired_by_ids(sets: Callable[[], Iterator[Samples]]) -> Callable[[], Iterator[Samples]]:
+def paired_by_ids(sets: Callable[[], Iterator[SampleSet]]) -> Callable[[], Iterator[SampleSet]]:
     """The sets, samples with common ids first and in the same order; unchanged where no set has ids.
 
     Raises FixError where no id is in all sets, or the sets have different kinds of ids.
@@ -144,7 +144,7 @@ def paired_by_ids(sets: Callable[[], Iterator[Samples]]) -> Callable[[], Iterato
         raise FixError(f"ids: none is in all of {', '.join(f'{file}' for file, *_ in listed)}")
     order = {id: position for position, id in enumerate(id for id in listed[0][1] or () if id in shared)}
 
-    def ordered() -> Iterator[Samples]:
+    def ordered() -> Iterator[SampleSet]:
         for part in sets():
             ids = part.ids or ()
             positions = sorted(range(len(ids)), key=lambda index: order.get(ids[index], len(order)))
@@ -155,7 +155,7 @@ def paired_by_ids(sets: Callable[[], Iterator[Samples]]) -> Callable[[], Iterato
 
 def reader(
     samples: Any, columns: Mapping[str, int | None], paired: bool, beside: Fields = NO_FIELDS
-) -> Callable[[], Iterator[Samples]]:
+) -> Callable[[], Iterator[SampleSet]]:
     """Reads the sets given by name, from files the arrays of these names, with their columns where known.
 
     Paired sets are in the order of their ids, where all are tables. beside: the fields of tables, or the arrays in
@@ -196,7 +196,7 @@ def _beside(origin: str, batch: Any, name: str, what: str) -> tuple[Arrays, NDAr
     return arrays, arrays.pop(name).flatten()
 
 
-def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields: Fields) -> Iterator[Samples]:
+def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields: Fields) -> Iterator[SampleSet]:
     """The sets; files are read now."""
     like: dict[str, Sequence[str]] = {}
     for name, source in samples.items():
@@ -207,7 +207,7 @@ def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields:
             for what, array in (("labels", fields.labels), ("doubt", fields.doubt)):
                 if array is not None:
                     batch, columns_beside[what] = numbers_beside(f"samples of {name!r}", batch, array)
-            yield Samples(name, batch, **columns_beside)
+            yield SampleSet(name, batch, **columns_beside)
         elif is_table(Path(source)):
             several = [*_of_rows(Path(source), Wanted(columns, is_whole=True, fields=fields), like, with_ids=True)]
             if len(several) > 1:
@@ -216,11 +216,11 @@ def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields:
             yield replace(several[0], name=name)
         else:
             arrays = read_arrays(Path(source), fields, columns)
-            yield Samples(name, of_metric(f"{source}", arrays, tuple(columns)), Path(source))
+            yield SampleSet(name, of_metric(f"{source}", arrays, tuple(columns)), Path(source))
 
 
 @contextmanager
-def naming(samples: Samples) -> Generator[None]:
+def naming(samples: SampleSet) -> Generator[None]:
     """Add the set's name to errors within."""
     try:
         yield
@@ -245,7 +245,7 @@ class Wanted:
     fields: Fields = NO_FIELDS
 
 
-def sets_in(files: Sequence[Path], wanted: Wanted, paired: bool) -> Callable[[], Iterator[FileSamples | Samples]]:
+def sets_in(files: Sequence[Path], wanted: Wanted, paired: bool) -> Callable[[], Iterator[FileSamples | SampleSet]]:
     """Reads the sets of all generators in the files and folders, one in memory at a time.
 
     Paired sets are in the order of their ids, where their rows have some.

@@ -21,13 +21,13 @@ from optimist_client.tensors import IDS, pack_ids
 if TYPE_CHECKING:
     from optimist.estimation.question import Question
 
-Batch = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
+RawBatch = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 """Rows (n, d) of what the metric scores: features, or class probabilities; or several such arrays by name, as the
 scores of pairs need ("features" and "prompts"), perhaps with "ids", a text for each row."""
 Arrays = dict[str, NDArray[Any]]
 
 
-def arrays_of(batch: Batch, names: Iterable[str]) -> Arrays:
+def arrays_of(batch: RawBatch, names: Iterable[str]) -> Arrays:
     """The batch's arrays by name, the expected `names` first: float64 copies, and packed ids.
 
     A batch that is no mapping is the array of the first name. Raises `FixError` for anything but real arrays.

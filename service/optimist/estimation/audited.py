@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.paired import Indices, runs_of
+from optimist.estimation.paired import IndexRuns, runs_of
 from optimist.metrics.bound import NO_INTERVAL, SMALLEST_ERROR
 from optimist.metrics.mean import MeanStatistic
 from optimist.metrics.state import Stateful
@@ -24,7 +24,7 @@ from optimist.numerics.pairing import Pairing
 from optimist_client.errors import FixError
 
 
-class Answer(NamedTuple):
+class AuditAnswer(NamedTuple):
     """Human score of a sample."""
 
     audit: int
@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     score: float
 
 
-class Audited(Stateful):
+class AuditEstimator(Stateful):
     """The judge's scores by index, and people's answers by the number of their audit.
 
     The state, and every number that follows, depends on the answers and not on the order in which they came.
@@ -48,7 +48,7 @@ class Audited(Stateful):
         """most: of how many first indices estimates carry the judge's scores. between: what people may say."""
         self._delta, self._most, self._between = delta, most, between
         self._kept, self._end = np.zeros(0), 0
-        self._answers = np.zeros((0, len(Answer._fields)))
+        self._answers = np.zeros((0, len(AuditAnswer._fields)))
 
     @property
     def scores(self) -> Array:
@@ -60,11 +60,11 @@ class Audited(Stateful):
         self._kept, self._end = values, len(values)
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[AuditAnswer]:
         """All answers, by the numbers of their audits."""
-        return [Answer(int(audit), int(sample), *rest) for audit, sample, *rest in self._answers.tolist()]
+        return [AuditAnswer(int(audit), int(sample), *rest) for audit, sample, *rest in self._answers.tolist()]
 
-    def add(self, values: Tensor, indices: Indices | None) -> None:
+    def add(self, values: Tensor, indices: IndexRuns | None) -> None:
         """Add the judge's scores (b, 1) of a batch, whose indices have passed `CommonRows.check`."""
         rows, row = values.flatten().double().cpu().numpy(), 0
         for first, count in runs_of(indices or ()):
@@ -93,15 +93,15 @@ class Audited(Stateful):
         answered[self._answers[:, 1].astype(np.int64)] = True
         return answered
 
-    def answer(self, answers: Sequence[Answer]) -> None:
+    def answer(self, answers: Sequence[AuditAnswer]) -> None:
         """Add answers. Raises FixError, changing nothing, for an unknown sample, a score out of range, and an audit
         with another answer; a repeated answer changes nothing.
         """
         by_audit = self._with(answers)
         in_order = [by_audit[audit] for audit in sorted(by_audit)]
-        self._answers = np.array(in_order, np.float64).reshape(-1, len(Answer._fields))
+        self._answers = np.array(in_order, np.float64).reshape(-1, len(AuditAnswer._fields))
 
-    def hear(self, answer: Answer) -> None:
+    def hear(self, answer: AuditAnswer) -> None:
         """Take an answer instead of the one before to the same audit; one of NaN takes that back.
 
         Nothing happens for a sample that is not there. Raises FixError for a score or a weight that is none.
@@ -118,11 +118,11 @@ class Audited(Stateful):
         if not math.isnan(answer.score):
             self._answers = np.insert(self._answers, place, answer, axis=0)
 
-    def check(self, answers: Sequence[Answer]) -> None:
+    def check(self, answers: Sequence[AuditAnswer]) -> None:
         """Raise FixError as `answer` does, changing nothing."""
         self._with(answers)
 
-    def _with(self, answers: Sequence[Answer]) -> dict[int, Answer]:
+    def _with(self, answers: Sequence[AuditAnswer]) -> dict[int, AuditAnswer]:
         by_audit = {answer.audit: answer for answer in self.answers}
         for new in answers:
             self._check(new)
@@ -130,7 +130,7 @@ class Audited(Stateful):
                 raise FixError(f"audit {new.audit}: it has the answer {by_audit[new.audit].score:g}, got {new.score:g}")
         return by_audit
 
-    def _check(self, new: Answer) -> None:
+    def _check(self, new: AuditAnswer) -> None:
         if not 0 <= new.sample < self._end or math.isnan(self._kept[new.sample]):
             raise FixError(f"audit {new.audit}: expected a sample that the judge has scored, got index {new.sample}")
         if not abs(new.score) <= LARGEST or not 0.0 < new.weight < math.inf:

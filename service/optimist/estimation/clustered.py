@@ -20,7 +20,7 @@ from optimist.metrics.cluster_sums import UNKNOWN
 from optimist.metrics.state import LastRows, Stateful
 from optimist.numerics.clusters import FEW, Alike, alike, alike_warning
 
-By = Literal["prompt", "batch"]
+ClusterKind = Literal["prompt", "batch"]
 """Kind of the clusters."""
 NEWEST = 512
 """Number of newest samples whose clusters are kept. Metrics give at most as many influences."""
@@ -31,12 +31,12 @@ class Clusters(Stateful):
 
     held = ("samples", "count", "_squares", "_counts", "_newest", "_common")
 
-    def __init__(self, by: By, is_declared: bool, common: int) -> None:
+    def __init__(self, by: ClusterKind, is_declared: bool, common: int) -> None:
         """is_declared: whether errors allow for them; else they are only looked at, for a warning.
 
         common: the number of first indices whose rows have a known influence.
         """
-        self.by: By = by
+        self.by: ClusterKind = by
         self.is_declared = is_declared
         self.samples = 0
         self.count = 0

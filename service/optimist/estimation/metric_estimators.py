@@ -15,7 +15,7 @@ from torch import Tensor
 
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.learner import Learner
-from optimist.estimation.paired import Indices
+from optimist.estimation.paired import IndexRuns
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator, first_rows
@@ -36,7 +36,7 @@ class StreamBatch(NamedTuple):
     tensors: dict[str, Tensor]
     ids: list[str]
     listed: Tensor | None
-    indices: Indices | None
+    indices: IndexRuns | None
     prompt: AskedPrompt | None = None
     seconds: float | None = None
 
@@ -56,7 +56,7 @@ def checked_prompts(prompt_indices: Sequence[int] | None, rows: int, length: int
     return torch.from_numpy(indices.astype(np.int64))
 
 
-def checked_start(start: Start, rows: int, end: int) -> Indices | None:
+def checked_start(start: Start, rows: int, end: int) -> IndexRuns | None:
     """The indices of a batch, "next" from `end` on. Raises FixError for a `start` that is none."""
     if start is None:
         return None
@@ -108,7 +108,7 @@ def texts_of(array: NDArray[Any]) -> list[str]:
     return json.loads(array.tobytes())
 
 
-Logs = Mapping[str, Sequence[StreamBatch]]
+KeptLogs = Mapping[str, Sequence[StreamBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ class MetricEstimators:
                 prompt = None if asked is None else replace(AskedPrompt.unpack(asked.tobytes()), position=number + 1)
                 log.append(StreamBatch(tensors, ids, None if listed is None else torch.tensor(listed), run, prompt))
 
-    def _fitted(self, logs: Logs) -> Question:
+    def _fitted(self, logs: KeptLogs) -> Question:
         """The question; what is open is fixed once the logs have enough samples, and prompts, of every generator."""
         question, learner = self.question, self.question.learner
         rows, batches = question.rows_to_fit(len(logs)), question.batches_to_fit(len(logs))

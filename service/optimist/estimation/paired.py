@@ -39,10 +39,10 @@ from optimist.numerics.pairing import (
 )
 from optimist_client.errors import FixError
 
-Indices = tuple[int, ...]
+IndexRuns = tuple[int, ...]
 """The indices of a batch's rows: the first and the length of each run of them, one after the other, ascending. The rows
 behind them have none."""
-Indexed = tuple[Tensor, dict[str, Tensor]]
+IndexedRows = tuple[Tensor, dict[str, Tensor]]
 """Indices (m,), ascending, and rows (m, …) of these by array."""
 
 
@@ -75,7 +75,7 @@ class CommonRows(Stateful):
         return tuple(end for interval in zip(self._starts, self._stops, strict=True) for end in interval)
 
     @staticmethod
-    def check(indices: Indices | None, rows: int) -> None:
+    def check(indices: IndexRuns | None, rows: int) -> None:
         """Raise FixError unless these can be the indices of a batch of `rows` rows."""
         if indices is None:
             return
@@ -88,7 +88,7 @@ class CommonRows(Stateful):
                 f"expected ascending indices of at most {rows} rows from 0 to {LARGEST_INDEX - 1}, got {indices}"
             )
 
-    def add(self, batch: Mapping[str, Tensor], indices: Indices | None, listed: Tensor | None = None) -> None:
+    def add(self, batch: Mapping[str, Tensor], indices: IndexRuns | None, listed: Tensor | None = None) -> None:
         """Add a batch, tensors (n, …) by name, whose indices have passed `check`.
 
         listed: the index (n,) of each row's prompt in the list; None where they are not known.
@@ -117,7 +117,7 @@ class CommonRows(Stateful):
                 self._listed = torch.cat([self._listed, prompts])[order]
         self._merge(first, end)
 
-    def rows(self) -> Indexed:
+    def rows(self) -> IndexedRows:
         """The indices (m,) recorded below `most`, ascending, and copies of their rows (m, …) by array, float64, on CPU.
 
         Where prompts are told, "listed" holds the index of each row's prompt; rows without are left out or `UNKNOWN`.
@@ -149,13 +149,13 @@ def runs_of(runs: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(runs[::2], runs[1::2], strict=True))
 
 
-def placed(indices: Indices | None, rows: int) -> list[int]:
+def placed(indices: IndexRuns | None, rows: int) -> list[int]:
     """The index of each of a batch's rows, UNKNOWN for one without."""
     told = [index for first, count in runs_of(indices or ()) for index in range(first, first + count)]
     return told + [UNKNOWN] * (rows - len(told))
 
 
-def shared_rows(estimators: Sequence[Indexed | None]) -> list[dict[str, Tensor]]:
+def shared_rows(estimators: Sequence[IndexedRows | None]) -> list[dict[str, Tensor]]:
     """The rows of the indices common to all generators, by array; none if a generator keeps no rows by index."""
     indexed = [estimator for estimator in estimators if estimator is not None]
     if not indexed or len(indexed) < len(estimators):
@@ -196,18 +196,18 @@ class Paired(Stateful):
         self._newest: list[int] = []  # the indices of the newest samples in log order, -1 of one that has none
         self._last = 0  # samples at the last count of the history, also where no estimate could join it
 
-    def check(self, indices: Indices | None, rows: int) -> None:
+    def check(self, indices: IndexRuns | None, rows: int) -> None:
         """Raise FixError unless these can be the indices of a batch of `rows` rows."""
         self._common.check(indices, rows)
 
-    def add(self, batch: Mapping[str, Tensor], indices: Indices | None, listed: Tensor | None) -> None:
+    def add(self, batch: Mapping[str, Tensor], indices: IndexRuns | None, listed: Tensor | None) -> None:
         """Add a batch as `CommonRows.add` does."""
         self._common.add(batch, indices, listed)
         told = placed(indices, len(next(iter(batch.values()))))
         self._first += told[: JACKKNIFE_ROWS - len(self._first)]
         self._newest = [*self._newest, *told][-LATER:]
 
-    def common(self) -> Indexed:
+    def common(self) -> IndexedRows:
         """The common rows and their indices, as `CommonRows.rows` has them."""
         return self._common.rows()
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from optimist.estimation.arrays import real_data_of
-from optimist.estimation.clustered import By
+from optimist.estimation.clustered import ClusterKind
 from optimist.estimation.learner import Floats, Learner
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
@@ -81,7 +81,7 @@ class Question:
         return self.paired and self.bound == "influence"
 
     @property
-    def counts(self) -> By | None:
+    def counts(self) -> ClusterKind | None:
         """Kind of clusters that errors count; None: samples are independent, or prompts are a list."""
         return self.clusters if self.prompts is None or self.are_list else "prompt"
 

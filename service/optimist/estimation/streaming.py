@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.audited import Answer, Audited
-from optimist.estimation.clustered import By, Clusters
+from optimist.estimation.audited import AuditAnswer, AuditEstimator
+from optimist.estimation.clustered import ClusterKind, Clusters
 from optimist.estimation.learner import Learner
-from optimist.estimation.paired import Indexed, Indices, Paired, placed
+from optimist.estimation.paired import IndexedRows, IndexRuns, Paired, placed
 from optimist.estimation.timed import Timed
 from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
@@ -46,7 +46,7 @@ class StreamingEstimator(Stateful):
         learner: Learner | None = None,
         ordinal: int = 0,
         common: int | None = None,
-        clusters: By | None = None,
+        clusters: ClusterKind | None = None,
     ) -> None:
         """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has.
 
@@ -75,10 +75,10 @@ class StreamingEstimator(Stateful):
         self.learned = None if learner is None else learner.learned(lower_is_better=lower, ordinal=ordinal)
         """What the learner keeps of the batches, if it keeps something."""
         self._timed = Timed() if isinstance(bound.metric, MeanScore) else None
-        self._audited: Audited | None = None
+        self._audited: AuditEstimator | None = None
         if isinstance(bound.metric, MeanScore) and bound.metric.is_audited:
             most = most_common(1) if common is None else common
-            self._audited = Audited(bound.delta, most, bound.metric.answers_between)
+            self._audited = AuditEstimator(bound.delta, most, bound.metric.answers_between)
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
 
     @property
@@ -97,7 +97,7 @@ class StreamingEstimator(Stateful):
         return self._bound.metric
 
     @property
-    def common(self) -> Indexed | None:
+    def common(self) -> IndexedRows | None:
         """The first rows by their indices (see `CommonRows.rows`); None if they are not kept."""
         return None if self._paired is None else self._paired.common()
 
@@ -111,7 +111,7 @@ class StreamingEstimator(Stateful):
         batch: Mapping[str, Tensor],
         ids: Sequence[str],
         listed: Tensor | None = None,
-        indices: Indices | None = None,
+        indices: IndexRuns | None = None,
         prompt: AskedPrompt | None = None,
         seconds: float | None = None,
     ) -> bool:
@@ -134,7 +134,7 @@ class StreamingEstimator(Stateful):
         batch: Mapping[str, Tensor],
         ids: Sequence[str],
         listed: Tensor | None,
-        indices: Indices | None,
+        indices: IndexRuns | None,
         prompt: AskedPrompt | None,
         seconds: float | None,
     ) -> bool:
@@ -163,7 +163,7 @@ class StreamingEstimator(Stateful):
         return self.skip(len(ids))
 
     @property
-    def audited(self) -> Audited:
+    def audited(self) -> AuditEstimator:
         """The judge's scores and people's answers. Raises FixError where nobody is asked."""
         if self._audited is None:
             raise FixError("audits: expected a metric with a proxy, a judge that people audit")
@@ -173,7 +173,7 @@ class StreamingEstimator(Stateful):
         """Take what people say of a sample from now on, None for nothing. It is left out where the sample is not there,
         and where people are not asked."""
         if self._audited is not None:
-            self._audited.hear(Answer(index, index, weight, math.nan if score is None else score))
+            self._audited.hear(AuditAnswer(index, index, weight, math.nan if score is None else score))
 
     def skip(self, rows: int) -> bool:
         """Skip an unreadable batch of `rows` rows. Returns whether an estimate is due exactly now.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from optimist.evaluating.asked import Row
 from optimist.evaluating.play import Evaluated
 from optimist.evaluating.told import Routing, answer_of, routing_of, spent_of, table_of, title_of, warnings_of
-from optimist.leaderboards.page import SHOWN, Question, section
+from optimist.leaderboards.page import SHOWN, DifferingQuestion, section
 from optimist.routing.gain.reports import RouteReport
 from optimist_client.chat.calls import text_of
 from optimist_client.display import as_notes, as_page, as_table
@@ -26,7 +26,7 @@ def page_of(found: Evaluated, routing: Routing = None) -> str:
     return as_page(title_of(found), body)
 
 
-def differing(found: Evaluated, count: int) -> list[Question]:
+def differing(found: Evaluated, count: int) -> list[DifferingQuestion]:
     """The prompts whose scores differ most between models, with the answers of all models that have one."""
     by_prompt: dict[str, dict[str, Row]] = {}
     for model in found.plan.models:
@@ -38,7 +38,7 @@ def differing(found: Evaluated, count: int) -> list[Question]:
     # Of those that differ as much, the ones that more models have answered.
     chosen = sorted((id for id in apart if apart[id] > 0.0), key=lambda id: (-apart[id], -len(by_prompt[id])))
     return [
-        Question(
+        DifferingQuestion(
             "",
             id,
             _cut(text_of(found.questions[id].prompt)),

@@ -19,7 +19,7 @@ shared.join()
 
 Gauge = partial(AnyGauge, multiprocess_mode="sum")
 """A gauge that is 0 in the processes of a service that do not set it."""
-Measured = partial(AnyGauge, multiprocess_mode="mostrecent")
+LatestGauge = partial(AnyGauge, multiprocess_mode="mostrecent")
 """A gauge that each process may set anew."""
 
 _REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
@@ -59,10 +59,10 @@ MESSAGES = Counter(
     ["outcome"],
 )
 BODY_BYTES = Gauge("optimist_body_bytes", "Bytes of request bodies in memory.")
-REDIS_SECONDS = Measured("optimist_redis_latency_seconds", "Latency of the last ping of Redis in seconds.")
-REDIS_BYTES = Measured("optimist_redis_memory_bytes", "Memory used by Redis in bytes; 0: unknown.")
-REDIS_LIMIT_BYTES = Measured("optimist_redis_memory_limit_bytes", "Redis' maxmemory in bytes; 0: no limit.")
-REDIS_UNSERVED = Measured(
+REDIS_SECONDS = LatestGauge("optimist_redis_latency_seconds", "Latency of the last ping of Redis in seconds.")
+REDIS_BYTES = LatestGauge("optimist_redis_memory_bytes", "Memory used by Redis in bytes; 0: unknown.")
+REDIS_LIMIT_BYTES = LatestGauge("optimist_redis_memory_limit_bytes", "Redis' maxmemory in bytes; 0: no limit.")
+REDIS_UNSERVED = LatestGauge(
     "optimist_redis_unserved_slots", "Slots of a Redis Cluster that no node accepted writes for when last probed."
 )
 

@@ -84,12 +84,12 @@ def registry() -> CollectorRegistry:
     every = CollectorRegistry()
     MultiProcessCollector(every, str(directory()))
     PlatformCollector(every)
-    every.register(Usage(API, ""))
-    every.register(Usage(SCORER, "scorer"))
+    every.register(ProcessUsage(API, ""))
+    every.register(ProcessUsage(SCORER, "scorer"))
     return every
 
 
-class Usage(Collector):
+class ProcessUsage(Collector):
     """Processor time, memory and files of each process whose name begins with `names`; `process` is its name."""
 
     def __init__(self, names: str, prefix: str) -> None:

@@ -17,16 +17,16 @@ import numpy as np
 from optimist.datasets.logs.reading import Answers
 from optimist.leaderboards.strata import Of, Stratum, direction_of, mean_of, metrics_in, strata_of, together
 from optimist.numerics.clusters import FEW, clusters_to_decide
-from optimist.numerics.prompted import Kind, differing
+from optimist.numerics.prompted import ScoreTarget, differing
 from optimist_client.errors import FixError
 
-Verdict = Literal["base", "better", "worse", "close"]
+ModelVerdict = Literal["base", "better", "worse", "close"]
 _MANY = 100
 """Times as many questions above which no number of them is said: the difference may as well be none."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class Spec:
     """Settings of a comparison."""
 
     metrics: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Asked:
     """Model that others are compared with; None: the best."""
     micro: bool = False
     """True if all questions count alike; otherwise all tasks do."""
-    kind: Kind = "sample"
+    kind: ScoreTarget = "sample"
     """Target of the scores: questions like these ("sample"), or exactly these."""
     delta: float = 0.05
     several: tuple[Of, int] | None = None
@@ -81,13 +81,13 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ModelStanding:
     """A model: its mean over all tasks, and each of them."""
 
     model: str
     overall: Cell
     tasks: Mapping[str, Cell]
-    verdict: Verdict
+    verdict: ModelVerdict
     """About the baseline, or the best one, all models together at 1 − δ."""
     cost: float
     """Mean cost of an answer, NaN where it is not known."""
@@ -102,18 +102,18 @@ class Extreme:
     means: Mapping[str, float]
     """Means by model."""
     best: str
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, ModelVerdict]
 
 
 @dataclass(frozen=True)
 class Board:
     """Models by tasks, the best first."""
 
-    asked: Asked
+    asked: Spec
     strata: Sequence[Stratum]
     lower_is_better: bool
     base: str
-    standings: Sequence[Standing]
+    standings: Sequence[ModelStanding]
     extremes: Sequence[Extreme]
     """With all missing scores at the worst and at the best value; empty where none is missing."""
     left_out: Sequence[str]
@@ -148,10 +148,10 @@ class More(NamedTuple):
     """True if more epochs of the same questions would not do."""
 
 
-class Means:
+class ModelMeans:
     """The means of all models on some strata, and their differences."""
 
-    def __init__(self, strata: Sequence[Stratum], asked: Asked, lower_is_better: bool) -> None:
+    def __init__(self, strata: Sequence[Stratum], asked: Spec, lower_is_better: bool) -> None:
         self.models = [name for name in strata[0].scores if all(name in stratum.scores for stratum in strata)]
         counted = [together(strata)] if asked.micro else strata
         if asked.several is not None:
@@ -205,7 +205,7 @@ class Means:
         best = next(iter(self.total))
         return model == best or self.verdict(model, best, delta) != "worse"
 
-    def verdict(self, model: str, base: str, delta: float) -> Verdict:
+    def verdict(self, model: str, base: str, delta: float) -> ModelVerdict:
         """Verdict on a model against the base, all models together at 1 − δ."""
         if model == base:
             return "base"
@@ -223,7 +223,7 @@ class Means:
         return Measured(value, error, max(math.sqrt(variance), least), clusters, lasting)
 
 
-def board_of(answers: Mapping[str, Sequence[Answers]], asked: Asked) -> Board:
+def board_of(answers: Mapping[str, Sequence[Answers]], asked: Spec) -> Board:
     """The models compared. Raises FixError for fewer than two models, and where the choice of scores is unclear."""
     strata = strata_of(answers, asked.metrics or None, asked.filter)
     models = [name for name in answers if any(name in s.scores for s in strata)]
@@ -236,13 +236,13 @@ def board_of(answers: Mapping[str, Sequence[Answers]], asked: Asked) -> Board:
         lacks = ", ".join(f"{s.task}: {', '.join(s.scores)}" for s in strata)
         raise FixError(f"expected a task that all models have; found {lacks}")
     lower = direction_of(common, answers)
-    means = Means(common, asked, lower)
+    means = ModelMeans(common, asked, lower)
     best = next(iter(means.total))
     base = asked.baseline or best
     extremes = _extremes(common, asked, lower, base)
-    by_task = {s.task: ([s], Means([s], asked, lower)) for s in strata}
+    by_task = {s.task: ([s], ModelMeans([s], asked, lower)) for s in strata}
     standings = [
-        Standing(
+        ModelStanding(
             name,
             _cell(common, means, name, base, asked.delta),
             {task: _cell(*of, name, base, asked.delta) for task, of in by_task.items() if name in of[1].models},
@@ -256,7 +256,7 @@ def board_of(answers: Mapping[str, Sequence[Answers]], asked: Asked) -> Board:
     return Board(asked, strata, lower, base, standings, extremes, left_out, others, _more(means, base, asked))
 
 
-def _cell(strata: Sequence[Stratum], means: Means, model: str, base: str, delta: float) -> Cell:
+def _cell(strata: Sequence[Stratum], means: ModelMeans, model: str, base: str, delta: float) -> Cell:
     scored = [stratum.scores[model].scored for stratum in strata]
     return Cell(
         sum(len(own.values) for own in scored),
@@ -268,7 +268,7 @@ def _cell(strata: Sequence[Stratum], means: Means, model: str, base: str, delta:
     )
 
 
-def _extremes(strata: Sequence[Stratum], asked: Asked, lower: bool, base: str) -> list[Extreme]:
+def _extremes(strata: Sequence[Stratum], asked: Spec, lower: bool, base: str) -> list[Extreme]:
     """The answers with all missing scores 0, and 1; or at the ends of the scores' range."""
     if not any(stratum.missing(name) for stratum in strata for name in stratum.scores):
         return []
@@ -277,16 +277,16 @@ def _extremes(strata: Sequence[Stratum], asked: Asked, lower: bool, base: str) -
     ends = (0.0, 1.0) if low >= 0.0 and high <= 1.0 else (low, high)
     extremes: list[Extreme] = []
     for end in ends:
-        means = Means([stratum.filled(end) for stratum in strata], asked, lower)
+        means = ModelMeans([stratum.filled(end) for stratum in strata], asked, lower)
         best = next(iter(means.total))
         against = asked.baseline or base
-        verdicts: dict[str, Verdict] = {name: means.verdict(name, against, asked.delta) for name in means.models}
+        verdicts: dict[str, ModelVerdict] = {name: means.verdict(name, against, asked.delta) for name in means.models}
         extremes.append(Extreme(end, {name: mean.value for name, mean in means.total.items()}, best, verdicts))
     return extremes
 
 
 def _others(
-    answers: Mapping[str, Sequence[Answers]], asked: Asked, main: set[tuple[str, str]], models: set[str]
+    answers: Mapping[str, Sequence[Answers]], asked: Spec, main: set[tuple[str, str]], models: set[str]
 ) -> dict[str, dict[str, tuple[Measured, bool]]]:
     """Means by the further metrics, each on the tasks that have it."""
     by_metric: dict[str, dict[str, tuple[Measured, bool]]] = {}
@@ -300,14 +300,14 @@ def _others(
         strata = [stratum for stratum in strata_of(parts, [metric], filter) if {*stratum.scores} == models]
         if not strata:
             continue
-        means = Means(strata, asked, direction_of(strata, answers))
+        means = ModelMeans(strata, asked, direction_of(strata, answers))
         by_metric[f"{metric}, {filter}" if filter else metric] = {
             name: (mean, means.is_tied(name, asked.delta)) for name, mean in means.total.items()
         }
     return by_metric
 
 
-def _more(means: Means, base: str, asked: Asked) -> More | None:
+def _more(means: ModelMeans, base: str, asked: Spec) -> More | None:
     """The undecided rival closest to a verdict, with the questions that would decide."""
     reach = -NormalDist().inv_cdf(means.delta_each(asked.delta) / 2.0)
     close = {

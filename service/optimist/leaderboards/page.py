@@ -19,7 +19,7 @@ SHOWN = 20
 """Questions on a page."""
 
 
-class Question(NamedTuple):
+class DifferingQuestion(NamedTuple):
     """A question with the answers of models."""
 
     task: str
@@ -38,7 +38,7 @@ def page_of(board: Board, answers: Mapping[str, Sequence[Answers]]) -> str:
     return as_page(sentence(board), body)
 
 
-def differing_questions(board: Board, answers: Mapping[str, Sequence[Answers]], count: int) -> list[Question]:
+def differing_questions(board: Board, answers: Mapping[str, Sequence[Answers]], count: int) -> list[DifferingQuestion]:
     """The questions whose scores differ most between models, with the texts of prompts and answers."""
     # Among questions that differ equally, some of each task.
     ranked = sorted(
@@ -48,13 +48,13 @@ def differing_questions(board: Board, answers: Mapping[str, Sequence[Answers]], 
     )
     chosen = {(board.strata[at].task, board.strata[at].questions[j]): (at, j) for _, _, at, j in ranked[:count]}
     texts = texts_of(answers, board.strata, chosen)
-    questions: list[Question] = []
+    questions: list[DifferingQuestion] = []
     for (task, id), (at, j) in chosen.items():
         answered = texts[task, id]
         means = {name: board.strata[at].by_question(name)[j] for name in board.strata[at].scores}
         prompt = next((prompt for prompt, _ in answered.values() if prompt), "")
         of_models = {name: (means[name], answered.get(name, ("", ""))[1]) for name in means}
-        questions.append(Question(task, id, prompt, of_models))
+        questions.append(DifferingQuestion(task, id, prompt, of_models))
     return questions
 
 
@@ -67,7 +67,7 @@ def _spread(stratum: Stratum, count: int) -> list[tuple[int, float]]:
     return [(int(index), -float(apart[index])) for index in order if apart[index] > 0.0]
 
 
-def section(question: Question) -> str:
+def section(question: DifferingQuestion) -> str:
     """A question with the answers side by side, as HTML."""
     title = escape(f"{question.task}: {question.id}" if question.task else question.id)
     prompt = f"<pre>{escape(question.prompt)}</pre>" if question.prompt else ""

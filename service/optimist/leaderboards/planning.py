@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import NormalDist
 
 from optimist.datasets.logs.reading import Answers
-from optimist.leaderboards.board import Asked, Means
+from optimist.leaderboards.board import ModelMeans, Spec
 from optimist.leaderboards.strata import direction_of, strata_of
 from optimist.numerics.clusters import FEW
 from optimist_client.errors import FixError
@@ -32,7 +32,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PilotPlan:
     """Needs of a comparison: a difference of this size is told at δ with probability `power`."""
 
     difference: float
@@ -59,7 +59,7 @@ def _about(count: int) -> str:
     return lowered(about((count, count)))
 
 
-def plan_of(answers: Mapping[str, Sequence[Answers]], asked: Asked, difference: float, power: float) -> Plan:
+def plan_of(answers: Mapping[str, Sequence[Answers]], asked: Spec, difference: float, power: float) -> PilotPlan:
     """Questions that tell a difference between each two models, where it varies as in the pilot's pairs.
 
     A difference d is told if it is z(1 − δ/2) errors away from 0, which has the chance `power` where its error is
@@ -72,7 +72,7 @@ def plan_of(answers: Mapping[str, Sequence[Answers]], asked: Asked, difference: 
     strata = [s for s in strata_of(answers, asked.metrics or None, asked.filter) if len(s.scores) == len(answers)]
     if len(answers) < 2 or not strata:
         raise FixError("expected a pilot of two or more models with a task that all of them have")
-    means = Means(strata, asked, direction_of(strata, answers))
+    means = ModelMeans(strata, asked, direction_of(strata, answers))
     reach = NormalDist().inv_cdf(1.0 - asked.delta / 2.0) + NormalDist().inv_cdf(power)
     has_epochs = any(stratum.has_epochs for stratum in strata)
     needs: list[Need] = []
@@ -87,4 +87,4 @@ def plan_of(answers: Mapping[str, Sequence[Answers]], asked: Asked, difference: 
         counts = [math.ceil(scale * variance + FEW) for variance in (paired, apart**2, contrast.lasting)]
         least = counts[2] if has_epochs and contrast.lasting else None
         needs.append(Need((model, other), contrast.clusters, counts[0], counts[1], least))
-    return Plan(difference, asked.delta, power, sorted(needs, key=lambda need: -need.questions))
+    return PilotPlan(difference, asked.delta, power, sorted(needs, key=lambda need: -need.questions))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from optimist.datasets.logs.reading import Answers
 from optimist.numerics.clusters import Array
-from optimist.numerics.prompted import Kind, PromptedMean
+from optimist.numerics.prompted import PromptedMean, ScoreTarget
 from optimist_client.errors import FixError
 
 Ints = NDArray[np.int64]
@@ -22,7 +22,7 @@ Of = Literal["pass", "all"]
 
 
 @dataclass(frozen=True)
-class Scores:
+class ModelScores:
     """The scores of a model on a task, in the order of its log."""
 
     values: Array
@@ -40,7 +40,7 @@ class Scores:
         return int(np.count_nonzero(np.bincount(self.questions)))
 
     @cached_property
-    def scored(self) -> Scores:
+    def scored(self) -> ModelScores:
         """The scores that are not missing."""
         has = ~np.isnan(self.values)
         return (
@@ -60,7 +60,7 @@ class Stratum:
     questions: Sequence[str]
     clusters: Ints
     """The number of each question's cluster (M,): its own, where questions are not alike."""
-    scores: Mapping[str, Scores]
+    scores: Mapping[str, ModelScores]
     """Scores by model."""
 
     def missing(self, model: str) -> int:
@@ -69,12 +69,12 @@ class Stratum:
 
     def filled(self, value: float) -> Stratum:
         """The scores with this value for missing ones."""
-        filled: dict[str, Scores] = {}
+        filled: dict[str, ModelScores] = {}
         for model, scores in self.scores.items():
             own, lacks = scores.scored, self._lacking(model)
             questions, epochs = lacks // self._epochs, lacks % self._epochs
             values = np.concatenate([own.values, np.full(len(lacks), value)])
-            filled[model] = Scores(values, np.append(own.questions, questions), np.append(own.epochs, epochs))
+            filled[model] = ModelScores(values, np.append(own.questions, questions), np.append(own.epochs, epochs))
         return replace(self, scores=filled)
 
     def of_several(self, of: Of, k: int) -> Stratum:
@@ -82,7 +82,7 @@ class Stratum:
         of c right ones among n answers. Raises FixError for scores other than 0 and 1, and for fewer than k answers to
         every question of a model.
         """
-        by_model: dict[str, Scores] = {}
+        by_model: dict[str, ModelScores] = {}
         for model, scores in self.scores.items():
             own = scores.scored
             if not np.isin(own.values, (0.0, 1.0)).all():
@@ -97,10 +97,10 @@ class Stratum:
                 raise FixError(f"{model}: --{of} {k} needs {k} answers to a question, found at most {n.max()}")
             share = _choices(n[has] - c[has] if of == "pass" else c[has], n[has], k)
             values = 1.0 - share if of == "pass" else share
-            by_model[model] = Scores(values, has.astype(np.int64), np.zeros(len(has), np.int64))
+            by_model[model] = ModelScores(values, has.astype(np.int64), np.zeros(len(has), np.int64))
         return replace(self, scores=by_model)
 
-    def mean_of(self, model: str, kind: Kind) -> tuple[float, PromptedMean]:
+    def mean_of(self, model: str, kind: ScoreTarget) -> tuple[float, PromptedMean]:
         """The mean of a model's scores, and its deviations by cluster. Raises FixError without a score."""
         own = self.scores[model].scored
         if not len(own.values):
@@ -163,7 +163,7 @@ class Stratum:
             asked[self._keys(own)] = True
         return asked
 
-    def _keys(self, own: Scores) -> Ints:
+    def _keys(self, own: ModelScores) -> Ints:
         return own.questions * self._epochs + own.epochs
 
 
@@ -243,7 +243,7 @@ def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence
     questions: dict[str, int] = {}
     labels: dict[str, int] = {}
     clusters: list[int] = []
-    scores: dict[str, Scores] = {}
+    scores: dict[str, ModelScores] = {}
     every = np.array(sorted({epoch for parts in answers.values() for part in parts for epoch in part.epochs}), np.int64)
     for model, parts in answers.items():
         numbers: list[int] = []
@@ -255,7 +255,7 @@ def _stratum(task: str, metric: str, filter: str, answers: Mapping[str, Sequence
                 numbers.append(number)
         values = [part.scores.get(metric, np.full(len(part.ids), np.nan)) for part in parts]
         epochs = np.searchsorted(every, np.concatenate([np.frombuffer(part.epochs, np.int64) for part in parts]))
-        scores[model] = Scores(np.concatenate([*map(np.asarray, values)]), np.array(numbers, np.int64), epochs)
+        scores[model] = ModelScores(np.concatenate([*map(np.asarray, values)]), np.array(numbers, np.int64), epochs)
     for model, parts in answers.items():
         left = [(id, epoch) for part in parts for id, epoch in part.log.skipped if id in questions and epoch in every]
         skipped = frozenset((questions[id], int(np.searchsorted(every, epoch))) for id, epoch in left)
@@ -269,10 +269,10 @@ def together(strata: Sequence[Stratum]) -> Stratum:
     first = np.cumsum([0, *(len(stratum.questions) for stratum in strata)])
     starts = np.cumsum([0, *(stratum.length for stratum in strata)])
     names = [f"{stratum.task}/{id}" for stratum in strata for id in stratum.questions]
-    scores: dict[str, Scores] = {}
+    scores: dict[str, ModelScores] = {}
     for model in models:
         own = [s.scores[model] for s in strata]
-        scores[model] = Scores(
+        scores[model] = ModelScores(
             np.concatenate([part.values for part in own]),
             np.concatenate([part.questions + start for part, start in zip(own, first[:-1], strict=True)]),
             np.concatenate([part.epochs for part in own]),

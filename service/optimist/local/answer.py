@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.samples import Kind, Source
+from optimist.datasets.samples import Medium, SampleSource
 from optimist.local.embedding import Embedding
 from optimist.local.evaluation import Evaluation
 from optimist.local.page import Example, Place, page_of
@@ -39,7 +39,7 @@ class Compared:
     """Embeddings that it found in the cache."""
     resumed: int
     """Samples that an earlier call had told, from whose end this one went on."""
-    kind: Kind = "images"
+    kind: Medium = "images"
     examples: Mapping[str, Mapping[Place, Sequence[Example]]] = field(default_factory=dict)
     """The best, typical and worst samples of each generator, if they were asked for."""
 
@@ -108,7 +108,7 @@ def place_of(
     evaluation: Evaluation,
     metrics: Sequence[Metric],
     embedding: Embedding,
-    sources: Sequence[Source],
+    sources: Sequence[SampleSource],
     origin: str,
 ) -> Path | None:
     """The file of the saved evaluation of this very question; None if samples have no contents to tell them by."""

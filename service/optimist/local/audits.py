@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.datasets.sets import Samples
-from optimist.estimation.audited import Answer
+from optimist.datasets.sets import SampleSet
+from optimist.estimation.audited import AuditAnswer
 from optimist.numerics.audited import AIMED_FROM, chances, drawn, realised, slope, strata
 from optimist.numerics.clusters import Array
 from optimist_client.errors import FixError
@@ -33,7 +33,7 @@ class Labels:
     """How many of the first samples belong to those of all others; None: all."""
 
     @classmethod
-    def of(cls, one: Samples, name: str, values: Array) -> Labels | None:
+    def of(cls, one: SampleSet, name: str, values: Array) -> Labels | None:
         """The labels of a set, whose judge's scores are `values` (n,); None where nobody is asked."""
         if one.labels is None:
             return None
@@ -78,11 +78,11 @@ class Audits:
         how = "within each fifth of the judge's doubt" if self._bins is not None else "from all rows"
         return f"{labels} labels of each, taken as chosen at random {how}"
 
-    def answers(self) -> dict[str, list[Answer]]:
+    def answers(self) -> dict[str, list[AuditAnswer]]:
         """The answers by generator. Raises FixError where one has fewer than two, and where none has labels."""
         if not self._sets:
             raise FixError("labels: expected what people say of some rows, as `contrast` takes it (--labels)")
-        found: dict[str, list[Answer]] = {}
+        found: dict[str, list[AuditAnswer]] = {}
         for at, (one, is_labelled) in enumerate(zip(self._sets, self.labelled, strict=True)):
             places = np.flatnonzero(is_labelled)
             if len(places) < 2:
@@ -91,7 +91,7 @@ class Audits:
                 )
             weights = np.ones(len(places)) if self._bins is None else realised(self._bins[at], places)
             rows = zip(places.tolist(), weights.tolist(), one.people[places].tolist(), strict=True)
-            found[one.name] = [Answer(place, place, weight, score) for place, weight, score in rows]
+            found[one.name] = [AuditAnswer(place, place, weight, score) for place, weight, score in rows]
         return found
 
     def next(self, count: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.datasets.sets import Samples
+from optimist.datasets.sets import SampleSet
 from optimist.estimation.arrays import arrays_of, check_arrays
 from optimist.estimation.question import Question
 from optimist.numerics.copies import Copies, Hashes, copies_among, first_of_each, hashes_of, shared_with
@@ -82,7 +82,7 @@ class Reading:
         self.shared: list[str] = []
         """Warnings about rows that the set added last shares with those before."""
 
-    def add(self, one: Samples, name: str) -> tuple[Arrays, Hashes | None]:
+    def add(self, one: SampleSet, name: str) -> tuple[Arrays, Hashes | None]:
         """The arrays of a set, and the hashes of its features."""
         arrays = arrays_of(one.batch, self._question.reads.values())
         arrays = check_arrays(arrays, [self._question])

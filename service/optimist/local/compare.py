@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from optimist.datasets.names import together
 from optimist.datasets.references import read_reference
-from optimist.datasets.samples import Kind, Source, generators_of, source_of
+from optimist.datasets.samples import Medium, SampleSource, generators_of, source_of
 from optimist.estimation.arrays import real_data_of
 from optimist.local.answer import Compared, loaded, place_of, save
 from optimist.local.config import experiment_of
@@ -245,13 +245,13 @@ def compare(
 class _Run:
     evaluation: Evaluation
     embedding: Embedding
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SampleSource]
     order: Order
     budget: int | None
     stop: bool
     before: int = 0
     real: int = 0
-    kind: Kind = "images"
+    kind: Medium = "images"
     ends: float = math.inf
     callbacks: Sequence[Callback] = ()
 
@@ -356,7 +356,7 @@ class _Run:
         return {cluster: place for place, cluster in enumerate(self.evaluation.state.config.prompts or ())}
 
 
-def _notes_on_sizes(order: Order, kind: Kind, width: int) -> list[str]:
+def _notes_on_sizes(order: Order, kind: Medium, width: int) -> list[str]:
     """What is to be said of few samples before they are embedded. width: the numbers of an embedding, if known."""
     sizes = {name: len(names) for name, names in order.names.items()}
     notes = [
@@ -370,7 +370,7 @@ def _notes_on_sizes(order: Order, kind: Kind, width: int) -> list[str]:
     return notes
 
 
-def _counted(size: int, kind: Kind) -> str:
+def _counted(size: int, kind: Medium) -> str:
     return f"{size:,} {kind if size != 1 else kind[:-1]}"
 
 
@@ -385,7 +385,7 @@ def _short(report: Report) -> list[str]:
     return [row.generator for row in matter or rows if row.samples == least or row.score is None]
 
 
-def _sources(generators: Any, kind: Kind, fields: Fields) -> list[Source]:
+def _sources(generators: Any, kind: Medium, fields: Fields) -> list[SampleSource]:
     if isinstance(generators, Mapping):
         if called := [name for name, one in generators.items() if callable(one)]:
             raise FixError(f"generators: {called[0]!r} is a function: `optimist.run` compares functions")
@@ -408,7 +408,7 @@ def _sources(generators: Any, kind: Kind, fields: Fields) -> list[Source]:
 
 
 def _real(
-    reference: Any, kind: Kind, fields: Fields, embedding: Embedding, metrics: Sequence[str | Metric], shows: Display
+    reference: Any, kind: Medium, fields: Fields, embedding: Embedding, metrics: Sequence[str | Metric], shows: Display
 ) -> tuple[RealData | None, int, str]:
     """Real data, how many samples were embedded for it, and what tells it from others."""
     if reference is None:

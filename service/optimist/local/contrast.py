@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.sets import Samples, naming, reader
-from optimist.estimation.arrays import Batch, columns_of
+from optimist.datasets.sets import SampleSet, naming, reader
+from optimist.estimation.arrays import RawBatch, columns_of
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator
@@ -165,7 +165,7 @@ class Comparison:
 
 
 def contrast(
-    samples: Mapping[str, Batch | str | Path],
+    samples: Mapping[str, RawBatch | str | Path],
     metric: str | Metric = "fid",
     *,
     paired: bool = False,
@@ -245,7 +245,7 @@ def limits_named(limits: Mapping[str, str], metric: Metric) -> list[str]:
 
 
 def contrast_of_sets(
-    sets: Callable[[], Iterable[Samples]],
+    sets: Callable[[], Iterable[SampleSet]],
     question: Question,
     begun: Callable[[str], None] = lambda name: None,
     limits: Sequence[Limit] = (),
@@ -269,7 +269,7 @@ def contrast_of_sets(
     for one, name, estimator in streamed(sets(), names, question, begun, lengths, clusters, answers):
         arrays, hashes = read.add(one, name)
 
-        def distinct(places: Any, arrays: Arrays = arrays, one: Samples = one, name: str = name) -> Estimate:
+        def distinct(places: Any, arrays: Arrays = arrays, one: SampleSet = one, name: str = name) -> Estimate:
             part = one.at(places, arrays)
             return next(streamed([part], [name], question, lambda name: None, clusters=clusters))[2].estimate()
 
@@ -307,7 +307,7 @@ def contrast_of_sets(
 
 
 def rows_to_label(
-    sets: Callable[[], Iterable[Samples]], question: Question, count: int
+    sets: Callable[[], Iterable[SampleSet]], question: Question, count: int
 ) -> tuple[list[str], tuple[int, int]]:
     """The ids of up to `count` rows to label next (`Audits.next`); how many rows have all labels, and all rows.
 
@@ -346,7 +346,7 @@ def _counted(estimate: Estimate) -> str:
 
 
 def mixture(
-    samples: Mapping[str, Batch | str | Path],
+    samples: Mapping[str, RawBatch | str | Path],
     metric: str | Metric = "fid",
     *,
     paired: bool = False,
@@ -375,7 +375,7 @@ def mixture(
 
 
 def mixture_of_sets(
-    sets: Callable[[], Iterable[Samples]], question: Question, begun: Callable[[str], None] = lambda name: None
+    sets: Callable[[], Iterable[SampleSet]], question: Question, begun: Callable[[str], None] = lambda name: None
 ) -> Mixture:
     """The best mixture of the sets, which are read twice, in the same order, so that one is in memory at a time.
 

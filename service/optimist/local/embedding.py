@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.databases import open_database
-from optimist.datasets.samples import Kind, Source
+from optimist.datasets.samples import Medium, SampleSource
 from optimist_client import embedders
 from optimist_client.embedders import Classifier, Embedder
 from optimist_client.errors import FixError
@@ -198,7 +198,7 @@ def _there(embed: str) -> str:
     return f"; here without a download: {', '.join(there)}" if there and embed not in there else ""
 
 
-def kind_of(embed: str | Embedder | Callable[[Any], Any]) -> Kind:
+def kind_of(embed: str | Embedder | Callable[[Any], Any]) -> Medium:
     """The kind of samples that the embedder takes: "texts" or "images"."""
     return (
         "texts" if embed == "text" or isinstance(embed, embedders.Sentences | embedders.OpenAIEmbeddings) else "images"
@@ -237,7 +237,7 @@ class Embedding:
         width = getattr(self.embed, "dimension", 0)
         return width + (self.embed.classes if self.probabilities and isinstance(self.embed, Classifier) else 0)
 
-    def arrays(self, source: Source, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def arrays(self, source: SampleSource, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The arrays of these samples: "features" (n, d), and "probabilities" if they are wanted.
 
         Those that were not cached are embedded together, fewer at a time where they are large. Raises FixError for a
@@ -268,7 +268,7 @@ class Embedding:
         width = self.embed.dimension  # pyright: ignore[reportFunctionMemberAccess,reportAttributeAccessIssue]
         return {"features": rows[:, :width], "probabilities": rows[:, width:]}
 
-    def _made(self, source: Source, missing: Mapping[str, tuple[bytes, Any]]) -> dict[str, NDArray[np.float32]]:
+    def _made(self, source: SampleSource, missing: Mapping[str, tuple[bytes, Any]]) -> dict[str, NDArray[np.float32]]:
         """The rows of samples by name, which are made now, and kept where they have a digest."""
         made = dict(zip(missing, self._rows(source, missing), strict=True))
         if self.cache is not None:
@@ -276,7 +276,7 @@ class Embedding:
         self.made += len(made)
         return made
 
-    def _rows(self, source: Source, missing: Mapping[str, tuple[bytes, Any]]) -> NDArray[np.float32]:
+    def _rows(self, source: SampleSource, missing: Mapping[str, tuple[bytes, Any]]) -> NDArray[np.float32]:
         names, samples = [*missing], [sample for _, sample in missing.values()]
         try:
             if self.probabilities and isinstance(self.embed, Classifier):

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, tensors_of
-from optimist.estimation.audited import Answer
+from optimist.estimation.arrays import RawBatch, arrays_of, check_arrays, columns_of, tensors_of
+from optimist.estimation.audited import AuditAnswer
 from optimist.estimation.metric_estimators import (
     MetricEstimators,
     Start,
@@ -200,7 +200,7 @@ class Evaluation(Session):
     def tell(
         self,
         generator: str,
-        batch: Batch,
+        batch: RawBatch,
         *,
         prompt_indices: Sequence[int] | None = None,
         start: Start = "next",
@@ -229,7 +229,7 @@ class Evaluation(Session):
             told_for = AskedPrompt(row, drawn, prompt, self._generator(generator).seq + 1)
         self._tell(generator, batch, prompt_indices, start, asked=told_for, seconds=seconds)
 
-    def settle(self, pick: models.Pick, batch: Batch) -> None:
+    def settle(self, pick: models.Pick, batch: RawBatch) -> None:
         """Add a batch for a pick that was opened on the `state`. Raises FixError for a bad batch."""
         seconds = max(time.time() - pick.opened, 0.0)
         self._tell(pick.generator, batch, pick.prompt_indices, pick.start, pick.number, seconds=seconds)
@@ -237,7 +237,7 @@ class Evaluation(Session):
     def _tell(
         self,
         generator: str,
-        batch: Batch,
+        batch: RawBatch,
         prompt_indices: Sequence[int] | None,
         start: Start,
         pick: int | None = None,
@@ -304,7 +304,7 @@ class Evaluation(Session):
         The rule looks at every fifth audit. Raises NotFoundError for an unknown name; FixError, changing nothing, for a
         sample that a judge has not scored, for a score that is none, and for another answer to the same audit.
         """
-        answers = [Answer(audit, audit, 1.0, score) for score in scores.values()]
+        answers = [AuditAnswer(audit, audit, 1.0, score) for score in scores.values()]
         audited = [self._estimator(name, None).audited for name in scores]
         for one, answer in zip(audited, answers, strict=True):
             one.check([answer])

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.sets import Samples, Wanted, generators_in, paired_by_ids, reader
-from optimist.estimation.arrays import Batch, columns_of
+from optimist.datasets.sets import SampleSet, Wanted, generators_in, paired_by_ids, reader
+from optimist.estimation.arrays import RawBatch, columns_of
 from optimist.estimation.question import Question, by_label
 from optimist.local.contrast import contrast_of_sets, question_on
 from optimist.local.evaluation import Evaluation
@@ -27,7 +27,7 @@ from optimist_client.validation import is_mapping
 
 
 def gate(
-    samples: Mapping[str, Batch | str | Path | Callable[..., Any]],
+    samples: Mapping[str, RawBatch | str | Path | Callable[..., Any]],
     margin: Margin,
     metric: str | Metric = "mean",
     *,
@@ -102,7 +102,7 @@ def _sampled(
 
 
 def gate_on_sets(
-    sets: Callable[[], Iterator[Samples]],
+    sets: Callable[[], Iterator[SampleSet]],
     questions: Sequence[Question],
     margin: Margin,
     begun: Callable[[str], None] = lambda name: None,
@@ -120,7 +120,7 @@ def gate_on_sets(
     return gate_of(candidate, baseline, compared, margins.by_label(margin, labels), questions[0].delta, None)
 
 
-def _own(sets: Callable[[], Iterator[Samples]], question: Question) -> Iterator[Samples]:
+def _own(sets: Callable[[], Iterator[SampleSet]], question: Question) -> Iterator[SampleSet]:
     """The sets with the arrays of one question alone."""
     for one in sets():
         batch = one.batch
@@ -128,13 +128,13 @@ def _own(sets: Callable[[], Iterator[Samples]], question: Question) -> Iterator[
         yield replace(one, batch=own)
 
 
-def named_sets(chosen: Sequence[tuple[Path, str]], wanted: Wanted, paired: bool) -> Callable[[], Iterator[Samples]]:
+def named_sets(chosen: Sequence[tuple[Path, str]], wanted: Wanted, paired: bool) -> Callable[[], Iterator[SampleSet]]:
     """Reads one set of each file or folder: that of the generator of this name, or of the only one where it is "".
 
     Paired ones are in the order of their ids, where their rows have some. Raises FixError where it is not one.
     """
 
-    def read() -> Iterator[Samples]:
+    def read() -> Iterator[SampleSet]:
         for file, name in chosen:
             found = [*generators_in([file], wanted, with_ids=paired)]
             named = [one for one in found if name in ("", one.name)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from optimist.datasets.samples import Source
+from optimist.datasets.samples import SampleSource
 from optimist.local.embedding import Embedding
 from optimist.local.evaluation import Evaluation
 from optimist_client.display import as_html, as_notes, as_page
@@ -43,7 +43,7 @@ class Example:
 
 
 def examples_of(
-    evaluation: Evaluation, embedding: Embedding, source: Source, names: Sequence[str], count: int
+    evaluation: Evaluation, embedding: Embedding, source: SampleSource, names: Sequence[str], count: int
 ) -> dict[Place, list[Example]]:
     """The samples that make a generator's score best and worst, and those in the middle, `count` of each.
 
@@ -64,7 +64,7 @@ def examples_of(
     }
 
 
-def _example(source: Source, name: str, influence: float) -> Example:
+def _example(source: SampleSource, name: str, influence: float) -> Example:
     return Example(name, source.prompts.get(name, ""), encoded(source.sample(name, source.raw(name))), influence)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.datasets.sets import clusters_beside
-from optimist.estimation.arrays import Batch, arrays_of, check_arrays, real_data_of, tensors_of
+from optimist.estimation.arrays import RawBatch, arrays_of, check_arrays, real_data_of, tensors_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.basis import allowing_for_copies, hashes_in
@@ -30,7 +30,7 @@ from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.metrics.mean import check_unaudited
 
-Samples = Batch | Path | Sequence[str | Path]
+Samples = RawBatch | Path | Sequence[str | Path]
 
 
 @overload
@@ -116,7 +116,7 @@ def _sharing_real_data(metrics: Sequence[Metric]) -> list[Metric]:
     return found
 
 
-def scores(batch: Batch, questions: Sequence[Question], cluster: str | None = None) -> list[Estimate]:
+def scores(batch: RawBatch, questions: Sequence[Question], cluster: str | None = None) -> list[Estimate]:
     """The estimate of each question by one set of samples, which is read once; several metrics need arrays by name.
 
     Estimates whose statistics are the same share one. Raises FixError as `score` does.

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from optimist.datasets.sets import Samples, naming
+from optimist.datasets.sets import SampleSet, naming
 from optimist.estimation.arrays import arrays_of, check_arrays, tensors_of
-from optimist.estimation.audited import Answer
+from optimist.estimation.audited import AuditAnswer
 from optimist.estimation.question import Question
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.audits import Audits, Labels
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
     """What people say, where the metric has a judge."""
 
 
-def seen(sets: Iterable[Samples], question: Question) -> Seen:
+def seen(sets: Iterable[SampleSet], question: Question) -> Seen:
     """What is known of all sets. Raises FixError for sets that are not valid."""
     found: list[tuple[str, str, dict[str, Tensor], int]] = []
     clusters: dict[str, int] = {}
@@ -68,14 +68,14 @@ def seen(sets: Iterable[Samples], question: Question) -> Seen:
 
 
 def streamed(
-    sets: Iterable[Samples],
+    sets: Iterable[SampleSet],
     names: Iterable[str],
     question: Question,
     begun: Callable[[str], None],
     lengths: Iterable[int] = (),
     clusters: Mapping[str, int] = MappingProxyType({}),
-    answers: Mapping[str, Sequence[Answer]] = MappingProxyType({}),
-) -> Iterator[tuple[Samples, str, StreamingEstimator]]:
+    answers: Mapping[str, Sequence[AuditAnswer]] = MappingProxyType({}),
+) -> Iterator[tuple[SampleSet, str, StreamingEstimator]]:
     """An estimator of each whole set, row i with index i; `begun` is called with its name before.
 
     lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones. clusters:

@@ -15,7 +15,7 @@ from optimist.metrics.base import Analysis, Score, Statistic, linear_share
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
-from optimist.metrics.state import Rows, check_rows, check_size, copied
+from optimist.metrics.state import Buffer, check_rows, check_size, copied
 from optimist.numerics.pairing import COMMON, LATER
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.skewness import skewness
@@ -158,7 +158,7 @@ class BlockStatistic(Statistic):
         return torch.zeros(shape, dtype=torch.float64, device=self.real.device)
 
     def _open(self) -> None:
-        self._rows = Rows(self._zeros(0, self.real.dimension), limit=self.block)
+        self._rows = Buffer(self._zeros(0, self.real.dimension), limit=self.block)
         self._witness, self._row_sums = self._zeros(0), self._zeros(0)
         self._squares = self._zeros()
 

@@ -22,7 +22,7 @@ from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.state import Stateful, check_rows, copied
 from optimist.numerics.clusters import FEW, Alike, alike_warning, clustered_variance, design_effect
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.prompted import Kind, PromptedMean
+from optimist.numerics.prompted import PromptedMean, ScoreTarget
 from optimist_client.errors import FixError
 from optimist_client.metrics.mean import OfValues
 
@@ -257,7 +257,7 @@ class MeanScore(Score):
         self.limits = declared.limits.get(declared.first_array())
         self._censored_at: float | None = declared.setting("censored_at")
         self.prompts = setting.prompts
-        self.kind: Kind = "sample" if not setting.are_list else "repeatable" if declared.repeatable else "list"
+        self.kind: ScoreTarget = "sample" if not setting.are_list else "repeatable" if declared.repeatable else "list"
         self.by_batch = setting.clusters == "batch"
         self.is_audited = declared.proxy is not None
         """True if the values are a judge's, of which people audit some."""

@@ -8,7 +8,7 @@ from optimist.numerics.estimate import natural
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class WeightedSample:
     """A sample, by the caller's id, and its weight in the mode or group that it is listed under."""
 
     id: str
@@ -21,7 +21,7 @@ class Mode:
 
     share: float
     """Its eigenvalue; the eigenvalues of all modes sum to 1."""
-    samples: tuple[Shown, ...]
+    samples: tuple[WeightedSample, ...]
     """The samples of the largest u(x) = vᵀφ(x), which is their weight, −1 … 1, descending."""
 
 
@@ -33,7 +33,7 @@ class PromptGroup:
     """Its eigenvalue; the eigenvalues of all groups sum to 1."""
     log_score: float
     """log Vendi_α of K_X ⊙ vvᵀ."""
-    prompts: tuple[Shown, ...]
+    prompts: tuple[WeightedSample, ...]
     """The samples whose prompts have the largest v_j², which is their weight, 0 … 1, descending."""
 
     @property

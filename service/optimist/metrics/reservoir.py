@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.metrics.state import Rows, Stateful, below
+from optimist.metrics.state import Buffer, Stateful, below
 from optimist_client.errors import FixError
 from optimist_client.tensors import LONGEST_ID, pack_ids, unpack_ids
 
@@ -41,7 +41,7 @@ class Reservoir(Stateful):
         # Slots in no order: a new sample replaces one that is dropped.
         self._indices = np.zeros(0, dtype=np.int64)
         self._ids: list[str] = []
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, Buffer] = {}
 
     def __len__(self) -> int:
         """Samples held, min(samples, capacity)."""
@@ -125,7 +125,7 @@ class Reservoir(Stateful):
         self.capacity, self.samples = left["layout"].tolist()
         self._indices, self._limit = left["indices"].numpy().copy(), 2**64
         self._ids = unpack_ids(left["ids"].numpy())
-        self._rows = {name: Rows(rows.clone(), limit=self.capacity) for name, rows in below("rows", left).items()}
+        self._rows = {name: Buffer(rows.clone(), limit=self.capacity) for name, rows in below("rows", left).items()}
         return self
 
     def _check_layout(self, widths: dict[str, int]) -> None:
@@ -157,7 +157,7 @@ class Reservoir(Stateful):
         self._ids.extend(ids[int(row)] for row in added)
         for name, batch in arrays.items():
             empty = torch.zeros(0, batch.shape[1], dtype=self._dtype or batch.dtype)
-            rows = self._rows.setdefault(name, Rows(empty, limit=self.capacity))
+            rows = self._rows.setdefault(name, Buffer(empty, limit=self.capacity))
             kept = batch[torch.from_numpy(stay).to(batch.device)].to("cpu", rows.tensor.dtype)
             rows.tensor[torch.from_numpy(free)] = kept[: len(free)]
             rows.append(kept[len(free) :])

@@ -156,7 +156,7 @@ def copied(rows: Tensor, device: torch.device) -> Tensor:
     return rows.to(device, torch.float64, copy=True, memory_format=torch.contiguous_format)
 
 
-class Rows(Kept):
+class Buffer(Kept):
     """Rows in log order in a buffer that doubles, so that appending costs O(1) copies a row.
 
     The buffer does not grow beyond `limit` rows until there are more.
@@ -203,7 +203,7 @@ class LastRows(Kept):
     def __init__(self, rows: Tensor, count: int) -> None:
         self._count = count
         self._room = count + count // 4
-        self._rows = Rows(rows, self._room)
+        self._rows = Buffer(rows, self._room)
 
     def __len__(self) -> int:
         return min(len(self._rows), self._count)
@@ -224,5 +224,5 @@ class LastRows(Kept):
         """Add rows at the end."""
         latest = rows[max(len(rows) - self._count, 0) :]
         if len(self._rows) + len(latest) > self._room:
-            self._rows = Rows(self._rows.tail(self._count - len(latest)), self._room)
+            self._rows = Buffer(self._rows.tail(self._count - len(latest)), self._room)
         self._rows.append(latest)

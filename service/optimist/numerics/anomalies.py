@@ -42,10 +42,10 @@ means; it falls with the square root of the rows."""
 _SLACK = 1e-12
 """Relative rounding error of sums of weights."""
 
-Against = Literal["batches", "reference", "generators"]
+ComparedWith = Literal["batches", "reference", "generators"]
 
 
-_BESIDE: dict[Against, str] = {
+_BESIDE: dict[ComparedWith, str] = {
     "batches": "its others",
     "reference": "the reference",
     "generators": "those of other generators",
@@ -68,7 +68,7 @@ class Anomaly(NamedTuple):
     position: int
     difference: float
     """The level minus the level it is compared with: the logarithm of a factor."""
-    against: Against
+    against: ComparedWith
     """Standard of comparison: the other batches of the generator, the reference, or the other generators."""
     is_general: bool
     """True if the batch is named because its whole generator is on another scale."""
@@ -147,7 +147,7 @@ def anomalies(generators: Sequence[Levels], reference: float | None = None) -> l
             if beside is not None and not (is_far and level.position in confirmed):
                 anomalous.append(Anomaly(g, level.position, level.value - beside, "batches", False))
             elif is_far and level.position not in confirmed:
-                against: Against = "generators" if reference is None else "reference"
+                against: ComparedWith = "generators" if reference is None else "reference"
                 anomalous.append(Anomaly(g, level.position, level.value - outside.level, against, not confirmed))
     return anomalous
 
@@ -331,7 +331,7 @@ def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float
     return values[-1]
 
 
-def in_words(difference: float, against: Against) -> str:
+def in_words(difference: float, against: ComparedWith) -> str:
     """Text about an anomaly: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
     factor = math.exp(min(abs(difference), 700.0))
     times = f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"

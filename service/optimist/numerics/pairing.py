@@ -179,7 +179,7 @@ def from_text(text: str, dtype: str = "<f4") -> NDArray[Any]:
     return np.frombuffer(a2b_base64(text), dtype)
 
 
-Influences = Annotated[NDArray[np.float32], PlainValidator(from_text), PlainSerializer(as_text)]
+StoredInfluences = Annotated[NDArray[np.float32], PlainValidator(from_text), PlainSerializer(as_text)]
 """Numbers stored in a record as base64 of little-endian float32."""
 Whole = Annotated[
     NDArray[np.int32], PlainValidator(partial(from_text, dtype="<i4")), PlainSerializer(partial(as_text, dtype="<i4"))
@@ -195,7 +195,7 @@ class Pairing:
     All of it belongs to the estimate's own position in the log, so that the same log gives the same numbers.
     """
 
-    influence: Influences
+    influence: StoredInfluences
     """Influence of the samples of the first indices on the value, linearised at this estimate, of as many as rows are
     kept (`most_common`); NaN where it has no sample of the index. An additive constant has no meaning."""
     first_order: float
@@ -209,7 +209,7 @@ class Pairing:
     told: tuple[int, ...] = ()
     """The indices of its samples, as the start and the end of each interval, ascending: (0, n) if none of n samples is
     missing or has no index. Of more than 64 intervals these are the first and the newest."""
-    later: Influences = field(default_factory=lambda: np.zeros(0, np.float32))
+    later: StoredInfluences = field(default_factory=lambda: np.zeros(0, np.float32))
     """Influence, up to the same constant, of samples among the newest 256 with indices beyond `influence`, by index."""
     later_told: tuple[int, ...] = ()
     """The indices of `later`, as the start and the end of each interval."""
@@ -225,7 +225,7 @@ class Pairing:
     prompts: Whole | None = None
     """The prompt, a number from 0, of the sample of each first index, −1 where it has none, or it is not known; None
     where errors do not count prompts."""
-    reference: Influences | None = None
+    reference: StoredInfluences | None = None
     """`Analysis.reference` (k,): what the choice of the reference adds to the variance of a difference; None: 0."""
 
     def __eq__(self, other: object) -> bool:

@@ -26,7 +26,7 @@ from optimist.numerics.clusters import (
 from optimist.numerics.pairing import Whole, as_text, from_text
 from optimist.records import codec
 
-Kind = Literal["sample", "list", "repeatable"]
+ScoreTarget = Literal["sample", "list", "repeatable"]
 """Subject of the score: prompts like these; exactly these; exactly these, where a prompt's score is always the same."""
 Floats = Annotated[
     NDArray[np.float64], PlainValidator(partial(from_text, dtype="<f8")), PlainSerializer(partial(as_text, dtype="<f8"))
@@ -50,7 +50,7 @@ class ListParts(NamedTuple):
 class PromptedMean:
     """The mean of n values, k of known prompts, m ≥ 1 different ones of `length`."""
 
-    kind: Kind
+    kind: ScoreTarget
     length: int
     """The number of all prompts."""
     prompts: Whole

@@ -22,10 +22,10 @@ Moment = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 """Unix seconds of Redis's clock."""
 
 
-Kind = TypeVar("Kind", bound=type)
+RecordClass = TypeVar("RecordClass", bound=type)
 
 
-def record(kind: Kind) -> Kind:
+def record(kind: RecordClass) -> RecordClass:
     """Decorator of a dataclass whose numbers may be infinite; its JSON writes them as Python's does."""
     return with_config(ConfigDict(ser_json_inf_nan="constants"))(kind)
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from optimist.estimation.clustered import By
+from optimist.estimation.clustered import ClusterKind
 from optimist.estimation.learner import Learner
 from optimist.estimation.stored import is_due_answer, take
 from optimist.estimation.streaming import StreamingEstimator
@@ -41,13 +41,13 @@ class EstimatorSettings(TypedDict, total=False):
     """The arguments of `StreamingEstimator` that depend on the experiment."""
 
     paired: bool
-    clusters: By | None
+    clusters: ClusterKind | None
     reads: Mapping[str, str] | None
     learner: Learner | None
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredEstimate:
     """An estimate with its log position, the chained digest there, its time in seconds, and how it was made: from
     "rows" or "sums"."""
 
@@ -62,7 +62,7 @@ class Scored:
 class Step:
     """The result of applying entries of the log: an estimate if one was due, and the unreadable entries."""
 
-    scored: Scored | None = None
+    scored: ScoredEstimate | None = None
     unreadable: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -164,14 +164,14 @@ class CachedStatistic:
             return None
         return 0 if entry in self._retracted else entry.rows
 
-    def scored(self, begun: float | None = None) -> Scored:
+    def scored(self, begun: float | None = None) -> ScoredEstimate:
         """The estimate at `seq`. begun: when the entry was taken, which makes the estimate if the history needs it;
         None: now."""
         begun = time.perf_counter() if begun is None else begun
         estimate = self._estimator.estimate()
         # While a statistic holds all its rows, their number is the size of the eigenproblem.
         kind = "rows" if self._estimator.statistic.holds_rows else "sums"
-        return Scored(self.seq, self.chain, estimate, time.perf_counter() - begun, kind)
+        return ScoredEstimate(self.seq, self.chain, estimate, time.perf_counter() - begun, kind)
 
     @property
     def is_empty(self) -> bool:

@@ -117,7 +117,7 @@ class ScoredExperiment:
         return self.made
 
 
-class References:
+class ReferenceCache:
     """Real data as metrics compare with it, for all experiments that this process scores.
 
     Metrics that differ in nothing but their labels and the arrays that they read share what they make of equal data. It
@@ -159,14 +159,14 @@ def _made_of(metric: Metric, body: bytes, device: torch.device) -> Reference:
     return make_reference(metric, stored_reference(body), device)
 
 
-class Experiments:
+class ExperimentCache:
     """The bounds of all experiments and metrics that this process scores, built when needed."""
 
     def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
         self._device = device
         self._store = store
         self._in_thread = in_thread
-        self._references = References(store, in_thread, device)
+        self._references = ReferenceCache(store, in_thread, device)
         self._cached: dict[Subject, ScoredExperiment] = {}
         self._making: dict[Subject, asyncio.Lock] = {}
 

@@ -13,10 +13,10 @@ from functools import partial
 
 from optimist.insight.metrics import QUARANTINED, SCORING_SECONDS, SNAPSHOTS
 from optimist.records import Artefact, ChainedExtent, CorruptData, LogEntry, LogGap, RetractedLog, Superseded, codec
-from optimist.scoring.cached import CachedStatistic, Scored, Step
+from optimist.scoring.cached import CachedStatistic, ScoredEstimate, Step
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.tasks import GeneratorTask
-from optimist.scoring.threads import Arguments, InThread, Result
+from optimist.scoring.threads import Arguments, Computed, InThread
 from optimist.store import Store
 
 _log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class ScoreJob:
                 *(*self._task.address, seq, reason, self._task.token), chain=chains[seq], label=self._task.label
             )
 
-    async def _publish(self, scored: Scored) -> None:
+    async def _publish(self, scored: ScoredEstimate) -> None:
         SCORING_SECONDS.labels(self._experiment.bound.metric.name, scored.kind).observe(scored.seconds)
         payload = codec.encode(scored.estimate)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
@@ -189,7 +189,7 @@ class ScoreJob:
         )
 
 
-def timed(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> tuple[Result, float]:
+def timed(function: Callable[[*Arguments], Computed], *arguments: *Arguments) -> tuple[Computed, float]:
     """The result of a function, and the processor time that it took, which does not depend on other load."""
     begun = time.thread_time()
     result = function(*arguments)

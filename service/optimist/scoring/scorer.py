@@ -20,7 +20,7 @@ from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.metrics.threads import limit_threads
 from optimist.process import answer_soon, give_back_from
 from optimist.records import CorruptData, NotFound, StoreError, Superseded
-from optimist.scoring.experiments import Experiments
+from optimist.scoring.experiments import ExperimentCache
 from optimist.scoring.fairness import SHORT, FairQueue, SweepSchedule, owner_of
 from optimist.scoring.mixture_job import MixtureJob
 from optimist.scoring.model_job import ModelJob
@@ -74,7 +74,7 @@ class Scorer:
         behind = max(1, threads - 1)
         self._in_thread = Threads(threads, behind)
         self._queue = FairQueue(threads, behind)
-        self._experiments = Experiments(store, self._in_thread, torch.device(device))
+        self._experiments = ExperimentCache(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
         self._tasks = ScoringTasks()
         self._sweeps = SweepSchedule()
@@ -333,12 +333,12 @@ def score_for_ever(
     asyncio.run(run())
 
 
-def kept(tasks: Iterable[ScoringTask[Any]], experiments: Experiments) -> int:
+def kept(tasks: Iterable[ScoringTask[Any]], experiments: ExperimentCache) -> int:
     """The bytes of cached statistics, copies for mixtures and models among them, of feature maps and of references."""
     return sum(task.bytes for task in tasks) + experiments.bytes
 
 
-def evict_beyond(tasks: Collection[ScoringTask[Any]], experiments: Experiments, limit: float) -> None:
+def evict_beyond(tasks: Collection[ScoringTask[Any]], experiments: ExperimentCache, limit: float) -> None:
     """Drop the least recently used parts until the rest takes at most `limit` bytes; tasks at work keep their parts.
 
     A feature map is as recently used as the latest generator of its experiment and metric. It is dropped after all

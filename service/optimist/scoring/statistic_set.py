@@ -19,7 +19,7 @@ from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.fairness import FairQueue
 from optimist.scoring.score_job import ScoreJob, resumed
-from optimist.scoring.tasks import CombinedTask, GeneratorTask, Key, ScoringTask, ScoringTasks
+from optimist.scoring.tasks import CombinedTask, GeneratorTask, ScoringTask, ScoringTasks, TaskKey
 from optimist.scoring.threads import InThread
 from optimist.store import Store
 
@@ -50,7 +50,7 @@ class StatisticLock:
         self._queue = queue
         self._running = running
         self._schedule = schedule
-        self._locked: dict[Key, GeneratorTask] = {}
+        self._locked: dict[TaskKey, GeneratorTask] = {}
 
     def is_busy(self, name: str, ordinal: int, label: str) -> bool:
         """True if the generator is at work: `acquire` would wait for the end of its quantum."""

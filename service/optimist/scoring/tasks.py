@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Subject = tuple[str, str]
 """The full name of an experiment, and the label of one of its metrics."""
-Key = tuple[str, int, str]
+TaskKey = tuple[str, int, str]
 """The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
 PUBLISH_EVERY = 2.0
 """Seconds between two models at least, however fast samples grow: every dispatcher reads each of them."""
@@ -140,7 +140,7 @@ class GeneratorTask(ScoringTask[int]):
     """Bytes that the log may have beyond the snapshot before the next snapshot is taken."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TaskKey:
         """Experiment, ordinal and label."""
         return self.name, self.ordinal, self.label
 
@@ -223,10 +223,10 @@ class Overview:
         self._total: Counter[str] = Counter()
         self._sums: dict[str, Counter[str]] = {}
         """Sums by experiment, as `_due` and `_full`."""
-        self._due: dict[str, dict[Key, float]] = {}
-        self._full: dict[str, dict[Key, float]] = {}
+        self._due: dict[str, dict[TaskKey, float]] = {}
+        self._full: dict[str, dict[TaskKey, float]] = {}
 
-    def begin(self, name: str) -> tuple[dict[Key, float], dict[Key, float]]:
+    def begin(self, name: str) -> tuple[dict[TaskKey, float], dict[TaskKey, float]]:
         """Count an experiment anew. Returns since when its estimates and snapshots have been due, for `add`."""
         self._total.subtract(self._sums.pop(name, {}))
         self._sums[name] = Counter()
@@ -243,7 +243,7 @@ class Overview:
         name: str,
         generator: GeneratorState,
         outgrown: Collection[str],
-        before: tuple[dict[Key, float], dict[Key, float]],
+        before: tuple[dict[TaskKey, float], dict[TaskKey, float]],
     ) -> None:
         """Count a generator; outgrown: the metrics by which a snapshot is due, as the log is long.
 
@@ -292,7 +292,7 @@ class Overview:
         metrics.LAST_SWEEP.set_to_current_time()
 
 
-class ScoringTasks(dict[Key, GeneratorTask]):
+class ScoringTasks(dict[TaskKey, GeneratorTask]):
     """The tasks of all generators and metrics; `mixtures` has those of mixtures, `models` those of models.
 
     Announcements and the state bring work.

@@ -15,13 +15,13 @@ from optimist.metrics.threads import limit_threads
 from optimist.process import stay_behind
 
 Arguments = TypeVarTuple("Arguments")
-Result = TypeVar("Result")
+Computed = TypeVar("Computed")
 
 
 class InThread(Protocol):
     """Runs numerics off the event loop."""
 
-    def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
+    def __call__(self, function: Callable[[*Arguments], Computed], *arguments: *Arguments) -> asyncio.Future[Computed]:
         """An awaitable of the function's result."""
         ...
 
@@ -59,7 +59,7 @@ class Threads:
         finally:
             self._work.reset(before)
 
-    def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
+    def __call__(self, function: Callable[[*Arguments], Computed], *arguments: *Arguments) -> asyncio.Future[Computed]:
         """Run a function in a thread of the quantum that the calling asyncio task works at."""
         work = self._work.get()
         return asyncio.get_running_loop().run_in_executor(
@@ -77,7 +77,7 @@ def _begin_behind() -> None:
     stay_behind()
 
 
-def _returned(work: Work, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+def _returned(work: Work, function: Callable[[*Arguments], Computed], *arguments: *Arguments) -> Computed:
     """The result of a function. A StopIteration would leave who awaits it waiting for ever: no future can have one."""
     begun = time.thread_time()
     try:

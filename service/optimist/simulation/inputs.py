@@ -16,7 +16,7 @@ from optimist.estimation.arrays import arrays_of, check_arrays
 from optimist.estimation.question import Question, by_label, prepared, with_real_data
 from optimist.estimation.streaming import first_rows
 from optimist.numerics.batches import as_matrices
-from optimist.simulation.judges.judge import Asked
+from optimist.simulation.judges.judge import Setup
 from optimist.simulation.plan import Plan
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist_client.errors import FixError
@@ -44,7 +44,7 @@ class SimulationInputs:
     """Question and sources of each further metric, by label."""
 
     @classmethod
-    def from_asked(cls, asked: Asked, plan: Plan) -> SimulationInputs:
+    def from_asked(cls, asked: Setup, plan: Plan) -> SimulationInputs:
         """The samples and the metrics of a simulation. Raises FixError as `simulate` does."""
         metric, further = asked.metric, list(map(with_real_data, asked.watch))
         source_set = _source_set(asked, further)
@@ -67,7 +67,7 @@ class SimulationInputs:
         return cls(sources, question, _portable(question.metric, declared), plan, watched)
 
 
-def _source_set(asked: Asked, watch: Sequence[Metric]) -> SourceSet:
+def _source_set(asked: Setup, watch: Sequence[Metric]) -> SourceSet:
     """The `sources` argument of `simulate` as a `SourceSet`, with the arrays of all metrics."""
     sources, reference = asked.sources, asked.settings.get("reference")
     if isinstance(sources, SourceSet):

@@ -7,7 +7,7 @@ from typing import Any
 
 from optimist.experiments.goals import registry
 from optimist.simulation.inputs import SimulationWarning
-from optimist.simulation.judges.judge import Asked, Judge
+from optimist.simulation.judges.judge import Judge, Setup
 from optimist.simulation.plan import Plan
 from optimist.simulation.result import Result
 from optimist.simulation.runner import Runner
@@ -66,7 +66,7 @@ def simulate(
     check_taken(kind, plan.model_fields_set | {name for name, value in arguments.items() if value is not None})
     competing = contenders(kind.default[0] if policies is None else policies, kind.policies)
     runner = Runner(jobs, progress)
-    judge = kind.from_asked(Asked(sources, metric, watch, truth, of_metric), plan, competing, runner)
+    judge = kind.from_asked(Setup(sources, metric, watch, truth, of_metric), plan, competing, runner)
     plays = runner.run("trials", judge.trials(competing))
     count = len(competing)
     return Result.from_plays(judge, {contender.label: plays[index::count] for index, contender in enumerate(competing)})

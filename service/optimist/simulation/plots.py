@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from optimist.simulation.judges.judge import Drawn
+from optimist.simulation.judges.judge import CurveFigure
 from optimist.simulation.result import Result
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -84,7 +84,7 @@ def estimates(result: Result) -> Figure:
     return figure
 
 
-def curves(result: Result, drawn: Drawn) -> Figure:
+def curves(result: Result, drawn: CurveFigure) -> Figure:
     """A curve of each policy, the mean over its trials, against batches."""
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from optimist_client.layout import Page, Table
 
 if TYPE_CHECKING:
-    from optimist.simulation.judges.judge import Column
+    from optimist.simulation.judges.judge import ReportColumn
     from optimist.simulation.result import Result
 
-Rows = list[list[str]]
+TextRows = list[list[str]]
 """The rows of a table, the first one its headers."""
 
 
@@ -106,7 +106,7 @@ def notes(result: Result) -> Iterator[str]:
             )
 
 
-def tables(result: Result) -> Iterator[Rows]:
+def tables(result: Result) -> Iterator[TextRows]:
     """Each policy's cost, also by further metrics; the generators' shares; with stopping, the stops."""
     yield _costs(result, "policy")
     for label, other in result.watched.items():
@@ -132,7 +132,7 @@ def tables(result: Result) -> Iterator[Rows]:
         ]
 
 
-def _costs(result: Result, heading: str) -> Rows:
+def _costs(result: Result, heading: str) -> TextRows:
     columns = [column for column in result.judge.columns if column.number in result.summaries[0]]
     return [
         [heading, *(column.header for column in columns)],
@@ -140,7 +140,7 @@ def _costs(result: Result, heading: str) -> Rows:
     ]
 
 
-def _cell(summary: dict[str, Any], column: Column) -> str:
+def _cell(summary: dict[str, Any], column: ReportColumn) -> str:
     value, error = summary[column.number], summary.get(f"{column.number}_se")
     if not column.is_percent or value is None:
         return measured(value, error)

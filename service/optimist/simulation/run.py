@@ -32,7 +32,7 @@ class Play:
 
 
 @dataclass(frozen=True)
-class Curve:
+class MeanCurve:
     """A measure after each of some rounds: mean and standard error (M,) over the trials in which it is known.
 
     The mean is NaN if it is known in no trial, the error also if it is known in only one.
@@ -104,7 +104,7 @@ class Run:
         """The fraction of all samples that was drawn from each generator (trials, G)."""
         return self.samples / np.maximum(self.samples.sum(axis=1, keepdims=True), 1)
 
-    def curve(self, measure: str) -> Curve:
+    def curve(self, measure: str) -> MeanCurve:
         """The mean over trials of one of the `curves`."""
         values = self.curves[measure]
         is_known = ~np.isnan(values)
@@ -113,7 +113,7 @@ class Run:
             mean = np.where(is_known, values, 0.0).sum(axis=0) / count
             squares = np.where(is_known, (values - mean) ** 2, 0.0).sum(axis=0)
             error = np.sqrt(squares / (count - 1) / count)
-        return Curve(mean, error, count)
+        return MeanCurve(mean, error, count)
 
     def summary(self, policy: str) -> dict[str, Any]:
         """The numbers at the end of the trials: means by name, each with its standard error by <name>_se.

@@ -15,7 +15,7 @@ COPY_SECONDS = 15
 """Seconds for which a copy lasts after it was made, or kept: a few times as long as a process may hang."""
 
 
-class Copies:
+class CopiedExperiments:
     """The part of `Store` about copies."""
 
     _commands: Commands

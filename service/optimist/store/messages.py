@@ -9,10 +9,10 @@ from optimist.store import keys
 from optimist.store.index import Index
 from optimist.store.scripts import Commands
 
-Outcome = Literal["waits", "sent", "failed"]
+MessageOutcome = Literal["waits", "sent", "failed"]
 
 
-class Change(NamedTuple):
+class NewestChange(NamedTuple):
     """The newest change of an experiment: two that are equal say that nothing has changed."""
 
     instance: str
@@ -41,7 +41,7 @@ class KeptMessage(NamedTuple):
     """The newest message of a kind, as it was noted."""
 
     id: str
-    outcome: Outcome
+    outcome: MessageOutcome
     attempts: int
     note: str
     """Result of the last attempt, in words."""
@@ -66,14 +66,14 @@ class Messages:
         await self._commands.call("EXPIRE", keys.MESSENGER, seconds)
         return True
 
-    async def changes(self, experiments: Sequence[str]) -> list[Change | None]:
+    async def changes(self, experiments: Sequence[str]) -> list[NewestChange | None]:
         """The newest change of each experiment; None for an unknown experiment."""
         facts = ("instance", "state_token", "noted")
         stored = await self._commands.call_many(
             [("HMGET", self._commands.key(name, "counts"), *facts) for name in experiments]
         )
         return [
-            None if instance is None else Change(instance.decode(), (token or b"").decode(), float(noted or 0))
+            None if instance is None else NewestChange(instance.decode(), (token or b"").decode(), float(noted or 0))
             for instance, token, noted in stored
         ]
 
@@ -140,7 +140,7 @@ class Messages:
                 return MessageClaim(outcome.decode())
 
     async def end_message(
-        self, experiment: str, instance: str, place: str, token: str, outcome: Outcome, note: str, seconds: float
+        self, experiment: str, instance: str, place: str, token: str, outcome: MessageOutcome, note: str, seconds: float
     ) -> bool:
         """Record the result of an attempt; False where another process has claimed the message since.
 

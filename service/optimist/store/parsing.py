@@ -47,7 +47,7 @@ class CachedState:
     """Parts that the caller has changed since: the ordinals of generators, and "worker:<name>"."""
 
 
-class Reading(NamedTuple):
+class Reads(NamedTuple):
     """The arguments of reading.lua."""
 
     since: int | str
@@ -57,12 +57,12 @@ class Reading(NamedTuple):
     held: Sequence[str]
 
 
-def reading(cached: CachedState | None) -> Reading:
+def reading(cached: CachedState | None) -> Reads:
     """Arguments of a script for reading the parts that a caller lacks."""
     instant = None if cached is None else cached.instant
     version, token, rounds = ("", "", 0) if instant is None else instant
     renewed = [] if cached is None or instant is None else [*cached.touched]
-    return Reading(version, token, rounds, renewed, [] if cached is None or instant else names_held(cached.stored))
+    return Reads(version, token, rounds, renewed, [] if cached is None or instant else names_held(cached.stored))
 
 
 async def parse_state(

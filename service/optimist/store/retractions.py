@@ -65,7 +65,7 @@ class BatchName(TypedDict, total=False):
     position: int | None
 
 
-class NamedBatch(NamedTuple):
+class BatchArguments(NamedTuple):
     """The same for a script that uses lua/named_batch.lua; "" stands for None."""
 
     generator: int | str
@@ -73,11 +73,11 @@ class NamedBatch(NamedTuple):
     number: int | str
 
 
-def named_batch(pick: int | None = None, generator: int | None = None, position: int | None = None) -> NamedBatch:
+def named_batch(pick: int | None = None, generator: int | None = None, position: int | None = None) -> BatchArguments:
     """The batch, or batches, of this `BatchName`. Raises ValueError."""
     if (pick is None) == (generator is None) or (position is not None and generator is None):
         raise ValueError("expected a pick, a generator, or a generator and a position")
-    return NamedBatch(*("" if value is None else value for value in (generator, position, pick)))
+    return BatchArguments(*("" if value is None else value for value in (generator, position, pick)))
 
 
 class Retractions:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from optimist.store.scripts import Commands
 
 
-class Shares:
+class StoredShares:
     """The part of `Store` about shares. Their records are texts, of which it reads nothing."""
 
     _commands: Commands

@@ -16,7 +16,7 @@ from optimist.store.announcements import Announcements, announcements
 from optimist.store.artefacts import Artefacts
 from optimist.store.audits import StoredAudits
 from optimist.store.clients import PROBE_LASTS, SLOTS, Cluster, ServerIdentity, reaching_redis
-from optimist.store.copies import Copies
+from optimist.store.copies import CopiedExperiments
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
 from optimist.store.keys import COPIES, EXPERIMENTS, PROBE, WEBHOOKS, experiment_key
@@ -29,7 +29,7 @@ from optimist.store.restoration import Restorations
 from optimist.store.retractions import Retractions, StoredLevels
 from optimist.store.scores import Scores
 from optimist.store.scripts import Commands
-from optimist.store.shares import Shares
+from optimist.store.shares import StoredShares
 
 FORMAT = 1
 """The format that this service writes, and the only one that it reads.
@@ -121,9 +121,9 @@ class Store(
     StoredLevels,
     Retractions,
     Restorations,
-    Shares,
+    StoredShares,
     Messages,
-    Copies,
+    CopiedExperiments,
 ):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 

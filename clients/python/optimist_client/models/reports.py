@@ -135,7 +135,7 @@ class Report(Answer):
     )
     """How much worse than the best each other generator is that has an estimate, in the order of the standings."""
     judge: list[str] = optional([])
-    """Where people audit a judge: what it is worth, whom it favours, how well raters agree, and audits without answers."""
+    """Where people audit a judge: what it is worth, whom it favours, how well raters agree, and unanswered audits."""
     ranks: Ranking | None = optional()
     """The ranks of the generators; None of more than 20, of a router's, and while there is no score."""
     watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(

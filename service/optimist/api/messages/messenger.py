@@ -27,7 +27,7 @@ from optimist.records import NotFound, StoreError
 from optimist.settings import Settings
 from optimist.store import name_of, namespace_of
 from optimist.store.keys import COPIES
-from optimist.store.messages import Change
+from optimist.store.messages import NewestChange
 
 if TYPE_CHECKING:
     from optimist.api.context import Context
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 class Seen:
     """An experiment as it was last looked at. `again`: when it may have an event though it does not change."""
 
-    change: Change
+    change: NewestChange
     again: float
 
 
@@ -114,13 +114,13 @@ class Messenger:
             if not await self._store.lead(self._who, LEASE):
                 return
 
-    def _is_due(self, full: str, change: Change) -> bool:
+    def _is_due(self, full: str, change: NewestChange) -> bool:
         now, seen = time.time(), self._seen.get(full)
         if seen is None or seen.change != change:
             return not change.at or change.at > now - IDLE - TOLD
         return now >= seen.again
 
-    async def _look_at(self, full: str, change: Change) -> None:
+    async def _look_at(self, full: str, change: NewestChange) -> None:
         """Begin to send what there is to tell of an experiment."""
         seen = self._seen[full] = Seen(change, math.inf)
         context, name, now = self._context.in_namespace(namespace_of(full)), name_of(full), time.time()
@@ -146,7 +146,7 @@ class Messenger:
                     self._sending[full, place] = task
                     task.add_done_callback(lambda _, key=(full, place): self._sending.pop(key))
 
-    async def _send_in_turn(self, full: str, change: Change, whom: str, kind: Kind, lane: str) -> None:
+    async def _send_in_turn(self, full: str, change: NewestChange, whom: str, kind: Kind, lane: str) -> None:
         """Send a message of an experiment; one at a time of each namespace, so that slow receivers keep no others."""
         again = math.inf
         try:
@@ -162,7 +162,7 @@ class Messenger:
         if (seen := self._seen.get(full)) is not None:
             seen.again = min(seen.again, again)
 
-    async def _send(self, full: str, change: Change, whom: str, kind: Kind) -> float:
+    async def _send(self, full: str, change: NewestChange, whom: str, kind: Kind) -> float:
         """Make one attempt to send a message, if it is due. Returns when to look again, in Unix seconds.
 
         What it says is of now: it may have waited long for its turn.
@@ -198,7 +198,7 @@ class Messenger:
         return webhook if webhook is not None and await self._keys.lasts(webhook.maker) else None
 
 
-def _changed(state: PolicyState, change: Change) -> float:
+def _changed(state: PolicyState, change: NewestChange) -> float:
     """When an experiment was last changed, in Unix seconds."""
     return max(change.at, state.stored.changed_at or state.experiment.created)
 

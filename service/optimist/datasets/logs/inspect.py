@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.logs.rows import Log, Row, cluster_in
+from optimist.datasets.logs.rows import Log, LogRow, cluster_in
 from optimist_client.cells import number_of
 from optimist_client.errors import FixError
 from optimist_client.installed import install_hint
@@ -37,7 +37,7 @@ def opened(file: Path, head: str, cluster: str | None) -> Log | None:
     stops = getattr(header.results, "early_stopping", None)
     skipped = frozenset((f"{stop.id}", int(stop.epoch)) for stop in (stops.early_stops if stops else ()))
 
-    def rows(texts: bool) -> Iterator[Row]:
+    def rows(texts: bool) -> Iterator[LogRow]:
         try:
             for sample in log.read_eval_log_samples(f"{file}", all_samples_required=False):
                 yield _row(sample, spec.model, spec.task, cluster, texts)
@@ -48,7 +48,7 @@ def opened(file: Path, head: str, cluster: str | None) -> Log | None:
     return Log(file, rows, told, skipped=skipped)
 
 
-def _row(sample: Any, model: str, task: str, cluster: str | None, texts: bool) -> Row:
+def _row(sample: Any, model: str, task: str, cluster: str | None, texts: bool) -> LogRow:
     """A sample with its scores; one that failed has none."""
     scores: dict[str, float] = {}
     for scorer, score in ({} if sample.error else sample.scores or {}).items():
@@ -58,7 +58,7 @@ def _row(sample: Any, model: str, task: str, cluster: str | None, texts: bool) -
             if number is not None:
                 scores[f"{scorer}.{part}" if part else scorer] = number
     costs: list[Any] = [getattr(usage, "total_cost", None) for usage in sample.model_usage.values()]
-    return Row(
+    return LogRow(
         model,
         task,
         f"{sample.id}",

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.logs.rows import Log, Row, cluster_in, objects_of
+from optimist.datasets.logs.rows import Log, LogRow, cluster_in, objects_of
 from optimist_client.cells import number_of
 from optimist_client.errors import FixError
 
@@ -35,7 +35,7 @@ def opened(file: Path, head: str, cluster: str | None) -> Log | None:
     lower = frozenset(metric for metric, is_higher in better.items() if is_higher is False)
     is_array = head.lstrip().startswith("[")
 
-    def rows(texts: bool) -> Iterator[Row]:
+    def rows(texts: bool) -> Iterator[LogRow]:
         for number, sample in enumerate(_array(file), 1) if is_array else objects_of(file):
             if "doc_id" not in sample:
                 raise FixError(f"{file}: sample {number}: expected a doc_id, found {', '.join(sample)}")
@@ -49,7 +49,7 @@ def is_results(head: str) -> bool:
     return _RESULTS.match(head) is not None
 
 
-def _row(sample: Mapping[str, Any], model: str, task: str, cluster: str | None, texts: bool) -> Row:
+def _row(sample: Mapping[str, Any], model: str, task: str, cluster: str | None, texts: bool) -> LogRow:
     names: Iterable[str] = sample.get("metrics") or [
         name for name, value in sample.items() if name not in _BESIDE and isinstance(value, float | int)
     ]
@@ -62,9 +62,9 @@ def _row(sample: Mapping[str, Any], model: str, task: str, cluster: str | None, 
     own = cluster_in(sample.get("doc"), cluster, id)
     of = sample.get("filter", "")
     if not texts:
-        return Row(model, task, id, scores, "" if of == "none" else of, cluster=own)
+        return LogRow(model, task, id, scores, "" if of == "none" else of, cluster=own)
     prompt, answer = _texts(sample)
-    return Row(model, task, id, scores, "" if of == "none" else of, cluster=own, prompt=prompt, answer=answer)
+    return LogRow(model, task, id, scores, "" if of == "none" else of, cluster=own, prompt=prompt, answer=answer)
 
 
 def _texts(sample: Mapping[str, Any]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.logs.rows import Log, Row, cluster_in
+from optimist.datasets.logs.rows import Log, LogRow, cluster_in
 from optimist_client.cells import number_of
 from optimist_client.errors import FixError
 
@@ -29,7 +29,7 @@ def opened(file: Path, head: str, cluster: str | None) -> Log | None:
     return Log(file, lambda texts: _rows(file, cluster, texts))
 
 
-def _rows(file: Path, cluster: str | None, texts: bool) -> Iterator[Row]:
+def _rows(file: Path, cluster: str | None, texts: bool) -> Iterator[LogRow]:
     """The rows. Results with the same variables are epochs of one question."""
     try:
         document = json.loads(file.read_bytes())
@@ -49,7 +49,7 @@ def _rows(file: Path, cluster: str | None, texts: bool) -> Iterator[Row]:
         epochs[model, variant, id] += 1
         has_failed = result.get("failureReason", None if "response" in result else _ERROR) == _ERROR
         response = result.get("response") or {}
-        yield Row(
+        yield LogRow(
             model,
             task,
             id,

@@ -12,7 +12,7 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from optimist.datasets.logs import inspect, lm_eval, promptfoo, tables
-from optimist.datasets.logs.rows import Log, Row
+from optimist.datasets.logs.rows import Log, LogRow
 from optimist_client.errors import FixError
 from optimist_client.rows import NO_FIELDS, TABLES, Fields
 
@@ -97,7 +97,7 @@ class Answers:
     costs: array[float] = field(default_factory=lambda: array("d"))
     seconds: array[float] = field(default_factory=lambda: array("d"))
 
-    def add(self, row: Row) -> None:
+    def add(self, row: LogRow) -> None:
         """Add a row; its texts are left out."""
         count = len(self.ids)
         self.ids.append(row.id)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from optimist_client.errors import FixError
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """One answer of a model to a question."""
 
     model: str
@@ -40,7 +40,7 @@ class Log:
     """A file of a harness. `rows(texts)` reads its rows, with prompts and answers if `texts`."""
 
     file: Path
-    rows: Callable[[bool], Iterable[Row]]
+    rows: Callable[[bool], Iterable[LogRow]]
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """Settings that may distinguish two runs of one model, most distinctive first."""
     lower_is_better: frozenset[str] = frozenset()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from optimist.datasets.logs.rows import Log, Row, objects_of
+from optimist.datasets.logs.rows import Log, LogRow, objects_of
 from optimist_client.cells import label_of
 from optimist_client.errors import FixError
 from optimist_client.rows import GENERATORS, PLACES, QUESTIONS, Fields, Rows, is_beside, leaves
@@ -67,7 +67,7 @@ def _chosen(fields: Fields) -> dict[str, str]:
     return {"model" if what == "by" else what: name for what, name in replace(fields, field=None).chosen.items()}
 
 
-def _of_lines(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
+def _of_lines(file: Path, fields: Fields, texts: bool) -> Iterator[LogRow]:
     layouts: dict[tuple[str, ...], _Layout] = {}
     chosen, model = _chosen(fields), file.stem
     for number, whole in objects_of(file):
@@ -82,7 +82,7 @@ def _of_lines(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
             raise FixError(f"{file}: line {number}: {error}") from None
 
 
-def _row(row: Mapping[Any, Any], layout: _Layout, model: str, texts: bool) -> Row:
+def _row(row: Mapping[Any, Any], layout: _Layout, model: str, texts: bool) -> LogRow:
     """A row of a table. model: its name where no field has it. Raises FixError without an id."""
     get = row.get  # which has nothing by the name None
     id = label_of(get(layout.id))
@@ -91,7 +91,7 @@ def _row(row: Mapping[Any, Any], layout: _Layout, model: str, texts: bool) -> Ro
             "expected an id, a text or a whole number, by which answers to a question belong together (--id)"
         )
     cost, seconds, epoch = get(layout.cost), get(layout.seconds), get(layout.epoch)
-    return Row(
+    return LogRow(
         _text(get(layout.model), model),
         _text(get(layout.task)),
         id,
@@ -111,7 +111,7 @@ def _text(value: Any, otherwise: str = "") -> str:
     return value if isinstance(value, str) else otherwise if value is None else f"{value}"
 
 
-def _of_rows(file: Path, fields: Fields, texts: bool) -> Iterator[Row]:
+def _of_rows(file: Path, fields: Fields, texts: bool) -> Iterator[LogRow]:
     for model, part in Rows.from_file(file, fields).by_generator().items():
         layout = _layout(part.names, _chosen(fields))
         scores = (*part.score_fields(),)

@@ -14,7 +14,7 @@ from torch import Tensor
 from optimist.metrics.base import Statistic
 from optimist.metrics.spectra.eigen import centre, double_centre
 from optimist.metrics.spectra.symmetric import SymmetricSum, times_lower
-from optimist.metrics.state import LastRows, Rows, Stateful, check_rows
+from optimist.metrics.state import Buffer, LastRows, Stateful, check_rows
 from optimist_client.errors import FixError
 
 
@@ -110,7 +110,7 @@ class GaussianStatistic(Statistic):
         """Mean of the rows (d,); zeros before the first."""
         self._trace = self._zeros()
         self._scatter = SymmetricSum(dimension, self.device) if scatter else None
-        self._head = Rows(self._zeros(0, dimension), limit=max(keep, first))
+        self._head = Buffer(self._zeros(0, dimension), limit=max(keep, first))
         self._tail = LastRows(self._zeros(0, dimension), last)
         self._even: EvenHalf | None = None
 
@@ -302,7 +302,7 @@ class GaussianStatistic(Statistic):
     def _drop_rows(self) -> None:
         """Go on with the first and the last rows alone."""
         self._tail = LastRows(self._head.tail(self.last), self.last)
-        self._head = Rows(self._head.tensor[: self.first].clone(), limit=self.first)
+        self._head = Buffer(self._head.tensor[: self.first].clone(), limit=self.first)
 
 
 class KeptGram:

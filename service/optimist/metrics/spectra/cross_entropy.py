@@ -107,7 +107,7 @@ class BracketedEntropy:
 
 
 @dataclass(frozen=True)
-class Shares:
+class RowShares:
     """Rows (b) of unequal weight."""
 
     shares: Tensor
@@ -133,7 +133,7 @@ class LeaveOneOut:
     """
 
     def __init__(
-        self, eigenvalues: Tensor, weights: Tensor, count: float, rank: int, mixed: Shares | None = None
+        self, eigenvalues: Tensor, weights: Tensor, count: float, rank: int, mixed: RowShares | None = None
     ) -> None:
         self.eigenvalues, self.weights, self.count, self.rank = eigenvalues, weights, count, rank
         self._mixed = mixed
@@ -246,7 +246,7 @@ class LeaveOneOut:
         """The influence (m,) of any rows of a mixture by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows outside
         C.
 
-        left, raised (W,): as in `Shares`, of each of these rows.
+        left, raised (W,): as in `RowShares`, of each of these rows.
         """
         beyond = (1.0 - seen.sum(-1)).clamp_min(0.0)
         ratios = (seen @ (self._held / self.eigenvalues[:, None])).addcdiv(beyond[:, None], self.w)

@@ -20,7 +20,7 @@ from torch import Tensor
 from optimist.metrics.spectra.eigen import eigen_basis, root_trace
 from optimist.metrics.spectra.low_rank import LowRankTrace, trace_of
 from optimist.metrics.spectra.symmetric import symmetric_product, times_lower, times_upper
-from optimist.metrics.state import Rows
+from optimist.metrics.state import Buffer
 
 SMALLEST_WIDTH = 256
 PANEL = 128
@@ -61,7 +61,7 @@ class TraceFollower:
         self._order = order
         self._width = width
         self._factor = factor
-        self._rows: Rows | None = None
+        self._rows: Buffer | None = None
         self._gram: Tensor | None = None
         # Eigenvectors as rows: projecting a batch then takes only one pass over them.
         self._basis: Tensor | None = None
@@ -76,7 +76,7 @@ class TraceFollower:
         if has_all_rows and not self._is_complete:
             rows = rows if self._factor is None else times_lower(rows, self._factor)
             if self._rows is None:
-                self._rows = Rows(rows.new_empty(0, self._width))
+                self._rows = Buffer(rows.new_empty(0, self._width))
             self._rows.append(rows)
         if self._rows is not None and self.count <= min(GRAM_ROWS, self._width):
             self._grow_gram(self._rows.tensor, rows)

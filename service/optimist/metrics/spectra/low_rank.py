@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.metrics.state import Rows
+from optimist.metrics.state import Buffer
 from optimist_client.errors import FixError
 
 COUNTS = (8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 27, 30, 34, 38, 43, 48)
@@ -159,8 +159,8 @@ class LowRankTrace:
         # The last "node" is I − W (X − Λ)⁻¹ Wᵀ, positive definite as long as no eigenvalue exceeds X.
         self._resolvents = torch.cat([1.0 / (relative + nodes[:, None]), -1.0 / (1.0 - relative)[None]])
         self._beyond = torch.cat([1.0 / nodes, nodes.new_tensor([-1.0])])[:, None, None]
-        self._rows = Rows(self._empty(0, len(eigenvalues)))
-        self._wholes = Rows(self._empty(0, width))
+        self._rows = Buffer(self._empty(0, len(eigenvalues)))
+        self._wholes = Buffer(self._empty(0, width))
         self._added = 0.0
         self._panels: list[tuple[Tensor, Tensor]] = []
         self._settled = torch.zeros(len(nodes), dtype=torch.float64, device=eigenvalues.device)

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from optimist.metrics.threads import blas_on_one_thread
 
-Argument = bytes | int | float | Tensor
+BlasArgument = bytes | int | float | Tensor
 
 
-def call_with_workspace(name: str, *arguments: Argument) -> None:
+def call_with_workspace(name: str, *arguments: BlasArgument) -> None:
     """Call a routine of LAPACK with as large a workspace as it asks for. Raises as `call_lapack` does."""
     asked = torch.empty(1, dtype=torch.float64)
     call_lapack(name, *arguments, asked, -1)
@@ -26,7 +26,7 @@ def call_with_workspace(name: str, *arguments: Argument) -> None:
     call_lapack(name, *arguments, work, len(work))
 
 
-def call_lapack(name: str, *arguments: Argument) -> None:
+def call_lapack(name: str, *arguments: BlasArgument) -> None:
     """Call a routine of LAPACK, `info` left out. Raises ArithmeticError where that tells of a failure."""
     info = ctypes.c_int()
     with blas_on_one_thread:
@@ -50,12 +50,12 @@ def add_square(whole: Tensor, rows: Tensor) -> None:
     whole.copy_(whole.tril() + whole.tril(-1).T)
 
 
-def _call_blas(name: str, *arguments: Argument) -> None:
+def _call_blas(name: str, *arguments: BlasArgument) -> None:
     with blas_on_one_thread:
         _routine("blas", name)(*map(_by_reference, arguments))
 
 
-def _by_reference(argument: Argument) -> object:
+def _by_reference(argument: BlasArgument) -> object:
     """The argument by reference, as Fortran takes it."""
     if isinstance(argument, int):
         return ctypes.byref(ctypes.c_int(argument))

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.spectra.cross_entropy import LeaveOneOut, Shares
+from optimist.metrics.spectra.cross_entropy import LeaveOneOut, RowShares
 from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.vendi.influence import few_rows_inflation
 from optimist.metrics.vendi.mixture_spectrum import MixtureSpectrum
@@ -210,7 +210,7 @@ class BelowTwo:
         sizes = [len(each) for each in leverages]
         shares = [spectrum.share(place) for place in support]
         means = [float(spectrum.weights[place]) / size for place, size in zip(support, sizes, strict=True)]
-        mixed = Shares(
+        mixed = RowShares(
             shares=_repeated(shares, leverages),
             means=_repeated(means, leverages),
             keeps_all=all(spectrum.parts[place].keeps_all for place in support),

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap
-from optimist.metrics.modes import Mode, Shown
+from optimist.metrics.modes import Mode, WeightedSample
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.eigen import eigen_coordinates, eigen_entries
 from optimist.metrics.spectra.symmetric import PANEL, edges, symmetric_panel
@@ -269,10 +269,10 @@ def leading(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values[kept].clamp_max(1.0), vectors[:, kept]
 
 
-def largest(ids: tuple[str, ...], weights: Tensor, count: int) -> tuple[Shown, ...]:
+def largest(ids: tuple[str, ...], weights: Tensor, count: int) -> tuple[WeightedSample, ...]:
     """The `count` samples of the largest weights (n), descending, the earlier in the log first where they tie."""
     found = weights.sort(descending=True, stable=True)
     return tuple(
-        Shown(ids[sample], weight)
+        WeightedSample(ids[sample], weight)
         for sample, weight in zip(found.indices[:count].tolist(), found.values[:count].tolist(), strict=True)
     )

@@ -15,7 +15,7 @@ from optimist.metrics.base import Statistic
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.spectra.symmetric import SymmetricSum, edges
-from optimist.metrics.state import LastRows, Rows, check_rows
+from optimist.metrics.state import Buffer, LastRows, check_rows
 from optimist.metrics.vendi.listed import ListedPrompts
 from optimist_client.errors import FixError
 
@@ -139,7 +139,7 @@ class KernelStatistic(Statistic):
         """The sums that it has."""
         self.layout = (feature_map.dimension, feature_map.width, last)
         self.samples = 0
-        self._rows = Rows(self._no_rows(), limit=self.width)
+        self._rows = Buffer(self._no_rows(), limit=self.width)
         self._tail = LastRows(self._no_rows(), last)
         self._moments: dict[int, SymmetricSum] = {}
         self.list_length = prompts
@@ -271,7 +271,7 @@ class KernelStatistic(Statistic):
         self._begin_sums()
         self._accumulate(self._rows.tensor, 0)
         self._tail = LastRows(self._rows.tail(self.last), self.last)
-        self._rows = Rows(self._no_rows(), limit=self.width)
+        self._rows = Buffer(self._no_rows(), limit=self.width)
 
     def _begin_sums(self) -> None:
         device = self.feature_map.device

@@ -16,7 +16,7 @@ from optimist.routing.answers.features import Floats
 from optimist.routing.answers.policy import RouteName, RoutePolicy
 from optimist.routing.gain.outcomes import ScoredPrompts, prompts_in
 from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play
-from optimist.simulation.judges.judge import Asked, Column, Drawn, Judge
+from optimist.simulation.judges.judge import CurveFigure, Judge, ReportColumn, Setup
 from optimist.simulation.plan import Plan
 from optimist.simulation.run import Play, Run
 from optimist.simulation.runner import Runner
@@ -35,18 +35,18 @@ class RouteJudge(Judge):
     shows_shares = True
     takes = frozenset({"price", "tries", "ceiling", "at_least"})
     columns = (
-        Column("mean score", "mean"),
-        Column("part of the possible gain", "share_of_ideal"),
-        Column("cost", "cost"),
-        Column("saved", "saved"),
-        Column("of the dearest", "saved_dearest"),
+        ReportColumn("mean score", "mean"),
+        ReportColumn("part of the possible gain", "share_of_ideal"),
+        ReportColumn("cost", "cost"),
+        ReportColumn("saved", "saved"),
+        ReportColumn("of the dearest", "saved_dearest"),
     )
-    figures: ClassVar = {"average_regret": Drawn("average_regret", "regret per prompt ({unit})")}
+    figures: ClassVar = {"average_regret": CurveFigure("average_regret", "regret per prompt ({unit})")}
 
     problem: RoutingProblem
 
     @classmethod
-    def from_asked(cls, asked: Asked, plan: Plan, policies: Sequence[Contender], runner: Runner) -> RouteJudge:
+    def from_asked(cls, asked: Setup, plan: Plan, policies: Sequence[Contender], runner: Runner) -> RouteJudge:
         if asked.settings:
             raise FixError(f"{', '.join(asked.settings)}: the goal 'route' has no metric: scores are in the file")
         known = prompts_in(Path(asked.sources)) if isinstance(asked.sources, str | Path) else asked.sources

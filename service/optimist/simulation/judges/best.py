@@ -18,8 +18,8 @@ from optimist.local.single import score
 from optimist.metrics.threads import one_thread
 from optimist.numerics.estimate import natural
 from optimist.simulation.inputs import SimulationInputs
-from optimist.simulation.judges.judge import Column, Drawn
-from optimist.simulation.judges.sampled import Sampled, all_samples
+from optimist.simulation.judges.judge import CurveFigure, ReportColumn
+from optimist.simulation.judges.sampled import SampledJudge, all_samples
 from optimist.simulation.run import NO_GENERATOR, Bools, Floats, Run, last_known
 from optimist.simulation.runner import Runner
 from optimist.simulation.sources import Source
@@ -67,7 +67,7 @@ class NamedBest(Recorder):
 
 
 @dataclass(frozen=True, eq=False)
-class BestJudge(Sampled):
+class BestJudge(SampledJudge):
     """Judges by true scores: the regret of a pick is the gap of its generator to the best one (equations.md §5)."""
 
     goal = "best"
@@ -75,17 +75,17 @@ class BestJudge(Sampled):
     default = ("ucb", "uniform")
     recorder = NamedBest
     columns = (
-        Column("total regret", "regret"),
-        Column("average regret", "average_regret"),
-        Column("optimal pick ratio", "optimal_pick_ratio"),
-        Column("accuracy", "accuracy"),
-        Column("samples to 95 %", "samples_to_95"),
+        ReportColumn("total regret", "regret"),
+        ReportColumn("average regret", "average_regret"),
+        ReportColumn("optimal pick ratio", "optimal_pick_ratio"),
+        ReportColumn("accuracy", "accuracy"),
+        ReportColumn("samples to 95 %", "samples_to_95"),
     )
     figures: ClassVar = {
-        "total_regret": Drawn("regret", "total regret ({unit})"),
-        "average_regret": Drawn("average_regret", "average regret per batch ({unit})"),
-        "optimal_pick_ratio": Drawn("optimal_pick_ratio", "optimal pick ratio", is_share=True),
-        "accuracy": Drawn("accuracy", "trials that name the best", is_share=True, has_band=False),
+        "total_regret": CurveFigure("regret", "total regret ({unit})"),
+        "average_regret": CurveFigure("average_regret", "average regret per batch ({unit})"),
+        "optimal_pick_ratio": CurveFigure("optimal_pick_ratio", "optimal pick ratio", is_share=True),
+        "accuracy": CurveFigure("accuracy", "trials that name the best", is_share=True, has_band=False),
     }
 
     truth: Mapping[str, TrueScore]

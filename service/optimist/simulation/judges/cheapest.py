@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.judges.best import BestJudge
-from optimist.simulation.judges.judge import Column, Drawn
-from optimist.simulation.judges.sampled import Sampled
+from optimist.simulation.judges.judge import CurveFigure, ReportColumn
+from optimist.simulation.judges.sampled import SampledJudge
 from optimist.simulation.run import Bools, Floats, Run
 from optimist.simulation.trial import Contender, Trial
 from optimist_client.goals import CheapestGoodEnough
@@ -25,15 +25,15 @@ class CheapestJudge(BestJudge):
     goal = "cheapest"
     policies = CheapestGoodEnough.policies
     default = policies
-    takes = (Sampled.takes - {"tolerance"}) | {"good_enough", "costs"}
+    takes = (SampledJudge.takes - {"tolerance"}) | {"good_enough", "costs"}
     columns = (
-        Column("cost", "cost"),
-        Column("accuracy", "accuracy"),
-        Column("samples to 95 %", "samples_to_95"),
+        ReportColumn("cost", "cost"),
+        ReportColumn("accuracy", "accuracy"),
+        ReportColumn("samples to 95 %", "samples_to_95"),
     )
     figures: ClassVar = {
-        "cost": Drawn("cost", "cost of all samples"),
-        "accuracy": Drawn("accuracy", "trials that name the right one", is_share=True, has_band=False),
+        "cost": CurveFigure("cost", "cost of all samples"),
+        "accuracy": CurveFigure("accuracy", "trials that name the right one", is_share=True, has_band=False),
     }
 
     @classmethod
@@ -63,7 +63,7 @@ class CheapestJudge(BestJudge):
 
     def notes(self) -> Iterator[str]:
         yield f"Cheapest that is good enough: {self.shown_best()}. Mean ± standard error over trials."
-        yield from Sampled.notes(self)
+        yield from SampledJudge.notes(self)
 
     def document(self) -> dict[str, Any]:
         return {**super().document(), "good_enough": self.plan.good_enough, "costs": self.plan.costs}

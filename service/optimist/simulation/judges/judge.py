@@ -15,7 +15,7 @@ from optimist_client.metrics import Metric
 
 
 @dataclass(frozen=True)
-class Asked:
+class Setup:
     """Arguments of `simulate` that each goal reads in its own way."""
 
     sources: Any
@@ -27,7 +27,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Column:
+class ReportColumn:
     """A column of the report: a number of the summary with its standard error."""
 
     header: str
@@ -36,7 +36,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class CurveFigure:
     """A figure of one curve of each policy."""
 
     curve: str
@@ -58,8 +58,8 @@ class Judge(ABC):
     """The policies that the command plays if none is named; Python plays the first one of them."""
     takes: ClassVar[frozenset[str]]
     """The arguments of `simulate` and the settings of its `Plan` that only some goals take."""
-    columns: ClassVar[tuple[Column, ...]]
-    figures: ClassVar[Mapping[str, Drawn]]
+    columns: ClassVar[tuple[ReportColumn, ...]]
+    figures: ClassVar[Mapping[str, CurveFigure]]
     """The figures of curves by file name without suffix."""
     shows_shares: ClassVar[bool] = False
     """True if the report has a table of the generators' shares in the samples."""
@@ -73,7 +73,7 @@ class Judge(ABC):
 
     @classmethod
     @abstractmethod
-    def from_asked(cls, asked: Asked, plan: Plan, policies: Sequence[Contender], runner: Runner) -> Self:
+    def from_asked(cls, asked: Setup, plan: Plan, policies: Sequence[Contender], runner: Runner) -> Self:
         """The judge of these samples. Raises FixError for samples that cannot be played."""
 
     @abstractmethod

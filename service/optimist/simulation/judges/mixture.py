@@ -19,8 +19,8 @@ from optimist.metrics.threads import one_thread
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Floats, minimise
 from optimist.simulation.inputs import SimulationInputs
-from optimist.simulation.judges.judge import Column, Drawn
-from optimist.simulation.judges.sampled import Sampled, all_samples
+from optimist.simulation.judges.judge import CurveFigure, ReportColumn
+from optimist.simulation.judges.sampled import SampledJudge, all_samples
 from optimist.simulation.run import NO_GENERATOR, Run, last_known
 from optimist.simulation.runner import Runner
 from optimist.simulation.sources import Source
@@ -78,7 +78,7 @@ class TrueMixtures:
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureJudge(Sampled):
+class MixtureJudge(SampledJudge):
     """Judges by the true loss of mixtures: an excess is by how much one is above the least. Shares are of the least."""
 
     goal = "mixture"
@@ -87,17 +87,17 @@ class MixtureJudge(Sampled):
     shows_shares = True
     recorder = NamedMixtures
     columns = (
-        Column("excess of the samples drawn", "drawn_excess"),
-        Column("share", "drawn_share", is_percent=True),
-        Column("excess of the weights named", "named_excess"),
-        Column("share", "named_share", is_percent=True),
-        Column("gain", "gain"),
-        Column("its interval holds", "gain_holds", is_percent=True),
-        Column("samples", "samples"),
+        ReportColumn("excess of the samples drawn", "drawn_excess"),
+        ReportColumn("share", "drawn_share", is_percent=True),
+        ReportColumn("excess of the weights named", "named_excess"),
+        ReportColumn("share", "named_share", is_percent=True),
+        ReportColumn("gain", "gain"),
+        ReportColumn("its interval holds", "gain_holds", is_percent=True),
+        ReportColumn("samples", "samples"),
     )
     figures: ClassVar = {
-        "drawn_excess": Drawn("drawn_excess", "excess loss of the samples drawn", is_log=True),
-        "named_excess": Drawn("named_excess", "excess loss of the weights named", is_log=True),
+        "drawn_excess": CurveFigure("drawn_excess", "excess loss of the samples drawn", is_log=True),
+        "named_excess": CurveFigure("named_excess", "excess loss of the weights named", is_log=True),
     }
 
     truth: TrueMixtures

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from optimist.simulation.inputs import SimulationInputs, check_amounts
-from optimist.simulation.judges.judge import Asked, Judge
+from optimist.simulation.judges.judge import Judge, Setup
 from optimist.simulation.plan import Plan
 from optimist.simulation.run import Play
 from optimist.simulation.runner import Runner
@@ -22,7 +22,7 @@ SAMPLES = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled(Judge):
+class SampledJudge(Judge):
     """The judge of a goal that a metric decides."""
 
     takes = frozenset(
@@ -34,7 +34,7 @@ class Sampled(Judge):
     metric: Metric
 
     @classmethod
-    def from_asked(cls, asked: Asked, plan: Plan, policies: Sequence[Contender], runner: Runner) -> Self:
+    def from_asked(cls, asked: Setup, plan: Plan, policies: Sequence[Contender], runner: Runner) -> Self:
         inputs = SimulationInputs.from_asked(asked, plan)
         for contender in policies:
             try:
