@@ -18,7 +18,7 @@ from optimist.metrics.mean import MeanStatistic
 from optimist.metrics.state import Stateful
 from optimist.numerics.audited import AUDITABLE, AuditedMean
 from optimist.numerics.batches import LARGEST
-from optimist.numerics.clusters import Array
+from optimist.numerics.clusters import Floats
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
 from optimist_client.errors import FixError
@@ -51,12 +51,12 @@ class AuditEstimator(Stateful):
         self._answers = np.zeros((0, len(AuditAnswer._fields)))
 
     @property
-    def scores(self) -> Array:
+    def scores(self) -> Floats:
         """The judge's scores by index, NaN where none has come."""
         return self._kept[: self._end]
 
     @scores.setter
-    def scores(self, values: Array) -> None:
+    def scores(self, values: Floats) -> None:
         self._kept, self._end = values, len(values)
 
     @property

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimation.arrays import Arrays
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.learner import Learner
 from optimist.estimation.paired import IndexRuns
@@ -82,9 +83,6 @@ def names_of(generators: Any) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise FixError(f"expected at least one generator and distinct names, got {generators!r}")
     return names
-
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> Arrays:

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.datasets.logs.reading import Answers
-from optimist.numerics.clusters import Array
+from optimist.numerics.arrays import Floats, Ints
 from optimist.numerics.prompted import PromptedMean, ScoreTarget
 from optimist_client.errors import FixError
 
-Ints = NDArray[np.int64]
 Of = Literal["pass", "all"]
 """pass@k: at least one of k answers is right; pass^k: all of them are."""
 
@@ -25,7 +24,7 @@ Of = Literal["pass", "all"]
 class ModelScores:
     """The scores of a model on a task, in the order of its log."""
 
-    values: Array
+    values: Floats
     """(n,), NaN where an answer was not scored."""
     questions: Ints
     """The number of each one's question (n,)."""
@@ -134,7 +133,7 @@ class Stratum:
         lacks[[question * self._epochs + epoch for question, epoch in own.skipped]] = False
         return np.flatnonzero(lacks)
 
-    def by_question(self, model: str) -> Array:
+    def by_question(self, model: str) -> Floats:
         """The mean score of a model on each question (M,), NaN where it has none."""
         own = self.scores[model].scored
         counts = np.bincount(own.questions, minlength=len(self.questions))
@@ -167,7 +166,7 @@ class Stratum:
         return own.questions * self._epochs + own.epochs
 
 
-def _choices(c: NDArray[Any], n: NDArray[Any], k: int) -> Array:
+def _choices(c: NDArray[Any], n: NDArray[Any], k: int) -> Floats:
     """C(c, k)/C(n, k)."""
     ratio = np.ones(len(n))
     for drawn in range(k):

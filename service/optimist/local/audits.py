@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from optimist.datasets.sets import SampleSet
 from optimist.estimation.audited import AuditAnswer
 from optimist.numerics.audited import AIMED_FROM, chances, drawn, realised, slope, strata
-from optimist.numerics.clusters import Array
+from optimist.numerics.clusters import Floats
 from optimist_client.errors import FixError
 
 LABELS = "labels"
@@ -22,18 +22,18 @@ class Labels:
     """What people and the judge say of one generator's samples, those that all generators have first."""
 
     name: str
-    people: Array
+    people: Floats
     """(n,), NaN where they say nothing."""
-    judge: Array
+    judge: Floats
     """(n,)."""
-    doubt: Array | None
+    doubt: Floats | None
     """How unsure the judge is (n,)."""
     ids: Sequence[str] | None
     common: int | None
     """How many of the first samples belong to those of all others; None: all."""
 
     @classmethod
-    def of(cls, one: SampleSet, name: str, values: Array) -> Labels | None:
+    def of(cls, one: SampleSet, name: str, values: Floats) -> Labels | None:
         """The labels of a set, whose judge's scores are `values` (n,); None where nobody is asked."""
         if one.labels is None:
             return None
@@ -121,7 +121,7 @@ class Audits:
         rest = drawn(count - len(first) - len(chosen), free, random)[0].tolist()
         return [*first, *chosen, *rest]
 
-    def _unforetold(self, at: NDArray[np.int64]) -> Array:
+    def _unforetold(self, at: NDArray[np.int64]) -> Floats:
         """What the judge does not foretell of the labels at these places (n,), of differences between generators."""
         both = [(one.people[at], one.judge[at]) for one in self._sets]
         residuals = np.array([people - slope(people, judge) * judge for people, judge in both])

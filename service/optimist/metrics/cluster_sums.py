@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.state import Stateful
+from optimist.numerics.arrays import Floats
 from optimist_client.errors import FixError
 
-Array = NDArray[np.float64]
 UNKNOWN = -1
 """The number of a prompt that is not known."""
 
@@ -53,7 +53,7 @@ class PromptSums(Stateful):
         """The prompts (m,) that have a value, ascending."""
         return np.flatnonzero(self.counts)
 
-    def residuals(self, values: Tensor, prompts: Tensor) -> Array:
+    def residuals(self, values: Tensor, prompts: Tensor) -> Floats:
         """Values (b,) less the means of their prompts (b,), NaN where these are not known."""
         listed = prompts.numpy()
         return np.where(listed == UNKNOWN, np.nan, values.numpy() - self.means[listed])
@@ -62,7 +62,7 @@ class PromptSums(Stateful):
         """The prompts (rows,) of a batch, as of `prompts_of_batch`."""
         return prompts_of_batch(prompts, rows, len(self.counts)).numpy()
 
-    def add(self, values: Array, prompts: NDArray[np.int64]) -> None:
+    def add(self, values: Floats, prompts: NDArray[np.int64]) -> None:
         """Add values (b,) with their prompts (b,), which have passed `check`. Source: Chan et al. (1979)."""
         is_known = prompts != UNKNOWN
         at, group, count = np.unique(prompts[is_known], return_inverse=True, return_counts=True)
@@ -97,7 +97,7 @@ class BatchSums(Stateful):
         self._products = 0.0  # Σ c S
         self._squares = 0.0  # Σ S²
 
-    def add(self, values: Array) -> None:
+    def add(self, values: Floats) -> None:
         """Add a batch of values (b,)."""
         if not self.batches:
             self._first = float(values[0])

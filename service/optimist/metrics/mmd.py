@@ -18,7 +18,7 @@ from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, standard_error
 from optimist.metrics.state import copied
 from optimist.metrics.unsampled import unsampled
-from optimist.metrics.vendi.kernels import LARGEST_FIT, KernelSettings, fit_kernel, make_feature_map
+from optimist.metrics.vendi.kernels import LARGEST_FIT, Device, KernelSettings, fit_kernel, make_feature_map
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats
@@ -27,8 +27,6 @@ from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
 from optimist_client.metrics import CMMD, MMD, Kernel, Metric
 from optimist_client.references import some_places
-
-Device = torch.device | str
 
 
 class MeanMap(FeatureMap):

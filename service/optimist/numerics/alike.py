@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats
 from optimist.numerics.distances import usual_distance
 
-Floats = NDArray[np.float64]
 Groups = NDArray[np.int64]
 MAX_MODES = 8
 """The most modes."""

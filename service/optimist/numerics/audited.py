@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.clusters import FEW, Array
+from optimist.numerics.clusters import FEW, Floats
 from optimist.numerics.pairing import Whole
-from optimist.numerics.prompted import Floats
+from optimist.numerics.prompted import PackedFloats
 from optimist.records import codec
 
 AUDITABLE = 2**20
@@ -59,7 +59,7 @@ class Audited(NamedTuple):
 
 
 def audited(
-    people: Array, scores: Array, weights: Array, mean: float, variance_of_mean: float, share: float = 0.0
+    people: Floats, scores: Floats, weights: Floats, mean: float, variance_of_mean: float, share: float = 0.0
 ) -> Audited:
     """The mean by the people, of n ≥ 2 audits (n,) in the order of their numbers.
 
@@ -84,7 +84,7 @@ def audited(
     return Audited(n, value, float(variance), math.sqrt(explained), explained * max(1.0 - share, 0.0), favour)
 
 
-def slope(people: Array, scores: Array) -> float:
+def slope(people: Floats, scores: Floats) -> float:
     """Cov(h, f)/Var(f); 0 of fewer than `FEWEST` audits, and where the judge gives all of them one score."""
     if len(scores) < FEWEST:
         return 0.0
@@ -104,15 +104,15 @@ class AuditedMean:
     """F."""
     variance: float
     """Var(f), with 1/N."""
-    judged: Floats
+    judged: PackedFloats
     """The judge's scores of the first indices, NaN where one is not there."""
     audits: Whole
     """The audits' numbers (n,), ascending. The same number is the same prompt, and the same draw, of all generators."""
-    people: Floats
+    people: PackedFloats
     """h (n,)."""
-    scores: Floats
+    scores: PackedFloats
     """f (n,)."""
-    weights: Floats
+    weights: PackedFloats
     """w (n,)."""
 
     def __eq__(self, other: object) -> bool:
@@ -161,7 +161,7 @@ def differing(first: AuditedMean, other: AuditedMean) -> Audited | None:
     )
 
 
-def _covariance(own: Array, its: Array, first: AuditedMean, other: AuditedMean) -> float:
+def _covariance(own: Floats, its: Floats, first: AuditedMean, other: AuditedMean) -> float:
     """The covariance of the judge's scores of common samples, from these scores; 0 with fewer than 2."""
     if len(own) < 2:
         return 0.0
@@ -170,20 +170,20 @@ def _covariance(own: Array, its: Array, first: AuditedMean, other: AuditedMean) 
     return float(apart @ others) / scale * math.sqrt(first.variance * other.variance) if scale > 0.0 else 0.0
 
 
-def strata(doubt: Array) -> NDArray[np.int64]:
+def strata(doubt: Floats) -> NDArray[np.int64]:
     """The bin (N,) of each sample by the judge's doubt, by quantiles."""
     ends = np.quantile(doubt, np.arange(1, STRATA) / STRATA)
     return np.unique(np.searchsorted(ends, doubt, side="right"), return_inverse=True)[1]
 
 
-def realised(bins: NDArray[np.int64], indices: NDArray[Any]) -> Array:
+def realised(bins: NDArray[np.int64], indices: NDArray[Any]) -> Floats:
     """The weights (n,) of audits at these indices, if chosen at random within each bin: its share of all samples over
     its share of the audits."""
     all_, own = np.bincount(bins), np.bincount(bins[indices], minlength=int(bins.max()) + 1)
     return (all_ / len(bins))[bins[indices]] / (own / max(len(indices), 1))[bins[indices]]
 
 
-def chances(bins: NDArray[np.int64], audited_bins: NDArray[np.int64], residuals: Array) -> Array:
+def chances(bins: NDArray[np.int64], audited_bins: NDArray[np.int64], residuals: Floats) -> Floats:
     """Frequency of each bin's samples relative to uniform drawing (B,), by the root mean square of the residuals.
 
     residuals: of the audits so far (n,) about their mean, in these bins (n,).
@@ -203,8 +203,8 @@ def drawn(
     free: NDArray[np.bool_],
     generator: np.random.Generator,
     bins: NDArray[np.int64] | None = None,
-    by_bin: Sequence[float] | Array = (),
-) -> tuple[NDArray[np.int64], Array]:
+    by_bin: Sequence[float] | Floats = (),
+) -> tuple[NDArray[np.int64], Floats]:
     """The indices (c,) of up to `count` of the free samples (N,), none twice, and their weights (c,).
 
     At random; or first a bin, `by_bin` times as likely as at random, and then one of its free samples at random, until

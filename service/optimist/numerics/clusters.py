@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from optimist.numerics.arrays import Floats
+
 Counts = NDArray[np.integer[Any]]
 
 FEW = 5.0
@@ -27,7 +28,7 @@ FEWEST_WITHIN = 10
 """Degrees of freedom below which nothing is known of the variance within clusters."""
 
 
-def deviations(values: Array, clusters: Counts, count: int | None = None) -> Array:
+def deviations(values: Floats, clusters: Counts, count: int | None = None) -> Floats:
     """Σ (x − x̄)/n by cluster (m,), of values (n,) whose clusters (n,) are numbered from 0.
 
     count: m; None: the largest number and one. A cluster without a value has 0.
@@ -35,7 +36,7 @@ def deviations(values: Array, clusters: Counts, count: int | None = None) -> Arr
     return np.bincount(clusters, values - values.mean(), count or 0) / len(values)
 
 
-def clustered_variance(parts: Array, clusters: NDArray[Any] | float) -> Array:
+def clustered_variance(parts: Floats, clusters: NDArray[Any] | float) -> Floats:
     """The variance (…) of means by independent clusters: Σ s² · m/(m − 1) · (1 + 5/m). NaN for fewer than 2 clusters.
 
     parts: s (…, P), `deviations` of each cluster, or their difference of two means. clusters: m (…), the number seen.
@@ -46,7 +47,7 @@ def clustered_variance(parts: Array, clusters: NDArray[Any] | float) -> Array:
     return np.where(m >= 2, variance, np.nan)
 
 
-def design_effect(parts: Array, clusters: float, samples: int, variance: float) -> float:
+def design_effect(parts: Floats, clusters: float, samples: int, variance: float) -> float:
     """The variance of a mean by clusters over that by as many independent samples; 1 where there is no variance.
 
     parts, clusters: as of `clustered_variance`. variance: of the values, with 1/(n − 1). n over it is how many
@@ -57,7 +58,7 @@ def design_effect(parts: Array, clusters: float, samples: int, variance: float) 
     return float(np.square(parts).sum()) * clusters / (clusters - 1.0) * samples / variance
 
 
-def lasting_variance(parts: Array, within: Array | float) -> Array:
+def lasting_variance(parts: Floats, within: Floats | float) -> Floats:
     """The part (…) of a mean's variance that more samples of the same clusters do not remove: [Σ s² − W/n]₊.
 
     within: W/n (…), the variance of the mean, or of the difference, by chance within clusters.
@@ -75,7 +76,7 @@ def clusters_to_decide(difference: float, variance: float, clusters: int, errors
     return max(int(np.ceil(clusters * (errors * errors * variance / difference**2 - 1.0))), 1)
 
 
-def unevenness(counts: Array, others: Array, length: int) -> float:
+def unevenness(counts: Floats, others: Floats, length: int) -> float:
     """Σ (c − k/M)(c′ − k′/M) over the M = `length` prompts of a list, c (M,) the counts of one mean, k their sum.
 
     Of a mean with itself, over n², it is U/n: 1/n − 1/M in the first pass, 0 after whole passes, and about 1/n for
@@ -111,7 +112,7 @@ class Alike(NamedTuple):
     """Standard deviation of `effect` where samples are independent."""
 
 
-def alike(values: Array, clusters: Counts, uneven: float) -> Alike | None:
+def alike(values: Floats, clusters: Counts, uneven: float) -> Alike | None:
     """Similarity of samples of clusters, from b samples with these values and clusters (b,); None if no two of these,
     or all, are of one cluster.
 

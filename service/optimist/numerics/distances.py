@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats
 from optimist_client.errors import FixError
 
-Floats = NDArray[np.float64]
 MOST_DISTANCES = 1000
 """Rows from which the median distance is taken."""
 BANDWIDTHS = (1e-30, 1e30)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
 
 from optimist.numerics.audited import AuditedMean
 from optimist.numerics.clusters import FEWEST_BATCHES, SHOWN
@@ -12,6 +11,7 @@ from optimist.numerics.pairing import Pairing
 from optimist.numerics.prompted import PromptedMean
 from optimist.numerics.timing import Timing
 from optimist.records import codec
+from optimist_client.metrics import Scale
 from optimist_client.models.decisions import format_score
 
 
@@ -29,9 +29,6 @@ class Change:
     """The score of these samples, on average, less what was expected of the generator as it was before."""
     standard_error: float
     """Standard error of the shift."""
-
-
-Scale = Literal["linear", "log"]
 
 
 @codec.record

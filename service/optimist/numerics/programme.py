@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PlainSerializer, PlainValidator
 
-Floats = NDArray[np.float64]
+from optimist.numerics.arrays import Floats
+
 StoredFloats = Annotated[Floats, PlainValidator(np.array), PlainSerializer(np.ndarray.tolist)]
 """Numbers stored in a record as lists."""
 

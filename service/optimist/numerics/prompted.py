@@ -16,7 +16,7 @@ from pydantic import PlainSerializer, PlainValidator
 
 from optimist.numerics.clusters import (
     FEW,
-    Array,
+    Floats,
     clustered_variance,
     lasting_variance,
     list_variance,
@@ -28,7 +28,7 @@ from optimist.records import codec
 
 ScoreTarget = Literal["sample", "list", "repeatable"]
 """Subject of the score: prompts like these; exactly these; exactly these, where a prompt's score is always the same."""
-Floats = Annotated[
+PackedFloats = Annotated[
     NDArray[np.float64], PlainValidator(partial(from_text, dtype="<f8")), PlainSerializer(partial(as_text, dtype="<f8"))
 ]
 
@@ -57,7 +57,7 @@ class PromptedMean:
     """The prompts seen (m,), ascending."""
     counts: Whole
     """Number of values of each prompt (m,); 1 where it is `repeatable`."""
-    means: Floats
+    means: PackedFloats
     """Mean of each prompt (m,) less the mean of all values."""
     variance: float
     """T, the variance of the values."""
@@ -67,7 +67,7 @@ class PromptedMean:
     """Values whose prompt is not known, which count as independent draws."""
     stray_squares: float = 0.0
     """Σ of squares of these about the mean of all."""
-    residuals: Floats = field(default_factory=lambda: np.zeros(0))
+    residuals: PackedFloats = field(default_factory=lambda: np.zeros(0))
     """Values less the mean of their prompt by index, of the first indices; NaN for unknown ones."""
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +113,7 @@ class PromptedMean:
         return ListParts(by_values, whole - by_values)
 
     @property
-    def by_prompt(self) -> tuple[Array, Array]:
+    def by_prompt(self) -> tuple[Floats, Floats]:
         """Counts and means of all prompts (length,), 0 where there is none."""
         counts, means = np.zeros((2, self.length))
         counts[self.prompts], means[self.prompts] = self.counts, self.means

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats
+
 OF_SCORES = 10.0
 """c of a score's sd_stop²."""
 BORROWED = 0.1
@@ -20,10 +22,8 @@ OF_MEANS = 80.0
 """c of the variance of a difference of means by their own skewness, which counts on one side only, too. It is of the
 skewness of the difference itself, so that n = 1."""
 
-Array = NDArray[np.float64]
 
-
-def skewness(values: NDArray[np.floating[Any]]) -> Array:
+def skewness(values: NDArray[np.floating[Any]]) -> Floats:
     """The skewness (…) of rows of numbers (…, m), of which NaN are missing: third central moment over deviation³.
 
     0 where a row has fewer than three numbers, or does not vary beyond rounding.
@@ -40,7 +40,7 @@ def skewness(values: NDArray[np.floating[Any]]) -> Array:
     return np.where(varies, third / np.power(np.where(varies, second, 1.0), 1.5), 0.0)
 
 
-def against(skewed: Array, differences: Array) -> Array:
+def against(skewed: Floats, differences: Floats) -> Floats:
     """The skewness (k,) of differences (k,) where it speaks against their sign, 0 elsewhere.
 
     Rare rows that would make a difference larger can be missing where it is below 0, and only there do they mislead.
@@ -48,7 +48,7 @@ def against(skewed: Array, differences: Array) -> Array:
     return np.where(skewed * differences < 0.0, skewed, 0.0)
 
 
-def widening(skewed: Array | float, samples: Array | float, weight: float) -> Array:
+def widening(skewed: Floats | float, samples: Floats | float, weight: float) -> Floats:
     """1 + `weight` γ²/n, the factor of a variance from n = `samples` rows of skewness γ = `skewed`."""
     return 1.0 + weight * np.square(skewed) / samples
 
@@ -63,7 +63,7 @@ def missing_widening(ratio: float, skewed: float, samples: int) -> float:
     return max(1.0, (samples + borrowed * ratio) / (samples + borrowed))
 
 
-def against_widening(skewed: Array, samples: Array | float) -> Array:
+def against_widening(skewed: Floats, samples: Floats | float) -> Floats:
     """(1 + |γ|/√n)², the factor of the variance of a difference by a skewness that speaks against its sign.
 
     The statistic t of n rows has about the quantiles z + γ (2z² + 1)/(6√n), z the normal quantiles. At z of about 2.8,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.clusters import FEW, Array
+from optimist.numerics.clusters import FEW, Floats
 from optimist.policies.audits import audits_as_batches
 from optimist.policies.stopping import Stopping
 from optimist.records import Rating
@@ -82,7 +82,7 @@ class _Shared:
     audit: Whole
     unit: Whole
     rater: Whole
-    score: Array
+    score: Floats
 
     @classmethod
     def of(cls, ratings: Sequence[Rating]) -> _Shared:
@@ -139,11 +139,11 @@ class _Shared:
         error = float(np.square(HONEST * others - terms).sum()) * (1.0 + FEW / np.count_nonzero(pairs_by_rater))
         return HONEST * usual - correlation, math.sqrt(error)
 
-    def _by_audit(self, audits: Whole, values: NDArray[np.floating]) -> Array:
+    def _by_audit(self, audits: Whole, values: NDArray[np.floating]) -> Floats:
         """The sum of these values of each audit."""
         return np.bincount(audits, values, self.audits).astype(np.float64)
 
-    def _in_standard_units(self) -> Array:
+    def _in_standard_units(self) -> Floats:
         """The scores about each rater's mean, by the rater's standard deviation; 0 of one who always says the same."""
         sizes = np.maximum(np.bincount(self.rater, minlength=len(self.names)), 1)
         apart = self.score - (np.bincount(self.rater, self.score, len(self.names)) / sizes)[self.rater]
@@ -153,7 +153,7 @@ class _Shared:
         )
 
 
-def _ratio(sums: Array, counts: Array) -> tuple[float, Array]:
+def _ratio(sums: Floats, counts: Floats) -> tuple[float, Floats]:
     """The ratio of two totals over audits, and what each audit adds to its error."""
     total = float(counts.sum())
     ratio = float(sums.sum()) / total

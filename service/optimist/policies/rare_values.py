@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.skewness import OF_MEANS, Array, against, widening
+from optimist.numerics.skewness import OF_MEANS, Floats, against, widening
 
 _EQUAL = 1e-12
 """Values are all equal if their variance is at most this part of the other generator's."""
@@ -23,16 +23,16 @@ _EQUAL = 1e-12
 class Means(NamedTuple):
     """The samples, sampling variances of the mean, and skewness of the values of each of k means, arrays (k,)."""
 
-    samples: Array
-    variances: Array
-    skewness: Array
+    samples: Floats
+    variances: Floats
+    skewness: Floats
 
     def at(self, place: int) -> Means:
         """The moments of one mean."""
         return Means(*(numbers[place] for numbers in self))
 
     @property
-    def of_values(self) -> tuple[Array, Array]:
+    def of_values(self) -> tuple[Floats, Floats]:
         """Second and third central moments of the values."""
         second = self.samples * self.variances
         return second, self.skewness * np.power(second, 1.5)
@@ -41,19 +41,19 @@ class Means(NamedTuple):
 class Sampled(NamedTuple):
     """The sampling variances of k differences from a base, and their skewness, arrays (k,)."""
 
-    own: Array
+    own: Floats
     """The variance of the base, with what it borrows."""
-    each: Array
+    each: Floats
     """The variance of the other one, with what it borrows."""
-    skewness: Array
+    skewness: Floats
     """The skewness of the difference, the other one less the base."""
 
-    def factors(self, differences: Array) -> Array:
+    def factors(self, differences: Floats) -> Floats:
         """The factors (k,) by which rare values that speak against these differences (k,) widen their variances."""
         return widening(against(self.skewness, differences), 1.0, OF_MEANS)
 
 
-def moments_of(estimates: Sequence[Estimate], sign: float, variances: Array) -> Means | None:
+def moments_of(estimates: Sequence[Estimate], sign: float, variances: Floats) -> Means | None:
     """The moments of estimates whose means have these variances by sampling; None if they are no means of values.
 
     sign: what makes losses of the values.
@@ -77,7 +77,7 @@ def sampled(base: Means, means: Means) -> Sampled:
     return Sampled(own, each, np.where(np.isfinite(skewness), skewness, 0.0))
 
 
-def _borrowed(one: Means, other: Means) -> tuple[Array, Array]:
+def _borrowed(one: Means, other: Means) -> tuple[Floats, Floats]:
     """Second and third central moment of a mean by sampling, with what it borrows of the other one."""
     (second, third), (others, third_of_other) = one.of_values, other.of_values
     # Values that are all equal say nothing of what the others would be.

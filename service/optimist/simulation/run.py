@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from optimist.numerics.arrays import Bools, Floats
+
 NO_GENERATOR = -1
 """The value for no generator: no best one is named yet, or the trial has ended."""
 
