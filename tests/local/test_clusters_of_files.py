@@ -12,7 +12,7 @@ import pytest
 import optimist
 from optimist.datasets.sets import Wanted, reader, sets_in
 from optimist.local.contrast import contrast_of_sets, mixture_of_sets, question_on
-from optimist.local.offline import score_files
+from optimist.local.offline import questions_by, score_files
 from optimist_client.embedders import Sentences
 from optimist_client.errors import FixError
 from optimist_client.metrics import Mean
@@ -74,7 +74,7 @@ def paired_values() -> tuple[np.ndarray, list[str]]:
 
 def test_scores_of_epochs_have_cluster_robust_errors(tmp_path: Path):
     files = [written(tmp_path, name) for name in ROWS]
-    found = {row.name: row for row in score_files(files, "mean", fields=Fields(cluster="id"))}
+    found = {row.name: row for row in score_files(files, questions_by("mean"), fields=Fields(cluster="id"))}
     for name, rows in ROWS.items():
         expected = by_clusters(np.array([value for *_, value in rows]), [question for question, *_ in rows])
         assert found[name].estimate.stopping_error ** 2 == pytest.approx(expected, rel=1e-9)
@@ -108,7 +108,8 @@ def test_scores_and_differences_on_exactly_these_questions(tmp_path: Path):
     files = {name: written(tmp_path, name) for name in ROWS}
     found = optimist.contrast(files, "mean", paired=True, cluster="id", prompts_are="list")
     assert "on exactly these prompts" in f"{found}"
-    alone = score_files([*files.values()], "mean", fields=Fields(cluster="id"), prompts_are="list")
+    by_list = questions_by("mean", prompts_are="list")
+    alone = score_files([*files.values()], by_list, fields=Fields(cluster="id"))
     for row in alone:
         assert row.estimate.stopping_error**2 == pytest.approx(on_list(VALUES[row.name]), rel=1e-9)
         assert found.estimates[row.name].stopping_error == pytest.approx(row.estimate.stopping_error, rel=1e-12)

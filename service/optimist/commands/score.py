@@ -92,19 +92,18 @@ def score(
     with extras("server,scoring"):
         from optimist.datasets.sets import sets_in
         from optimist.local.contrast import mixture_of_sets, question_on
-        from optimist.local.offline import score_files, score_set, wanted_by
+        from optimist.local.offline import questions_by, score_files, score_set, wanted_by
     with format_errors(ValueError, RuntimeError), progress(jobs is None) as begun:
         primary, *further = metrics_of([usual_metric(metric, files, reference), *(watch or [])], real_data(reference))
         how: dict[str, Any] = {"delta": delta, "device": settings.device, "prompts_are": prompts_are}
         fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
-        scored: dict[str, Any] = {"watch": further, "bound": bound, "beside": reference}
+        questions = questions_by(primary, further, bound=bound, **how)
         if jobs is None:
-            rows = score_files(files, primary, begun=begun, fields=fields, **scored, **how)
+            rows = score_files(files, questions, beside=reference, begun=begun, fields=fields)
         elif mixture or fields != Fields() or prompts_are != "sample":
             raise FixError("--jobs: expected samples without choices of fields, clusters, prompts or a mixture")
         else:
-            how.pop("prompts_are")
-            rows = [score_set(files, primary, jobs=jobs, **scored, **how)]
+            rows = [score_set(files, questions, beside=reference, jobs=jobs)]
         best = None
         if mixture:
             question = question_on(primary, **how)

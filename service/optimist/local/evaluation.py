@@ -30,14 +30,12 @@ from optimist.experiments.goals.registry import learner_of
 from optimist.experiments.state import PolicyState
 from optimist.local.basis import FEATURES
 from optimist.local.config import experiment_of
-from optimist.local.copies_told import CopiesTold
-from optimist.local.gaps import Run, gaps_after
-from optimist.local.scales import Scales
+from optimist.local.gaps import gaps_after
 from optimist.local.session import Session
 from optimist.metrics.devices import find_device
 from optimist.numerics.batches import check_whole
 from optimist.numerics.mixture import Mixture
-from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
+from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.policies import blend_counts
 from optimist.policies.arms import rivals
 from optimist.policies.audits import A_BATCH, next_audits, said_of_judge
@@ -111,7 +109,6 @@ class Evaluation(Session):
         metrics = [directed.in_direction(direction), *map(with_real_data, watch)]
         experiment = experiment_of("evaluation", names, metrics, settings)
         config = experiment.config
-        self._declared = config.metrics
         estimators: dict[str, MetricEstimators] = {}  # by label, the one that decides first
         for label, metric in config.metrics.items():
             how: dict[str, Any] = {"delta": config.delta, "device": place, "paired": experiment.is_paired}
@@ -140,14 +137,6 @@ class Evaluation(Session):
         )
         super().__init__(PolicyState(experiment, stored), estimators)
         columns_of(self._questions)  # raises where metrics cannot read the same array
-        self._plausibility = Plausibility(experiment.scales, config.max_magnitude)
-        self._scales = Scales(len(names))
-        real = self._primary.question.reference
-        self._copies = CopiesTold(names, None if real is None else real.hashes)
-        self._ends = dict.fromkeys(names, 0)
-        self._gaps = {name: list[Run]() for name in names}
-        self._credits = [0.0] * len(names)
-        self._table = None
         self._drawn: tuple[bytes, str, float | None] = b"", "", None
         """The last context that was asked for, the generator that it got, and the probability of that."""
 

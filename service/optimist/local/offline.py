@@ -63,35 +63,47 @@ class FileScore:
         return known | ({"watched": watched} if watched else {}) | basis
 
 
-def score_files(
-    files: Sequence[Path],
-    metric: str | Metric = "fid",
-    *,
+def questions_by(
+    metric: str | Metric,
     watch: Sequence[Metric] = (),
+    *,
     bound: str = "influence",
     delta: float = 0.05,
     device: str = "cpu",
+    prompts_are: PromptsAre = "sample",
+    **settings: Any,
+) -> list[Question]:
+    """The question by a metric with these `settings`, as `optimist.score` takes them, and those by further ones.
+
+    Raises FixError for settings that make no sense.
+    """
+    place = find_device(device)
+    how: dict[str, Any] = {"delta": delta, "device": place, "are_list": prompts_are == "list"}
+    questions = [Question(declared_of(metric, place, **settings), bound, **how)]
+    questions += [Question(declared_of(other, place), **how) for other in watch]
+    by_label([question.metric for question in questions])
+    return questions
+
+
+def score_files(
+    files: Sequence[Path],
+    questions: Sequence[Question],
+    *,
     beside: Path | None = None,
     begun: Callable[[str], None] = lambda name: None,
     fields: Fields = NO_FIELDS,
-    prompts_are: PromptsAre = "sample",
-    **settings: Any,
 ) -> list[FileScore]:
     """The score of every generator in the files and folders, best first; one file is in memory at a time.
 
     Every array (n, d) is a generator's. Where batches have several arrays, by name, as for scores of pairs or with
-    further metrics to `watch`, a file is one; so it is for a metric that `reads` an array. A folder has one file or
+    several `questions`, a file is one; so it is for a metric that `reads` an array. A folder has one file or
     subfolder per generator, as `in_folder` reads it without the file `beside`. `begun` is called with the name of each
     generator before it is scored. fields: those of the rows of .jsonl and .csv files.
-    The `settings` are the metric's, as `optimist.score` takes them; open kernels are fixed once, by the first rows of
-    all generators, as a new experiment fixes them. Raises FixError for a file or an array that is not as expected,
-    and for settings that make no sense.
+    Open kernels are fixed once, by the first rows of all generators, as a new experiment fixes them. Raises FixError
+    for a file or an array that is not as expected.
     """
-    place = find_device(device)
-    how: dict[str, Any] = {"delta": delta, "device": place, "are_list": prompts_are == "list"}
-    question = Question(declared_of(metric, place, **settings), bound, **how)
-    questions = [question, *(Question(declared_of(one, place), **how) for one in watch)]
-    by_label([one.metric for one in questions])
+    question = questions[0]
+    prompts_are = "list" if question.are_list else "sample"
     wanted = wanted_by(questions, beside, fields)
     if any(one.open_kernels for one in questions):
         questions = _fitted(questions, files, wanted)
@@ -104,7 +116,7 @@ def score_files(
         cluster = None if one.clusters is None else _CLUSTER
         read: dict[str, Any] = {array: one.batch[array] for each in questions for array in each.reads.values()}
         with naming(one):
-            check_prompts_are(prompts_are, cluster is not None, bound)
+            check_prompts_are(prompts_are, cluster is not None, question.bound)
             estimate, *others = scores(
                 read | ({} if one.clusters is None else {_CLUSTER: one.clusters}), questions, cluster
             )
@@ -121,24 +133,13 @@ def score_files(
 
 
 def score_set(
-    shards: Sequence[Path],
-    metric: str | Metric = "fid",
-    *,
-    watch: Sequence[Metric] = (),
-    bound: str = "influence",
-    delta: float = 0.05,
-    device: str = "cpu",
-    beside: Path | None = None,
-    jobs: int = 1,
-    **settings: Any,
+    shards: Sequence[Path], questions: Sequence[Question], *, beside: Path | None = None, jobs: int = 1
 ) -> FileScore:
     """The score of one generator, whose samples are in all these files and folders, read by `jobs` threads.
 
     Arguments are those of `score_files`. Raises as `score_shards` does.
     """
-    files, place = files_of(shards, beside), find_device(device)
-    question = Question(declared_of(metric, place, **settings), bound, delta, device=place)
-    questions = [question, *(Question(declared_of(one, place), delta=delta, device=place) for one in watch)]
+    files = files_of(shards, beside)
     labels = [*by_label([one.metric for one in questions])]
     with ThreadPoolExecutor(jobs) as executor:
         estimate, *others = score_shards(files, questions, executor)

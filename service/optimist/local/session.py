@@ -37,7 +37,6 @@ from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefa
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.margins import Margin, by_label
-from optimist_client.metrics import Metric
 from optimist_client.models import Contrast, Gate
 
 
@@ -170,21 +169,22 @@ REMEDY = "leave {it} out, or accept {it}"
 class Session(Readings):
     """The part of an evaluation that does not depend on how batches are recorded: report, plot, file.
 
-    `Evaluation` sets the attributes, and tells the batches.
+    `Evaluation` tells the batches.
     """
 
-    _declared: dict[str, Metric]
-    """The metrics with their real data, by label."""
-    _ends: dict[str, int]
-    """By generator the index after the largest one told."""
-    _gaps: dict[str, list[Run]]
-    """By generator the runs of indices before that which were not told, ascending."""
-    _credits: list[float]
-    _table: models.Routes | None
-    """The newest table of the goal's model."""
-    _plausibility: Plausibility
-    _scales: Scales
-    _copies: CopiesTold
+    def __init__(self, state: PolicyState, metrics: Mapping[str, MetricEstimators]) -> None:
+        super().__init__(state, metrics)
+        self._ends = dict.fromkeys(self.generators, 0)
+        """By generator the index after the largest one told."""
+        self._gaps = {name: list[Run]() for name in self.generators}
+        """By generator the runs of indices before that which were not told, ascending."""
+        self._credits = [0.0] * len(self.generators)
+        self._table: models.Routes | None = None
+        """The newest table of the goal's model."""
+        self._plausibility = Plausibility(state.experiment.scales, state.config.max_magnitude)
+        self._scales = Scales(len(self.generators))
+        real = self._primary.question.reference
+        self._copies = CopiesTold(self.generators, None if real is None else real.hashes)
 
     def gaps(self, generator: str) -> list[Run]:
         """The first and the length of each run of indices before `next_start` that were not told, ascending."""
@@ -289,8 +289,8 @@ class Session(Readings):
         goal, rows = self.state.goal, self._primary.rows()
         assert isinstance(goal, WithModel)
         parts = extents(self.state.stored.generators)
-        self._table = goal.table(self.state, rows, parts)
-        return self._table
+        table = self._table = goal.table(self.state, rows, parts)
+        return table
 
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
         """Draw scores and intervals with matplotlib, as `Report.plot` does."""
@@ -304,7 +304,7 @@ class Session(Readings):
         """
         arrays: Arrays = {}
         metrics: dict[str, Any] = {}
-        for place, (label, metric) in enumerate(self._declared.items()):
+        for place, (label, metric) in enumerate(self.state.config.metrics.items()):
             settings, own = metric_parts(metric, f"metric/{place}")
             estimator, state = self._metrics[label].state()
             metrics[label] = {"settings": settings, "estimators": estimator}

@@ -350,12 +350,7 @@ def route_file(
     *others: Path,
     fields: Fields = NO_FIELDS,
     embed: Embed | None = None,
-    price: float = 0.0,
-    ceiling: float | None = None,
-    at_least: float | None = None,
-    features: int = 256,
-    types: int = 6,
-    seed: int = 0,
+    **how: Any,
 ) -> RouteReport:
     """The report on a file of prompts, routed at a price of cost or within a budget.
 
@@ -375,9 +370,7 @@ def route_file(
     else:
         fields.check_unused(file)
         arrays = arrays_in(file)
-    return route_arrays(
-        arrays, file, price=price, ceiling=ceiling, at_least=at_least, features=features, types=types, seed=seed
-    )
+    return route_arrays(arrays, file, **how)
 
 
 def route_arrays(
