@@ -84,7 +84,8 @@ class FiniteReference:
             return ()
         return (
             f"of the reference's {self.samples} samples only mean and covariance are known, so what their choice "
-            "leaves open in differences is guessed: make the reference from rows",
+            "leaves open in differences is guessed, so that intervals may be 1.6 times as wide as needed: make the "
+            "reference from rows",
         )
 
 
