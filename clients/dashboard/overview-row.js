@@ -32,7 +32,7 @@ const activity = ({ active }) => (active ? `${ago(serviceTime() - active)} ago` 
 // A row of one line. does: what happens on a click: { tag(tag), select(name, isSelected), open(name) }.
 export function row(experiment, isSelected, isOpen, does) {
   const { name, tags = [], note, budget, cost: spent, leader, decision } = experiment;
-  const of = budget === null ? "" : ` of ${tick(budget)}`;
+  const of = budget !== null && h("span", { class: "of" }, ` of ${tick(budget)}`);
   return h("tr", { class: "line", role: "row" }, [
     h("th", { scope: "row", role: "rowheader", title: note }, h("span", { class: "selectable" }, [
       h("input", { type: "checkbox", checked: isSelected, "aria-label": `Select ${name}`,
@@ -45,7 +45,7 @@ export function row(experiment, isSelected, isOpen, does) {
     h("td", { class: "leader", role: "cell", title: leader }, leader || h("span", { class: "quiet" }, "None yet")),
     cell("number confidence", decision.confidence_text || "–"),
     h("td", { class: "scored", role: "cell", title: withSpread(experiment).join(" ") }, ...scored(experiment)),
-    cell("number amount", `${tick(experiment.samples)}${of}`),
+    cell("number amount", tick(experiment.samples), of),
     cell("number cost", spent === undefined ? "–" : cost(spent)),
     cell("number when", activity(experiment)),
     cell("made", date(experiment.created)),

@@ -71,7 +71,7 @@ export function chart(id, title, text, heading = "h2", word = null) {
   // has none where it is folded.
   let [width, height] = [0, 0];
   const fit = () => {
-    if (!plot.data || !width) return;
+    if (!plot.data || width < LEAST) return;
     plot.layout.unified = isUnified ?? width >= NARROW;
     pointing.draw(width, height);
   };
@@ -130,6 +130,7 @@ function chooser([name, ...look], { choose, light }) {
 }
 
 const NARROW = 480; // pixels from which on a chart says what all lines are at a place
+const LEAST = 100; // pixels of a chart: it has fewer for a moment while it unfolds
 
 // The axis of samples where a single point would otherwise be at its left end.
 export const within = (samples) => (samples.length === 1 ? { range: [0, 1.1 * samples[0]] } : {});

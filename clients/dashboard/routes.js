@@ -89,7 +89,7 @@ export class Routes {
     this.gained.hidden = gain === null || lower === null || upper === null;
     if (this.gained.hidden) return;
     const drawn = axis([{ middle: gain, lower, upper }, { middle: 0, lower: 0, upper: 0 }]);
-    say(this.gainTitle, `Gain over ${best} alone, and the interval of the gain over the best single generator, whichever it is`);
+    say(this.gainTitle, `Gain over ${best} alone. The interval allows for not knowing which generator is the best one alone.`);
     fill(this.gainAxis, values(drawn));
     const label = `Gain ${score(gain)}, from ${score(lower)} to ${score(upper)}`;
     fill(this.gain, bar({ middle: gain, lower, upper }, drawn, "var(--accent)", label, true));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from optimist_client import NotFoundError, Optimist
+from optimist_client import ConflictError, NotFoundError, Optimist
 from optimist_client.metrics import Mean, WinRate
 from tests.support.pages import OpenPage, serious_violations_of_both_schemes
 from tests.support.processes import Service, scored
@@ -66,6 +67,21 @@ def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three:
     again.get_by_label("State").select_option("")
     assert names(again) == ["list-stopped", "list-empty", "list-costly"]
     assert serious_violations_of_both_schemes(page, axe) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1440, 1000, 900])
+def test_states_and_budgets_are_whole(open_page: OpenPage, service: Service, width: int):
+    with Optimist(service.url) as client, contextlib.suppress(ConflictError):
+        made = client.create_experiment("whole", ["a", "b"], metric=Mean(), budget=1_200, batch_size=200)
+        for pick in made.picks():
+            pick.tell([0.5] * pick.size)
+    page = open_page("/#/?q=whole", viewport={"width": width, "height": 900})
+    expect(page.locator(".line .badge")).to_have_text("out of budget")
+    assert page.evaluate(
+        "() => [...document.querySelectorAll('.line > :is(.state, .amount)')].map("
+        "({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)"
+    ) == [True, True]
 
 
 @pytest.mark.long

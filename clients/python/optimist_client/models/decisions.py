@@ -306,7 +306,7 @@ class DecisionInfo(Answer):
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         hardest, decided = self.hardest, self.decided
         is_factor = scale == "log" and hardest.difference >= _DOUBLE
-        apart = f"{shown(hardest.difference, scale)} worse"
+        apart = f"{shown(abs(hardest.difference), scale)} {'better' if hardest.difference < 0.0 else 'worse'}"
         apart += f", {100.0 * math.exp(-hardest.difference):.2g}% of the best" if is_factor else ""
         apart += f"; {shown(hardest.tolerance, scale)} would not matter" if hardest.tolerance else ""
         rival = "Closest rival" if decided else "Open question"
