@@ -159,6 +159,29 @@ def test_goals_differ_in_one_place():
     assert not found, "ask the goal: experiments/goals/base.py, or DeclaredGoal in optimist_client/goals.py"
 
 
+OF_ROUTING = ("routing/", "evaluating/", "commands/evaluate.py")
+"""Where routing is named: in its own folder, and by the command that says what it would gain."""
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """The identifiers of some code, and the modules that it imports from, but for those of HTTP."""
+    fields = ("id", "attr", "arg", "name", "module")
+    found = {getattr(node, field, None) for node in ast.walk(tree) for field in fields}
+    return {name for name in found if isinstance(name, str)} - {"starlette.routing", "fastapi.routing"}
+
+
+def test_no_room_names_routing():
+    folder = ROOT / "service" / "optimist"
+    found = [
+        f"{path.relative_to(folder)}: {name}"
+        for path in folder.rglob("*.py")
+        if not str(path.relative_to(folder)).startswith(OF_ROUTING)
+        for name in _names(ast.parse(path.read_text()))
+        if re.search("[Rr]out(ed|ing)", name)
+    ]
+    assert not found, "give the goal a method: experiments/goals/base.py"
+
+
 def test_an_evaluation_has_the_settings_of_an_experiment():
     """All but those that only a service has, each of which is a field."""
     assert SETTINGS | OF_SERVICES | {"name", "generators", "metric", "watch"} == set(ExperimentConfig.model_fields)

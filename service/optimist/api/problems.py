@@ -67,14 +67,14 @@ def install(app: FastAPI) -> None:
 
     async def answered(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.detail == HTTPStatus(error.status_code).phrase:
-            error = _of_routing(app, request, error)
+            error = _of_path(app, request, error)
         return answer_to(error)
 
     for kind in (ApiError, StoreError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, answered)
 
 
-def _of_routing(app: FastAPI, request: Request, error: HTTPException) -> HTTPException:
+def _of_path(app: FastAPI, request: Request, error: HTTPException) -> HTTPException:
     """The error for a path or a method that no route has, with what was expected."""
     path, method = request.url.path, request.method
     if error.status_code == 405:

@@ -30,9 +30,7 @@ from optimist.commands import (
 )
 from optimist.commands.shared import WRONG_USE
 from optimist.commands.usage import Command, Group
-
-FROM_GOALS = (("optimist.routing.command", "route"),)
-"""Module and function of each command that stands in the folder of a goal."""
+from optimist.experiments.goals.commands import COMMANDS
 
 
 class InOneLine(Group):
@@ -97,7 +95,8 @@ for command in (
     docs.docs,
 ):
     app.command(cls=Command)(command)
-for module, name in FROM_GOALS:
+for path in COMMANDS:
+    module, _, name = path.partition(":")
     app.command(cls=Command)(getattr(import_module(module), name))
 app.command(cls=gate.GateCommand)(gate.gate)
 for name, command in {

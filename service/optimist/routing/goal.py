@@ -19,7 +19,7 @@ from optimist.routing.answers.policy import Frontier, RoutePolicy
 from optimist.routing.answers.rows import RoutedRows
 from optimist.routing.table import has_other_costs, read_table, route_curve, route_point, table_of
 from optimist_client.errors import FixError
-from optimist_client.goals import COMPONENTS, priced_by
+from optimist_client.goals import COMPONENTS, check_route_size, priced_by
 from optimist_client.models import Experiment, ExperimentConfig, Report, RoutePace, Routes
 
 if TYPE_CHECKING:
@@ -129,6 +129,12 @@ class ForRouting(WithModel):
     @classmethod
     def weighs_costs(cls, config: ExperimentConfig) -> bool:
         return priced_by(config) is not None
+
+    @classmethod
+    def check_added(cls, config: ExperimentConfig, count: int, cost: float | None) -> None:
+        if (named := priced_by(config)) and cost is None:
+            raise FixError(f"cost: expected a number, as an experiment with `{named}` needs it for every generator")
+        check_route_size(config.context_features, count)
 
     def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
         """A pure function of the arms, the model, the context and what was spent; the random number depends on (seed,

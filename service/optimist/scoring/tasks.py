@@ -334,7 +334,7 @@ class ScoringTasks(dict[TaskKey, GeneratorTask]):
         name, wanted = announcement.experiment, announcement.wanted
         if wanted is not None:
             of = claimed_for(wanted)
-            combined = self._mixture if of == MIXTURE else self._routes
+            combined = self._mixture if of == MIXTURE else self._model
             task = self.task_of(name, of, wanted.label) if isinstance(of, int) else combined(name, wanted.label)
             if wanted.kind == "estimate" and isinstance(task, GeneratorTask):
                 task.wants_estimate = True
@@ -378,10 +378,10 @@ class ScoringTasks(dict[TaskKey, GeneratorTask]):
             elif mixture is not None and mixture.problem == "broken off":
                 yield mixture
         if state.is_model_ready:
-            routes = self._routes(name, state.labels[0])
-            rests = routes.problem == "failed" and time.monotonic() < routes.worked + RETRY
-            if routes.may_publish and not rests:
-                yield routes
+            model = self._model(name, state.labels[0])
+            rests = model.problem == "failed" and time.monotonic() < model.worked + RETRY
+            if model.may_publish and not rests:
+                yield model
 
     def _decides(self, name: str, label: str) -> bool:
         return label in self.labels.get(name, ())[:1] or label in self._limited.get(name, ())
@@ -391,7 +391,7 @@ class ScoringTasks(dict[TaskKey, GeneratorTask]):
         task.decides = name in self._mixture_goals and self._decides(name, label)
         return task
 
-    def _routes(self, name: str, label: str) -> ModelTask:
+    def _model(self, name: str, label: str) -> ModelTask:
         return self.models.setdefault(name, ModelTask(name, label=label))
 
     def task_of(self, name: str, ordinal: int, label: str) -> GeneratorTask:

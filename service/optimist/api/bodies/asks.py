@@ -39,7 +39,7 @@ JSON = 2**20
 PICK_BYTES = 4096
 """About what a pick takes in Redis, and on its disk, without its context."""
 CONTEXTS = "contexts"
-_ONLY_OF_ROUTERS = "only asks of the goal 'route' have"
+_ONLY_OF_THEM = "only asks of the goal 'route' have"
 _IN_JSON = "; send contexts as application/x-safetensors"
 _OF_TENSORS = "In a request with a body of safetensors: as the field of this name in JSON"
 
@@ -133,8 +133,8 @@ async def read_ask(
     width = experiment.config.context
     if width is None:
         if not is_json:
-            raise ApiError(415, "media-type", "Unsupported media type", f"expected JSON: {_ONLY_OF_ROUTERS} contexts")
-        body.expect(PLAIN, f": {_ONLY_OF_ROUTERS} contexts")
+            raise ApiError(415, "media-type", "Unsupported media type", f"expected JSON: {_ONLY_OF_THEM} contexts")
+        body.expect(PLAIN, f": {_ONLY_OF_THEM} contexts")
         whole = await body.whole()
         wanted = await run_in_thread(JSON_WORK * len(whole), _of_json, whole)
         check_worker(experiment, wanted.worker)
@@ -142,12 +142,12 @@ async def read_ask(
     if is_json:
         body.expect(JSON, _IN_JSON)
         whole = await body.whole()
-        wanted, contexts = await run_in_thread(JSON_WORK * len(whole), _routed_of_json, whole, width)
+        wanted, contexts = await run_in_thread(JSON_WORK * len(whole), _contexts_of_json, whole, width)
     else:
         numbers, texts = min(MOST_NUMBERS, MOST_CONTEXTS * width), MOST_CONTEXTS * tensors.LONGEST_TEXT
         body.expect(tensors.LONGEST_HEADER + 8 * numbers + texts)
         whole = await body.whole()
-        wanted, contexts = await run_in_thread(len(whole), _routed_of_tensors, whole, given, width)
+        wanted, contexts = await run_in_thread(len(whole), _contexts_of_tensors, whole, given, width)
     check_worker(experiment, wanted.worker)
     if contexts is None:
         whose = "the embedding of each prompt that a pick is wanted for"
@@ -176,11 +176,11 @@ def _of_json(body: bytes, width: int = 0) -> AskRequest:
     except ValueError as error:
         raise invalid(f"{error}{_IN_JSON if width else ''}") from None
     if not width and (wanted.contexts is not None or wanted.prompts is not None):
-        raise invalid(f"{CONTEXTS if wanted.prompts is None else 'prompts'}: {_ONLY_OF_ROUTERS} them")
+        raise invalid(f"{CONTEXTS if wanted.prompts is None else 'prompts'}: {_ONLY_OF_THEM} them")
     return wanted
 
 
-def _routed_of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]:
+def _contexts_of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]:
     """The ask in a body of JSON, and its contexts if it has any."""
     wanted = _of_json(body, width)
     if wanted.contexts is None:
@@ -191,7 +191,7 @@ def _routed_of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts 
     return _with_contexts(wanted, np.array(wanted.contexts, dtype=np.float64))
 
 
-def _routed_of_tensors(body: bytes, given: AskParameters, width: int) -> tuple[AskRequest, AskedContexts | None]:
+def _contexts_of_tensors(body: bytes, given: AskParameters, width: int) -> tuple[AskRequest, AskedContexts | None]:
     """The ask whose contexts (n, width) are a tensor, and the texts of their prompts perhaps another."""
     try:
         arrays = tensors.decode(body)

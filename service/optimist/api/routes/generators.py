@@ -19,11 +19,9 @@ from optimist.api.problems import invalid
 from optimist.experiments.admission import INDEXED, has_open_contexts, kernels_of
 from optimist.experiments.anomalies import acceptance, retracted_batch
 from optimist.records import COST
-from optimist_client.goals import check_route_size, priced_by
 from optimist_client.models import (
     AcceptanceRequest,
     AcceptReply,
-    Experiment,
     GeneratorChange,
     GeneratorRequest,
     Identifier,
@@ -191,12 +189,13 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     is_new = all(generator.name != wanted.name for generator in state.stored.generators)
     if is_new and wanted.cost is None and state.max_cost is not None:
         raise invalid("cost: expected a number, as an experiment with `max_cost` needs it for every generator")
-    if is_new and experiment.config.asks.has_contexts:
-        _check_routed(experiment, wanted, 1 + len(state.stored.generators))
+    count = 1 + len(state.stored.generators)
+    if is_new:
+        _refusing(state.goal.check_added, experiment.config, count, wanted.cost)
     if is_new and wanted.seeds is False and experiment.config.metric.setting("proxy") is not None:
         raise invalid(f"seeds: {INDEXED}")
     if is_new:
-        _refusing(check_previews, experiment.config.previews, 1 + len(state.stored.generators))
+        _refusing(check_previews, experiment.config.previews, count)
     most = context.settings.max_generators
     seeds = experiment.config.seeds is not False if wanted.seeds is None else wanted.seeds
     await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost, is_seedless=not seeds)
@@ -204,18 +203,10 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     return await context.report(experiment)
 
 
-def _check_routed(experiment: Experiment, wanted: GeneratorRequest, count: int) -> None:
-    """Raise `ApiError` 422 where a model of contexts cannot have one more generator, `count` in all."""
-    config = experiment.config
-    if (named := priced_by(config)) and wanted.cost is None:
-        raise invalid(f"cost: expected a number, as an experiment with `{named}` needs it for every generator")
-    _refusing(check_route_size, config.context_features, count)
-
-
-def _refusing(check: Callable[[int, int], None], *numbers: int) -> None:
+def _refusing(check: Callable[..., None], *arguments: Any) -> None:
     """Run a check of a config, and raise `ApiError` 422 instead of its FixError."""
     try:
-        check(*numbers)
+        check(*arguments)
     except ValueError as error:
         raise invalid(str(error)) from None
 

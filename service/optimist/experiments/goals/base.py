@@ -64,6 +64,11 @@ class Goal(Protocol):
         """Whether costs matter to the picks."""
         return config.weigh_costs
 
+    @classmethod
+    def check_added(cls, config: ExperimentConfig, count: int, cost: float | None) -> None:
+        """Raise FixError unless a generator with this cost may be added, after which there are so many."""
+        del config, count, cost
+
     @abstractmethod
     def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
         """The generator to sample next. Raises FixError if no arm is active.
