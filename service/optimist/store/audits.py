@@ -117,13 +117,17 @@ class StoredAudits:
     async def said(self, experiment: str) -> list[Said]:
         """All that was said, in its order."""
         stored = await self._commands.call("XRANGE", self._commands.key(experiment, "audit_records"), "-", "+")
-        return [codec.from_entry(Said, [part for field in entry.items() for part in field]) for _, entry in stored]
+        return await aside(len(stored), _records, stored)
 
     async def told(self, experiment: str, generators: Sequence[int]) -> list[list[tuple[int, int]]]:
         """The indices that were told of each generator, as disjoint intervals, start and stop, ascending."""
         parts = [self._commands.key(experiment, f"told:{g}") for g in generators]
         found = await self._commands.call_many([("ZRANGE", part, 0, -1) for part in parts])
         return [[(int(start), int(stop)) for start, stop in map(bytes.split, each)] for each in found]
+
+
+def _records(stored: Sequence[tuple[bytes, Mapping[bytes, bytes]]]) -> list[Said]:
+    return [codec.from_entry(Said, [part for field in entry.items() for part in field]) for _, entry in stored]
 
 
 def _parsed(stored: Mapping[bytes, bytes], leased: Sequence[tuple[bytes, float]]) -> AuditsState:

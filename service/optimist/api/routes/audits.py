@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
@@ -40,7 +41,7 @@ from optimist_client.models.audits import RaterName
 MOST_TEXT = 2**20
 """Bytes of the texts of a reply; the others are at their addresses."""
 TAKEN = 512
-"""Bytes that an answer takes in Redis beside its comment, as measured, for each sample."""
+"""Bytes that an audit, or an answer beside its comment, takes in Redis for each sample: twice what was measured."""
 router = APIRouter(prefix="/v1/experiments/{name}/audits", tags=["audits"], route_class=ModelRoute)
 Id = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 Rater = Annotated[RaterName | None, Query(description="As in the body of other requests")]
@@ -217,18 +218,15 @@ async def get_counts(name: Identifier, context: ContextDep, caller: CallerDep) -
     stored = await context.store.audits(name)
     said = await context.store.said(name) if caller.previews else []
     newest = {(one.audit, one.rater): one for one in said if one.comment}
-    raters = sorted({rater for one in stored.audits.values() for rater in one.raters})
+    answered = Counter(rater for one in stored.audits.values() for rater in one.answered_by)
+    held = Counter(lease.rater for lease in stored.leases)
     return AuditCounts(
         answered=stored.answered,
         open=stored.open,
         unanswered=stored.unanswered,
         raters=[
-            models.RaterCount(
-                rater=rater,
-                answered=sum(rater in one.answered_by for one in stored.audits.values()),
-                open=sum(lease.rater == rater for lease in stored.leases),
-            )
-            for rater in raters
+            models.RaterCount(rater=rater, answered=answered[rater], open=held[rater])
+            for rater in sorted({rater for one in stored.audits.values() for rater in one.raters})
         ],
         comments=[
             models.AuditComment(audit=one.audit, index=one.index, rater=one.rater, comment=one.comment, when=one.when)
