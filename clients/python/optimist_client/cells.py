@@ -1,4 +1,4 @@
-"""The values of tables: which are numbers, which are missing, and what cells of texts say."""
+"""Values of tables: numbers, missing values, and the reading of text cells."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Column:
 
     @cached_property
     def values(self) -> Sequence[Any]:
-        """Each value, None where it is missing: numbers, booleans, lists of numbers, or what is there."""
+        """Each value, None where it is missing: numbers, booleans, lists of numbers, or unchanged."""
         if self.kind in ("number", "list"):
             return self._read if isinstance(self.cells, Sequence) else [*self.cells]
         return [None if cell == "" else cell for cell in self.cells]
@@ -60,7 +60,7 @@ class Column:
         return [self.read(cell) if self._are_texts or _is_missing(cell) else cell for cell in self.cells]
 
     def read(self, cell: Any) -> Any:
-        """The number, boolean or list that a text says, or None where it is missing; what is no text as it is."""
+        """The number, boolean or list in a text, or None where it is missing; other values unchanged."""
         if _is_missing(cell):
             return None
         if not isinstance(cell, str):

@@ -26,8 +26,8 @@ def pillow() -> Any:
 def opened(body: bytes) -> Any:
     """The PIL image in the bytes of a file, whose pixels are not decoded yet.
 
-    Raises FixError, saying what was expected, for another format than `FORMATS` by what the bytes are, for more
-    than `PIXELS` pixels, and for what cannot be read; ModuleNotFoundError without Pillow.
+    Raises FixError for another format than `FORMATS` by its bytes, for more than `PIXELS` pixels, and for unreadable
+    images; ModuleNotFoundError without Pillow.
     """
     module = pillow()
     if len(body) > LARGEST:

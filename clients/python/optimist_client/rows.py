@@ -1,6 +1,6 @@
-"""Rows of named values in tables (.csv, .tsv, .jsonl, .json, .parquet): which field is what is decided here, once.
+"""Rows of named values in tables (.csv, .tsv, .jsonl, .json, .parquet), and the one decision on fields' roles.
 
-A field is known by its name and by what most of its values are, never by the first row. Fields of objects within
+A field is identified by its name and the kind of most values, never by the first row. Fields of objects within
 objects have names with dots. Names are compared without regard to capital letters.
 """
 
@@ -43,7 +43,7 @@ _BESIDE = re.compile(
 """Words in the names of numbers that stand beside a score."""
 _SCORE = "score"
 _SNIFFED, _DELIMITERS = 2**16, ",;\t|"
-"""Characters by which the separator of cells is found, and what it may be."""
+"""Number of characters that decide the separator of cells, and its candidates."""
 
 Missing = Literal["drop", "zero"]
 
@@ -444,7 +444,7 @@ class Rows:
         return [*like]
 
     def _beside(self) -> set[str | None]:
-        """The fields that are no samples, by what they are called."""
+        """The fields that are no samples, by their names."""
         usual = {name for name in self.names if name.lower() in {*QUESTIONS, *PLACES}}
         fields = (self.fields.cluster, self.fields.labels, self.fields.doubt)
         others = {self._named(name) for name in fields if name is not None}

@@ -64,7 +64,7 @@ LARGEST_JSON = 16 * 2**20
 """Largest member of JSON, in bytes."""
 _VALUES = 2**17
 """Most values, and most fields, of one member of JSON: pydantic takes some 0.7 kB, and 4 µs in which no other thread
-runs, for each value that is not what it expects."""
+runs, for each unexpected value."""
 _DIRECTORY = 4 * 2**20
 """Largest directory of the zip, in bytes: about 50,000 members."""
 _DIRECTORY_WEIGHT = 20
@@ -367,7 +367,7 @@ def _directory_bytes(file: BinaryIO, end: int) -> int:
 def _by_position(
     batches: NDArray[np.integer], archived: ArchivedGenerator, answers: Sequence[int]
 ) -> NDArray[np.int64]:
-    """The rows of each entry of a generator's log, from those of its batches: retractions and answers have none.
+    """The rows of each entry of a generator's log, from its batches' rows; retractions and answers have none.
 
     answers: their positions.
     """

@@ -42,18 +42,18 @@ _CELLS = 16
 
 
 class SampleSource(ABC):
-    """The samples of one generator, or real ones. `names` are the samples' names, distinct."""
+    """Samples of one generator, or real samples. `names` are the samples' names, distinct."""
 
     def __init__(self, name: str, origin: str) -> None:
         self.name = name
         self.origin = origin
         """Name in messages: the path."""
         self.prompts: Mapping[str, str] = {}
-        """The prompts that samples were made for, by the samples' names; empty where they are not known."""
+        """Prompts of the samples, by the samples' names; empty if unknown."""
         self.clusters: Mapping[str, str] = {}
         """The clusters of samples by their names; empty where samples are independent."""
         self.cost: float | None = None
-        """The mean cost of a sample, if it is known."""
+        """Mean cost of a sample, if known."""
         self.left_out: tuple[str, ...] = ()
         """Files that are no samples, by their endings."""
         self.notes: Counter[str] = Counter()
@@ -81,7 +81,7 @@ class SampleSource(ABC):
 
     @abstractmethod
     def digest(self) -> str:
-        """SHA-256 of what says that the source is the same one: names, sizes and times of change."""
+        """SHA-256 of the source's identity: names, sizes and times of change."""
 
 
 class Files(SampleSource):
@@ -442,7 +442,7 @@ def _check_ratio(origin: str, unpacked: int, packed: int, least: int) -> None:
 
 
 def _image(origin: str, suffix: str, raw: bytes, notes: list[str]) -> Any:
-    """An image as an array (h, w) or (h, w, 3), by what the bytes are. notes: gets what was done to it."""
+    """An image as an array (h, w) or (h, w, 3), by its bytes. notes: receives the conversions."""
     import numpy as np
 
     try:
@@ -454,7 +454,7 @@ def _image(origin: str, suffix: str, raw: bytes, notes: list[str]) -> Any:
 
 
 def _array(raw: bytes) -> Any:
-    """The array of an `.npy` file. Raises FixError for what is no image, before memory is taken for it."""
+    """The array of an `.npy` file. Raises FixError for anything but an image, before memory is taken for it."""
     import numpy as np
     from numpy.lib import format as npy
 

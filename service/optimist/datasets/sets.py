@@ -235,7 +235,7 @@ class Wanted:
     """Arrays to read from the files and folders of generators."""
 
     columns: Mapping[str, int | None]
-    """The arrays by name, with their columns where these are known."""
+    """Arrays by name, with their columns or None."""
     told_by: str = "the settings"
     """Source of these numbers of columns, for messages."""
     is_whole: bool = False
@@ -328,7 +328,7 @@ def _of_rows(file: Path, wanted: Wanted, like: dict[str, Sequence[str]], with_id
 def _batches_of(
     file: Path, arrays: Arrays, names: Sequence[str], is_whole: bool, generator: str | None = None
 ) -> Iterator[FileSamples]:
-    """The generators of a file, by displayed name: one per array, or a single one that has them all.
+    """The generators of a file, by displayed name: one per array, or a single one with all arrays.
 
     generator: of a part of the file.
     """

@@ -1,1 +1,1 @@
-"""Rows in, estimates out: the question, a stream of each generator, and what is made of all of them. No Redis."""
+"""Rows in, estimates out: the question, a stream of each generator, and artefacts of all generators. No Redis."""

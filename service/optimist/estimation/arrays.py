@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from optimist.estimation.question import Question
 
 RawBatch = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
-"""Rows (n, d) of what the metric scores: features, or class probabilities; or several such arrays by name, as the
+"""Rows (n, d) that the metric scores: features, or class probabilities; or several such arrays by name, as the
 scores of pairs need ("features" and "prompts"), perhaps with "ids", a text for each row."""
 Arrays = dict[str, NDArray[Any]]
 
@@ -89,7 +89,7 @@ def real_data_of(reference: Any) -> RealData:
     """Real data from a tuple (mean, covariance) or (mean, covariance, samples), or from real features (n, d), whose
     rows are kept.
 
-    Raises FixError for anything else; what a metric makes of the data checks it further.
+    Raises FixError for anything else; the metric's conversion checks the data further.
     """
     if isinstance(reference, RealData):
         return reference

@@ -28,7 +28,7 @@ class AuditAnswer(NamedTuple):
     """Human score of a sample."""
 
     audit: int
-    """The number of the audit, the same one for all generators."""
+    """The number of the audit, the same for all generators."""
     sample: int
     """Its index."""
     weight: float
@@ -45,7 +45,7 @@ class AuditEstimator(Stateful):
     held = ("scores", "_answers")
 
     def __init__(self, delta: float, most: int, between: tuple[float, float] | None) -> None:
-        """most: of how many first indices estimates carry the judge's scores. between: what people may say."""
+        """most: number of first indices whose judge's scores are in estimates. between: limits of human scores."""
         self._delta, self._most, self._between = delta, most, between
         self._kept, self._end = np.zeros(0), 0
         self._answers = np.zeros((0, len(AuditAnswer._fields)))
@@ -140,7 +140,7 @@ class AuditEstimator(Stateful):
             raise FixError(f"audit {new.audit}: expected a score from {low:g} to {high:g}, got {new.score:g}")
 
     def mean(self, statistic: MeanStatistic) -> AuditedMean:
-        """The audits with what is needed of the judge's scores, of which this is the statistic."""
+        """The audits with the required sums of the judge's scores, of which this is the statistic."""
         audits, indices, weights, people = self._answers.T
         return AuditedMean(
             samples=statistic.samples,
@@ -192,5 +192,5 @@ class AuditEstimator(Stateful):
 
 
 def _plain(pairing: Pairing) -> Pairing:
-    """The pairing by index, without what belongs to the judge's mean alone."""
+    """The pairing by index, without the fields of the judge's mean alone."""
     return Pairing(pairing.influence, 1.0, told=pairing.told, later=pairing.later, later_told=pairing.later_told)

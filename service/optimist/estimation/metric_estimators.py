@@ -250,7 +250,7 @@ class MetricEstimators:
                 log.append(StreamBatch(tensors, ids, None if listed is None else torch.tensor(listed), run, prompt))
 
     def _fitted(self, logs: KeptLogs) -> Question:
-        """The question; what is open is fixed once the logs have enough samples, and prompts, of every generator."""
+        """The question; open settings are fixed once the logs have enough samples, and prompts, of every generator."""
         question, learner = self.question, self.question.learner
         rows, batches = question.rows_to_fit(len(logs)), question.batches_to_fit(len(logs))
         has_few = any(len(log) < batches or sum(len(told.ids) for told in log) < rows for log in logs.values())

@@ -60,7 +60,7 @@ class CommonRows(Stateful):
     ) -> None:
         """widths: the columns of each array by name. is_listed: whether the prompts of the rows are told.
 
-        most: None: as many as the service keeps. takes_unknown: whether rows whose prompt is not known are compared.
+        most: None: as many as the service keeps. takes_unknown: True if rows with unknown prompts are compared.
         """
         self._takes_unknown = takes_unknown
         self.most = most_common(sum(widths.values())) if most is None else most
@@ -91,7 +91,7 @@ class CommonRows(Stateful):
     def add(self, batch: Mapping[str, Tensor], indices: IndexRuns | None, listed: Tensor | None = None) -> None:
         """Add a batch, tensors (n, …) by name, whose indices have passed `check`.
 
-        listed: the index (n,) of each row's prompt in the list; None where they are not known.
+        listed: the index (n,) of each row's prompt in the list; None if unknown.
         """
         row = 0
         for first, count in runs_of(indices or ()):
@@ -150,7 +150,7 @@ def runs_of(runs: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def placed(indices: IndexRuns | None, rows: int) -> list[int]:
-    """The index of each of a batch's rows, UNKNOWN for one without."""
+    """The index of each of a batch's rows, UNKNOWN for rows without."""
     told = [index for first, count in runs_of(indices or ()) for index in range(first, first + count)]
     return told + [UNKNOWN] * (rows - len(told))
 
@@ -192,8 +192,8 @@ class Paired(Stateful):
         is_listed = statistic.list_length is not None
         self._common = CommonRows(bound.metric.widths, is_listed, common, statistic.compares_unknown)
         self._history: list[Earlier] = []
-        self._first: list[int] = []  # the indices of the first samples in log order, -1 of one that has none
-        self._newest: list[int] = []  # the indices of the newest samples in log order, -1 of one that has none
+        self._first: list[int] = []  # indices of the first samples in log order, -1 without one
+        self._newest: list[int] = []  # indices of the newest samples in log order, -1 without one
         self._last = 0  # samples at the last count of the history, also where no estimate could join it
 
     def check(self, indices: IndexRuns | None, rows: int) -> None:

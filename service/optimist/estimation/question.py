@@ -34,7 +34,7 @@ SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
 class Question:
     """A declared metric and a bound with its options, independent of the dimensions of the batches.
 
-    A metric with a reference holds what it made of real data, a `Reference`, on `device`, where the bound is built,
+    A metric with a reference holds the converted real data, a `Reference`, on `device`, where the bound is built,
     too. Kernels with `sigma` "median", or without the landmarks that they need, are open until `fitted` fixes them.
     Raises FixError for inconsistent settings.
     """
@@ -223,7 +223,7 @@ def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
 
 
 def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
-    """The metric, its reference replaced by what it makes of the real data. Raises FixError if these do not suffice."""
+    """The metric with its reference converted from the real data. Raises FixError if these do not suffice."""
     data = metric.setting("reference")
     if not isinstance(data, RealData):
         return metric

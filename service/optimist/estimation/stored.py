@@ -23,7 +23,7 @@ from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
 _LEARNER = "context."
-"""Before the names of what the first prompts have fixed of the learner."""
+"""Prefix of the names of arrays that the first prompts have fixed for the learner."""
 
 
 @dataclass(frozen=True, slots=True)

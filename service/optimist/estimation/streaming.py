@@ -48,7 +48,7 @@ class StreamingEstimator(Stateful):
         common: int | None = None,
         clusters: ClusterKind | None = None,
     ) -> None:
-        """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has.
+        """paired: True if estimates carry the data of comparisons by index, which only the bound "influence" has.
 
         reads: `Metric.array_names`, the names in a batch of the metric's own arrays; None: the same names.
         learner: of the model that picks are made from, where this metric decides.

@@ -1,1 +1,1 @@
-"""Logs of harnesses compared: models by tasks, their differences with errors, and what is said of them."""
+"""Logs of harnesses compared: models by tasks, their differences with errors, and texts."""

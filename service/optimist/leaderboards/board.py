@@ -22,7 +22,7 @@ from optimist_client.errors import FixError
 
 ModelVerdict = Literal["base", "better", "worse", "close"]
 _MANY = 100
-"""Times as many questions above which no number of them is said: the difference may as well be none."""
+"""Multiple of the questions above which no number is given: the difference may be none."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class ModelStanding:
     overall: Cell
     tasks: Mapping[str, Cell]
     verdict: ModelVerdict
-    """About the baseline, or the best one, all models together at 1 − δ."""
+    """Verdict against the baseline, or the best model, all models together at 1 − δ."""
     cost: float
     """Mean cost of an answer, NaN where it is not known."""
     seconds: float

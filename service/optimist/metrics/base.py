@@ -1,4 +1,4 @@
-"""The base classes of what computes a metric: `Statistic` and `Score`."""
+"""Base classes of a metric's computation: `Statistic` and `Score`."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Score:
         raise NotImplementedError
 
     def alone(self) -> Any:
-        """An empty `Statistic` for estimates of one generator, which may leave out what only its mixtures need."""
+        """An empty `Statistic` for estimates of one generator, which may leave out data that only mixtures need."""
         return self.statistic()
 
     @cached_property

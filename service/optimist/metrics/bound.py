@@ -40,7 +40,7 @@ def check_delta(delta: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Bound(ABC):
-    """Base of what computes an estimate with its interval from a statistic. Raises FixError on δ outside [1e-12, 1)."""
+    """Base of computations of an estimate with its interval. Raises FixError on δ outside [1e-12, 1)."""
 
     metric: Any
     """The `Score` that it bounds."""
@@ -111,7 +111,7 @@ class InfluenceBound(Bound):
 
 @dataclass(frozen=True, eq=False)
 class PaperBound(Bound):
-    """Base of the papers' bounds: the plug-in value, and one finite end of the interval, the optimistic one."""
+    """Base of the papers' bounds: the plug-in value, and the optimistic end of the interval, the only finite end."""
 
     least: ClassVar[int] = 1
     """Samples from which on there is an interval."""
@@ -141,7 +141,7 @@ class PaperBound(Bound):
 def _estimate(
     metric: Score, samples: int, value: float, plug_in: float, ends: tuple[float, float], warnings: tuple[str, ...]
 ) -> Estimate:
-    """The estimate with this interval. Raises ArithmeticError, naming the numbers, if one of them may not be stored."""
+    """The estimate with this interval. Raises ArithmeticError, naming the numbers, if a number may not be stored."""
     lower, upper = ends
     return _sound(
         Estimate(

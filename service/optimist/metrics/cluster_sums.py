@@ -12,7 +12,7 @@ from optimist.numerics.arrays import Floats
 from optimist_client.errors import FixError
 
 UNKNOWN = -1
-"""The number of a prompt that is not known."""
+"""Number of an unknown prompt."""
 
 
 def prompts_of_batch(prompts: Tensor | None, rows: int, length: int) -> Tensor:
@@ -43,7 +43,7 @@ class PromptSums(Stateful):
         self.squares = 0.0
         """Σ (x − x̄_p)² about the means of prompts."""
         self.stray_count = 0
-        """Values whose prompt is not known."""
+        """Values with an unknown prompt."""
         self.stray_mean = 0.0
         self.stray_squares = 0.0
         """Σ (x − x̄)² of these about their mean."""
@@ -54,7 +54,7 @@ class PromptSums(Stateful):
         return np.flatnonzero(self.counts)
 
     def residuals(self, values: Tensor, prompts: Tensor) -> Floats:
-        """Values (b,) less the means of their prompts (b,), NaN where these are not known."""
+        """Values (b,) less the means of their prompts (b,), NaN for unknown prompts."""
         listed = prompts.numpy()
         return np.where(listed == UNKNOWN, np.nan, values.numpy() - self.means[listed])
 

@@ -39,15 +39,15 @@ class FeatureMap(ABC):
 
     @property
     def columns(self) -> int:
-        """The columns of what it makes of a row."""
+        """The columns of its output."""
         return self.width
 
     def products(self, features: Tensor, others: Tensor) -> Tensor:
-        """The kernel (n, m) between what it made of n rows (n, columns), and of m rows."""
+        """The kernel (n, m) between its outputs of n rows (n, columns) and of m rows."""
         return features @ others.T
 
     def gram(self, features: Tensor) -> Tensor:
-        """The kernel's matrix (n, n), symmetric to the last bit, of what it made of n rows (n, columns)."""
+        """The kernel's matrix (n, n), symmetric to the last bit, of its outputs of n rows (n, columns)."""
         return symmetric_product(features, features.T)
 
     @abstractmethod

@@ -49,7 +49,7 @@ class Implementation(Protocol):
     """
 
     def make(self, declared: Any, setting: Setting) -> Score:
-        """Return the score of a declared metric, whose kernels are fixed and whose reference is what `reference` made.
+        """Return the score of a declared metric, with fixed kernels and a reference from `reference`.
 
         Raises FixError if its settings do not fit the widths.
         """
@@ -75,7 +75,7 @@ def make_metric(declared: Metric, setting: Setting) -> Score:
 
 
 def reference_of(declared: Any, kind: type[AnyReference], made_of: str = "real features (n, d)") -> AnyReference:
-    """The reference of a declared metric. Raises FixError where it has none that the metric has made."""
+    """The converted reference of a declared metric. Raises FixError without one."""
     if not isinstance(declared.reference, kind):
         raise FixError(f"the metric {declared.name!r} needs a reference: {made_of}")
     return declared.reference

@@ -29,7 +29,7 @@ from optimist_client.metrics.mean import OfValues
 GRID = 1001
 """Candidate means of the betting sequence, equally spaced from the least to the largest value."""
 _MOST = 0.5
-"""Largest bet of both sequences, as a part of what may be lost."""
+"""Largest bet of both sequences, as a fraction of the possible loss."""
 _ROWS = 64
 """Number of rows added at a time. Few, because the betting sequence skips candidates that are already excluded."""
 
@@ -74,7 +74,7 @@ class ConfidenceSequence(Stateful, ABC):
         t = torch.arange(self._count + 1, self._count + len(x) + 1, dtype=torch.float64)
         sums = self._sum + x.cumsum(0)
         spreads = self._spread + (x - (0.5 + sums) / (t + 1.0)).square().cumsum(0)
-        # Bets on a value use what was known before it.
+        # Bets on a value use only earlier values.
         means = (0.5 + _before(self._sum, sums)) / t
         variances = (0.25 + _before(self._spread, spreads)) / t
         bets = (2.0 * self._level / (variances * t * torch.log1p(t))).sqrt()
@@ -166,7 +166,7 @@ class MeanStatistic(Statistic):
     ) -> None:
         """sequence: an empty confidence sequence, which is given all values in their order.
 
-        prompts: the number of prompts, where `update` is told which one each value is of; None: batches are clusters.
+        prompts: the number of prompts, where `update` gets each value's prompt; None: batches are clusters.
         censored_at: as of `Mean`.
         """
         self.samples = 0
@@ -370,7 +370,7 @@ class MeanScore(Score):
         return replace(analysis, **changed, systematic_selection=systematic, systematic_stopping=systematic)
 
     def _censored(self, statistic: MeanStatistic) -> tuple[str, ...]:
-        """A warning where values are at least what was told; else none."""
+        """A warning where values are at least the told number; else none."""
         if not statistic.censored:
             return ()
         counted = f"{statistic.censored:,} of {statistic.samples:,} values were cut off at"

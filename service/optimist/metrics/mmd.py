@@ -32,7 +32,7 @@ from optimist_client.references import some_places
 class MeanMap(FeatureMap):
     """φ (n, width) of rows (n, d), ‖φ‖ = 1, and the same with a 1 behind it (n, width + 1).
 
-    The second moment of what this map gives, [φ, 1], holds Σφφᵀ, Σφ and n: it is all that an MMD needs of samples.
+    The second moment of this map's output [φ, 1] holds Σφφᵀ, Σφ and n: all that an MMD needs of samples.
     """
 
     def __init__(self, inner: FeatureMap, normalise: bool) -> None:
@@ -240,7 +240,7 @@ class MeanDiscrepancy(Score):
         self._settings = declared.model_dump_json(include={"kernel", "normalise"})
 
     def statistic(self) -> KernelStatistic:
-        """An empty statistic of [φ, 1], which keeps what mixtures need past n = width: half-streams and last rows."""
+        """An empty statistic of [φ, 1], which keeps data for mixtures past n = width: half-streams and last rows."""
         return KernelStatistic(self.real.feature_map, last=ROWS, halves=True)
 
     def plug_in(self, statistic: KernelStatistic) -> float:

@@ -66,7 +66,7 @@ class Balls(Reference):
     def inside(self, rows: Tensor) -> Iterator[Tensor]:
         """Which balls each row (b, d) is inside, some rows at a time: (≤ b, m), bool.
 
-        What was found of a batch is kept until the next one, for the other metrics that read it.
+        The result for a batch is kept until the next batch, for the other metrics that read it.
         """
         content = hashlib.sha256(rows.cpu().double().contiguous().numpy().data).digest()
         digest, latest = self._latest
@@ -327,7 +327,7 @@ def analyse_coverage(
 
 
 def _lost(counts: Tensor, n: int, draws: int, order: int) -> Tensor:
-    """The difference of this order of `missed`, (m,): what a ball with c samples loses without one, or without two.
+    """The difference of this order of `missed`, (m,): the loss of a ball with c samples without one, or two, of them.
 
     n: the samples that are left. 0 where the ball has fewer samples than are taken away.
     """

@@ -1,4 +1,4 @@
-"""KEN: what a generator makes more often than it occurs in real data (equations.md §8)."""
+"""KEN: kinds of samples that are more frequent than in real data (equations.md §8)."""
 
 from __future__ import annotations
 

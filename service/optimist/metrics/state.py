@@ -1,6 +1,6 @@
-"""The state of what grows with a log, declared once: a snapshot of it, how that is restored, and its size follow.
+"""State that grows with a log, declared once: snapshot, restoration and size follow.
 
-Rows that are kept, and what every array of rows must be, are here as well.
+Buffers of rows, and checks of arrays of rows, are here as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Kept(ABC):
 
     @abstractmethod
     def take(self, tensor: Tensor) -> None:
-        """Become what `tensor` says, which nobody else writes to. Raises FixError on another shape."""
+        """Restore the contents of `tensor`, which nobody else writes to. Raises FixError on another shape."""
 
 
 class Stateful:
@@ -45,7 +45,7 @@ class Stateful:
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory of what `state` says."""
+        """Bytes of memory of the contents of `state`."""
         parts = [getattr(self, name) for name in ("layout", *self.held)]
         own = sum(tensor.nbytes for part in parts if not _is_stateful(part) for _, tensor in _state("", part))
         return own + sum(part.bytes for part in parts if _is_stateful(part))
@@ -113,7 +113,7 @@ def _restored(name: str, value: Any, left: dict[str, Tensor]) -> Any:
 def real_array(name: str, values: Any) -> NDArray[np.float64]:
     """A float64 copy of an array, a tensor, or (nested) lists of numbers or of tensors.
 
-    Raises `FixError`, beginning with `name`, for what holds anything but real numbers.
+    Raises `FixError`, beginning with `name`, for anything but real numbers.
     """
     try:
         plain = np.asarray(_without_torch(values))

@@ -1,4 +1,4 @@
-"""Groups of samples whose features are alike: the modes of what people look at. Free of torch."""
+"""Groups of samples with similar features: the modes of the samples on display. Free of torch."""
 
 from __future__ import annotations
 

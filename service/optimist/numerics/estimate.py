@@ -26,7 +26,7 @@ class Change:
     samples: int
     """Samples since."""
     shift: float
-    """The score of these samples, on average, less what was expected of the generator as it was before."""
+    """Mean score of these samples less the expectation of the generator before the change."""
     standard_error: float
     """Standard error of the shift."""
 
@@ -83,7 +83,7 @@ class Estimate:
     change: Change | None = None
     """The change of the generator's answers, where prompts are routed and a test says that they have changed."""
     censored: int = 0
-    """`Analysis.censored`: the values that are at least what was told, where the estimate is their mean."""
+    """`Analysis.censored`: number of values that are at least the told number, where the estimate is their mean."""
     timing: Timing | None = field(default=None, compare=False)
     """Relation of scores to the time of batches, where the estimate is a mean. No number depends on it."""
     strict: bool = False
@@ -154,7 +154,7 @@ class Estimate:
         return self.point[1:] if is_clipped else None
 
     def __str__(self) -> str:
-        """Two lines: the score with its interval, and what it is made of."""
+        """Two lines: the score with its interval, and its samples."""
         error = self.standard_error
         if error is not None and self.scale == "log":
             error *= self.score
@@ -195,7 +195,7 @@ def natural(value: float, scale: Scale, floor: float | None = 0.0) -> float:
 
 
 def finite(number: float) -> float | None:
-    """The number; None for one that is not finite, as it stands in reports."""
+    """The number as in reports; None if it is not finite."""
     return number if math.isfinite(number) else None
 
 

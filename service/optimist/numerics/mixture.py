@@ -65,7 +65,7 @@ class Improvement:
         if freedom < 1 or self.covariance is None:
             return math.inf
         radius = _quantile(freedom, z) if z > 0.0 else 0.0
-        # Of weights α: the step between those with weight, and what is linear in the gain.
+        # Of weights α: the step between generators with weight, and the linear part of the gain.
         between = np.where(np.outer(has, has), np.eye(len(has)) - np.outer(self.weights, has), 0.0)
         rates = np.where(has, between.T @ np.where(has, self.slacks, 0.0), ends)
         curved = self._steps @ self.curvature @ self._steps.T

@@ -226,7 +226,7 @@ class Pairing:
     """The prompt, a number from 0, of the sample of each first index, −1 where it has none, or it is not known; None
     where errors do not count prompts."""
     reference: StoredInfluences | None = None
-    """`Analysis.reference` (k,): what the choice of the reference adds to the variance of a difference; None: 0."""
+    """`Analysis.reference` (k,): the reference's part of the variance of a difference; None: 0."""
 
     def __eq__(self, other: object) -> bool:
         return codec.encode(self) == codec.encode(other) if isinstance(other, Pairing) else NotImplemented
@@ -242,7 +242,7 @@ class Pairing:
         return all(map(math.isfinite, numbers)) and not infinite and bool(np.isfinite(self.reference_values).all())
 
     def could_be_of(self, samples: int) -> bool:
-        """True if an estimate of so many samples can have carried it: at most what is kept, by indices in order."""
+        """True if an estimate of so many samples can have carried it: within the kept sizes, by indices in order."""
         later, told = _length(self.later_told, LATER), _length(self.told, INTERVALS)
         return (
             len(self.influence) in (COMMON, COMMON_NUMBERS)

@@ -145,7 +145,7 @@ def _normalised(weights: Floats) -> Floats:
 def _centred(quadratic: Quadratic) -> Quadratic:
     """The loss over the simplex but for a constant, with a matrix of order 1 whose rows sum to 0.
 
-    What all entries of a row share is linear there. Kernels near 1 everywhere lose no digits so.
+    The part that all entries of a row share is linear there. So kernels near 1 everywhere lose no digits.
     """
     matrix = 0.5 * (quadratic.matrix + quadratic.matrix.T)
     matrix = matrix - matrix[0, 0]

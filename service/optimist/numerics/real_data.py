@@ -183,7 +183,7 @@ class RealData:
 
     @classmethod
     def of_moments(cls, moments: Moments) -> Self:
-        """Moments with what is known of their rows. Raises FixError for such rows that no reference may have.
+        """Moments with facts about their rows. Raises FixError for rows that no reference may have.
 
         The numbers of the moments are not checked.
         """
@@ -206,7 +206,7 @@ class RealData:
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The data by name, as it is stored: moments, and `features` where rows are held, or what is known of them."""
+        """The stored data by name: moments, and `features` where rows are held, or facts about the rows."""
         if self.rows is None:
             return self.moments.arrays
         return {"mean": self.mean, "covariance": self.covariance, "features": self.rows}
@@ -244,7 +244,7 @@ class RealData:
 
 
 class Reference:
-    """Base of what a metric makes of real data, once: an eigenbasis of moments, a mean map, rows, radii."""
+    """Base of real data converted for a metric: an eigenbasis of moments, a mean map, rows, radii."""
 
     dimension: int
     """The columns of the features that it is compared with."""
@@ -253,7 +253,7 @@ class Reference:
 
     @property
     def bytes(self) -> int:
-        """Bytes of its tensors, including those computed on demand so far."""
+        """Bytes of its tensors, including tensors computed on demand so far."""
         # Two attributes may be one tensor.
         parts = {id(part): part for part in list(vars(self).values())}.values()
         return sum(getattr(part, "nbytes", getattr(part, "bytes", 0)) for part in parts)

@@ -54,7 +54,7 @@ def widening(skewed: Floats | float, samples: Floats | float, weight: float) -> 
 
 
 def missing_widening(ratio: float, skewed: float, samples: int) -> float:
-    """The factor of a variance from n = `samples` rows, which may lack what is rare in real rows of skewness `skewed`.
+    """The factor of a variance from n = `samples` rows, which may lack rare kinds of real rows of skewness `skewed`.
 
     ratio: the variance by the real rows over that by the samples. b = γ²/10 real rows count beside the n samples:
     (n + b ratio)/(n + b), or 1 where the samples vary more.

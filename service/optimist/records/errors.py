@@ -2,13 +2,13 @@
 
 StoreError
 ├── NotFound            fix the name: there is no such experiment, generator, pick or reference
-├── Refused             fix the batch: it is not what was asked for, or not plausible; nothing was stored
+├── Refused             fix the batch: it does not fit its pick, or is not plausible; nothing was stored
 ├── Conflict            stop: the name or the pick already stands for something else
 │   └── Retracted       stop: the batch was accepted, and retracted since
 ├── Full                stop, or remove some: there are as many as there may be
-├── NotRetractable      read what is possible: the batch cannot be retracted, or not alone
+├── NotRetractable      read the alternatives: the batch cannot be retracted, or not alone
 ├── Gone                stop: so old that the store no longer knows it; nothing was counted now
-├── Superseded          drop what was derived and claim anew: another scorer has taken over the generator
+├── Superseded          drop derived data and claim anew: another scorer has taken over the generator
 ├── LogGap              start again from a snapshot, or name the error: the log does not go on where it should
 ├── CorruptData             quarantine and name it: stored bytes do not match their digest
 ├── Unavailable         try again soon: Redis is unreachable, loading, full or busy
@@ -28,7 +28,7 @@ class NotFound(StoreError):
 
 
 class Refused(StoreError):
-    """The batch is not what its pick or the experiment asks for, or not plausible; nothing was stored."""
+    """The batch does not fit its pick or the experiment, or is not plausible; nothing was stored."""
 
 
 class Conflict(StoreError):
@@ -40,7 +40,7 @@ class Retracted(Conflict):
 
 
 class NotRetractable(StoreError):
-    """The batch cannot be retracted; the text says what can be."""
+    """The batch cannot be retracted; the text names the alternatives."""
 
 
 class Full(StoreError):
@@ -56,7 +56,7 @@ class Superseded(StoreError):
 
 
 class LogGap(StoreError):
-    """A log's positions are not dense, so nothing may be derived from what follows."""
+    """A log's positions are not dense, so nothing may be derived from later entries."""
 
 
 class CorruptData(StoreError):

@@ -17,7 +17,7 @@ from optimist_client.errors import FixError
 
 
 def _in_order(runs: tuple[int, ...]) -> tuple[int, ...]:
-    """Runs as `LogEntry` has them. Raises FixError unless each has a length, and is behind the one before."""
+    """Runs as `LogEntry` has them. Raises FixError unless each has a length and begins after the preceding run."""
     end = 0
     for first, length in zip(runs[::2], runs[1::2], strict=False):
         if first < end or length < 1:

@@ -117,7 +117,7 @@ class Snapshot:
 class ChainedExtent:
     """Part of a generator's log, up to `seq`, that an artefact to be stored covers.
 
-    samples: those that count up to there. chain: `LogEntry.chain` there, "" where it is not known.
+    samples: number that count up to there. chain: `LogEntry.chain` there, "" if unknown.
     """
 
     generator: int

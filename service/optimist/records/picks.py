@@ -141,7 +141,7 @@ class Opening:
     state_token: str = ""
     """`ExperimentState.state_token` before these batches are settled; not compared if `version` is None.
 
-    `rounds` and `last` are also those of the state that the picks were chosen from.
+    `rounds` and `last` are also of the state that the picks were chosen from.
     """
 
 

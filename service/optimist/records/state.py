@@ -20,7 +20,7 @@ NAMED_COPIES = 256
 """Maximum number of copied batches that an experiment names; further ones are only counted. As in checking.lua."""
 SLICES = 512
 """Runs of indices to be handed out again that an experiment keeps, as in told.lua: they are read with every state. Each
-generator has an equal share; what is beyond that is never handed out."""
+generator has an equal share; further runs are never handed out."""
 FEWEST_SLICES = 8
 """The share of a generator where there are many: a few picks may end while none is asked for."""
 COST = "cost:"

@@ -97,7 +97,7 @@ class CachedStatistic:
 
     @property
     def estimator(self) -> StreamingEstimator:
-        """The statistic, with what is kept beside it, to be read only."""
+        """The statistic and its companions, to be read only."""
         return self._estimator
 
     @property

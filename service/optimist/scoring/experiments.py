@@ -57,7 +57,7 @@ class FirstBatch:
 
     @classmethod
     def from_entry(cls, entry: LogEntry, question: Question) -> FirstBatch:
-        """Decode a batch. Raises ValueError for one that cannot be read."""
+        """Decode a batch. Raises ValueError for an unreadable batch."""
         batch = batch_of(entry)[0]
         if question.learner is None or not question.learner.is_open:
             return cls(entry, batch, np.zeros(0))
@@ -299,7 +299,7 @@ class ExperimentCache:
 
 
 def bytes_of(thing: Any, seen: set[int] | None = None) -> int:
-    """Bytes of all tensors in an object and its parts, each storage counted once, without what is in `seen` by id."""
+    """Bytes of all tensors in an object and its parts, each storage counted once, except storages in `seen` by id."""
     seen = set() if seen is None else seen
     if isinstance(thing, Tensor):
         storage = thing.untyped_storage()

@@ -16,7 +16,7 @@ from optimist.scoring.tasks import MixtureTask
 
 
 class _Made(NamedTuple):
-    """A mixture as it is stored, and what charts keep of it."""
+    """A stored mixture, and its point in charts."""
 
     payload: str
     point: str

@@ -47,7 +47,7 @@ class _Taken:
 
 
 class _Table(NamedTuple):
-    """A table as it is stored, and what charts keep of it."""
+    """A stored table, and its point in charts."""
 
     payload: str
     point: str

@@ -221,7 +221,7 @@ class Scorer:
         except StoreError as error:
             SCORING_FAILURES.inc()
             _log.warning("scoring %s is broken off: %s", task, error)
-            # The statistic may hold what could not be published: start again from the snapshot.
+            # The statistic may hold unpublished batches: start again from the snapshot.
             task.release()
             task.problem = "broken off"
         except Exception as error:
@@ -266,7 +266,7 @@ class Scorer:
             await ModelJob(self._store, self._in_thread, task, experiment, self._lock).run()
 
     def _start_over(self) -> None:
-        """Drop what was derived from another server's data, because this server may have lost part of it."""
+        """Drop data derived from another server, because this server may have lost part of it."""
         self._incarnation = self._store.incarnation
         self._sweeps.forget()
         for task in self._tasks.every:
@@ -328,7 +328,7 @@ def score_for_ever(
     # Eigenproblems leave some 400 MiB of freed blocks at d = 2048.
     give_back_from(LARGE)
     answer_soon()
-    # What has been made by now stays: the collector need not go through it, and torch, again and again.
+    # Objects made so far stay: the collector need not go through them, and torch, again and again.
     gc.freeze()
     asyncio.run(run())
 

@@ -108,8 +108,8 @@ class StatisticLock:
                     return task.cached
         except Exception as error:
             _log.debug("%s is not locked: %s", task, error)
-            # The statistic may hold what could not be published. Its own quantum begins from the snapshot, and says
-            # what is wrong.
+            # The statistic may hold unpublished batches. Its own quantum begins from the snapshot, and records the
+            # cause.
             task.release()
             task.again = True
             return None

@@ -40,7 +40,7 @@ class ScoringTask(Generic[At]):
     """A unit of scoring with a claim: idle until something is to be done, then waiting for a thread, working, idle
     again.
 
-    From its first quantum on the scorer may hold the claim, and what is derived under it, until `release`.
+    From its first quantum on the scorer may hold the claim, and data derived under it, until `release`.
     Times are monotonic seconds.
     """
 
@@ -68,7 +68,7 @@ class ScoringTask(Generic[At]):
     """Token of the claim under which results are published; "" while the scorer has no claim."""
     experiment: ScoredExperiment | None = field(default=None, kw_only=True)
     bytes: int = field(default=0, kw_only=True)
-    """Memory of what `evict` drops."""
+    """Bytes that `evict` frees."""
     is_wanted: bool = field(default=False, kw_only=True)
     """True if somebody waits for a result beside estimates: the modes of a generator, a mixture, or a table."""
 
@@ -100,7 +100,7 @@ class ScoringTask(Generic[At]):
         return bool(self.token)
 
     def evict(self) -> None:
-        """Drop what is in memory. It is computed again from snapshots and logs, bit for bit, when it is needed."""
+        """Drop data in memory. It is computed again from snapshots and logs, bit for bit, on demand."""
         self.bytes = 0
 
     def forget(self) -> None:
@@ -293,7 +293,7 @@ class Overview:
 
 
 class ScoringTasks(dict[TaskKey, GeneratorTask]):
-    """The tasks of all generators and metrics; `mixtures` has those of mixtures, `models` those of models.
+    """The tasks of all generators and metrics; `mixtures` and `models` have the tasks of these.
 
     Announcements and the state bring work.
     """

@@ -52,7 +52,7 @@ class Threads:
 
     @contextmanager
     def working(self, work: Work) -> Generator[None]:
-        """Count what this asyncio task computes in the block towards `work`."""
+        """Count this asyncio task's computations in the block towards `work`."""
         before = self._work.set(work)
         try:
             yield

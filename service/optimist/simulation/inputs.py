@@ -108,7 +108,7 @@ def parts_for(metric: Metric, sources: Mapping[str, Source]) -> dict[str, Source
 
 
 def source_of(name: str, made: Any, arrays: Mapping[str, int | None]) -> Source:
-    """The source of a generator given in memory. Raises FixError, naming it, for what is no arrays."""
+    """The source of a generator in memory. Raises FixError, naming it, for anything but arrays."""
     if hasattr(made, "stream"):
         return made
     try:

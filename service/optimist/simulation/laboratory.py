@@ -1,4 +1,4 @@
-"""Runs policies on given samples in many trials and compares what they cost and how soon they find what is asked."""
+"""Runs policies on given samples in many trials and compares their costs and the time until the right answer."""
 
 from __future__ import annotations
 

@@ -43,14 +43,14 @@ class Plan(Wire):
     good_enough: Tolerance | None = None
     """With the goal "cheapest": how much worse than the best a good generator may be, a number or a share as 2%."""
     costs: dict[GeneratorName, Cost] = Field(default_factory=dict)
-    """With the goal "cheapest": what a sample of each generator costs."""
+    """With the goal "cheapest": cost of a sample, by generator."""
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """With the goal "route": what a unit of cost is worth in units of the score."""
+    """With the goal "route": value of a unit of cost in units of the score."""
     tries: Annotated[int, Field(ge=1, le=100)] = 1
     """With the goal "route": a generator is called for its prompt until it succeeds, at most so often; scores are the
     probabilities of it."""
     ceiling: float | None = None
-    """With the goal "route": what a prompt may cost on average, in the unit of the costs."""
+    """With the goal "route": maximum average cost of a prompt, in the unit of the costs."""
     at_least: float | None = None
     """With the goal "route": the part of the best single generator's mean score that is kept, such as 0.95, at the
     least cost."""

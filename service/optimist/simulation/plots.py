@@ -1,4 +1,4 @@
-"""Draws the figures of a simulation: curves of what policies cost, shares and estimates. Needs matplotlib."""
+"""Figures of a simulation: curves of the policies' costs, shares and estimates. Needs matplotlib."""
 
 from __future__ import annotations
 

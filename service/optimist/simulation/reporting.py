@@ -88,7 +88,7 @@ def write_picks(result: Result, path: Path) -> None:
 
 
 def title(result: Result) -> str:
-    """A title: what is compared, trials, batches and seed."""
+    """A title: subject, trials, batches and seed."""
     plan = result.plan
     played = f"{plan.trials} trial{'s' * (plan.trials > 1)} of {plan.rounds:,} batches of {plan.batch_size}"
     return f"{result.judge.subject}, {played}, seed {plan.seed}"

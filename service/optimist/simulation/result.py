@@ -62,14 +62,14 @@ class Result:
         return [run.summary(policy) for policy, run in self.runs.items()]
 
     def table(self, width: int | None = None) -> str:
-        """The numbers of every policy as text, mean ± standard error, with notes on what is true.
+        """The numbers of every policy as text, mean ± standard error, with notes on the truth.
 
         width: of a terminal, for which wide tables are parted; None: each row is one line.
         """
         return reporting.shown(self).text(width)
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """A JSON list with one object per policy (its summary, and what is true); also written to `path` if given."""
+        """A JSON list with one object per policy (its summary, and the truth); also written to `path` if given."""
         document = reporting.to_json(self)
         if path is not None:
             Path(path).write_text(f"{document}\n")
@@ -80,7 +80,7 @@ class Result:
         reporting.write_csv(self, Path(path))
 
     def picks_to_csv(self, path: str | PathLike[str]) -> None:
-        """Write every pick to the CSV file `path`: a row per policy, trial and round, with what was then named."""
+        """Write every pick to the CSV file `path`: a row per policy, trial and round, with the generator then named."""
         reporting.write_picks(self, Path(path))
 
     def plot(self, directory: str | PathLike[str]) -> list[Path]:

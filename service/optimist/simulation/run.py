@@ -1,4 +1,4 @@
-"""The trials of one policy in a simulation: what they picked, curves of what that cost, and their means."""
+"""The trials of one policy in a simulation: their picks, curves of costs, and means."""
 
 from __future__ import annotations
 

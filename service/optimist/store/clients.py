@@ -2,7 +2,7 @@
 
 After a failover, or a start from an older file, Redis may have lost its last writes. Correctness does not depend on
 noticing this, because scripts compare state tokens, nonces and chained digests (architecture.md); a process that
-notices it drops at once what it holds in memory.
+notices it drops its data in memory at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SLOTS = 2**14
 PROBE_SECONDS = 2.0
 """Seconds in which each master must accept a write: less than the five that Kubernetes waits for `/readyz`."""
 PROBE_LASTS = 60
-"""Seconds until what a probe wrote expires, so that a service that is gone leaves nothing behind."""
+"""Seconds until a probe's key expires, so that a service that is gone leaves nothing behind."""
 LARGE = 2**16
 """A larger argument (bytes) is sent by itself instead of being copied into its command."""
 _PASSING = (
@@ -107,7 +107,7 @@ class ServerIdentity:
 
 @contextmanager
 def reaching_redis() -> Generator[None]:
-    """Raise `Unavailable` in place of what redis-py raises when the same call may well succeed later."""
+    """Raise `Unavailable` in place of redis-py's errors when the same call may well succeed later."""
     try:
         yield
     except _UNAVAILABLE as error:
@@ -153,7 +153,7 @@ class Coalescer(Redis):
         return await answer
 
     async def _send(self) -> None:
-        # What is asked for while this write waits for its answers goes along with the next one.
+        # Commands that come while this write waits for its answers go along with the next write.
         while self._asked:
             coalesced, self._asked = self._asked, []
             try:
@@ -280,7 +280,7 @@ class Cluster(RedisCluster):
             free.release()
 
     def get_node(self, host: str | None = None, port: int | None = None, node_name: str | None = None) -> Any:
-        """The client's node of this address. Raises TryAgainError for one that a slot is moving to and that holds none
+        """The client's node of this address. Raises TryAgainError for a node that receives a slot and holds none
         yet."""
         # redis-py would call a method of None (its issue 4015).
         node = super().get_node(host, port, node_name)

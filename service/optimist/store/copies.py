@@ -27,7 +27,7 @@ class CopiedExperiments:
     async def ended_copies(self, names: Iterable[str], instance: str | None = None) -> list[str]:
         """Copies among these experiments that were not kept, or that copy the experiment of this instance."""
         copies = [name for name in names if namespace_of(self._commands.full(name)).endswith(COPIES)]
-        # The config first: what is restored in between has both.
+        # The config first: an experiment restored in between has both.
         parts = [
             command
             for copy in copies

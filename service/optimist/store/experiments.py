@@ -117,7 +117,7 @@ class Experiments:
         full = self._commands.full(experiment)
         await self._index.add(full)
         if created[0]:
-            # A scorer prepares what the first estimates need while the first samples are made.
+            # A scorer prepares for the first estimates while the first samples are made.
             await self._commands.call("PUBLISH", keys.DUE, f"{full} 0 0")
         return bool(created[0])
 
@@ -212,7 +212,7 @@ class Experiments:
     async def add_generator(
         self, experiment: str, name: str, *, most: int = 1000, cost: float | None = None, is_seedless: bool = False
     ) -> int:
-        """Add a generator, with what one of its samples costs and whether it ignores seeds, and return its ordinal.
+        """Add a generator, with its cost per sample, and True if it ignores seeds, and return its ordinal.
 
         An existing generator keeps its ordinal and cost. Raises Conflict for the name of a retired generator, Full if
         there are `most` already.
@@ -231,7 +231,7 @@ class Experiments:
         await self._commands.experiment_script("set_state", experiment, generator=generator, state=state)
 
     async def control(self, experiment: str, fields: Mapping[str, str]) -> None:
-        """Set what a state shows as `controls`; an empty value removes one. Raises ValueError outside `CONTROLS`."""
+        """Set `controls` of a state; an empty value removes one. Raises ValueError outside `CONTROLS`."""
         if not {name for name in fields if not name.startswith(COST)} <= CONTROLS:
             raise ValueError(f"controls are {', '.join(sorted(CONTROLS))}")
         await self._commands.experiment_script(

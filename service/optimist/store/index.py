@@ -27,7 +27,7 @@ class Index:
     """Full names, each with the time at which it was added."""
 
     def __init__(self, commands: Commands, key: str, key_of: Callable[[str], str], patience: int) -> None:
-        """Make the index under `key`, which ends in the word for what it names, such as "experiments".
+        """Make the index under `key`, which ends in the kind of its objects, such as "experiments".
 
         key_of: from a full name, the key that exists while the named thing does. patience: seconds that the creation of
         one may take.

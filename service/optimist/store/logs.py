@@ -17,7 +17,7 @@ CHUNK_BYTES = 4 * 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives and digests one."""
 _UPLOAD_SECONDS = 600
 _FIRST_PAGE = 4
-"""Entries of the first page: most reads find few new batches, and of what size is known only when some were read."""
+"""Entries of the first page: most reads find few new batches, and sizes are known only after some were read."""
 
 
 class Snapshots:
@@ -68,7 +68,7 @@ class Snapshots:
                 seconds=_UPLOAD_SECONDS,
                 bytes=sent,
             )
-            # What a snapshot stands for is trimmed and cannot be read again: it must be in Redis as it was sent.
+            # The entries behind a snapshot are trimmed and cannot be read again: it must be in Redis as it was sent.
             if stands[0].decode() != await asyncio.to_thread(_sha1, sent):
                 raise Unavailable(f"chunk {number} of a snapshot of {experiment!r} did not reach Redis whole")
         flipped = await self._commands.experiment_script(

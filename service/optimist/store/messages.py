@@ -52,7 +52,7 @@ class KeptMessage(NamedTuple):
 
 
 class Messages:
-    """The part of `Store` about messages. A message has a place: whom it is for, and what it tells."""
+    """The part of `Store` about messages. The place of a message is its recipient and its subject."""
 
     _commands: Commands
     _webhooks: Index

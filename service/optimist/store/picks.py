@@ -306,7 +306,7 @@ class Picks:
 
 
 def _settled(answer: Sequence[Any]) -> Settled:
-    """The answer for a batch, as `answer_of` in retracted.lua makes it, and what `note` in checking.lua says of it."""
+    """The answer for a batch, as `answer_of` in retracted.lua makes it, with the `note` of checking.lua."""
     text, duplicate, *rest = answer
     version, oddity = rest or (0, b"")
     pick, generator, rows, samples, batches, seq, late, uncounted = map(int, text.split()[:8])

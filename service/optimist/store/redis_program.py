@@ -21,7 +21,7 @@ _VERSION = re.compile(r"(Redis|Valkey) server v=(\d+(?:\.\d+)*)")
 
 @dataclass(frozen=True)
 class Program:
-    """A server's program, as it says itself what it is."""
+    """A server's program, by its own description."""
 
     path: str
     product: str
@@ -68,9 +68,9 @@ def _program(path: str, is_packaged: bool) -> Program | None:
 
 
 def refuse_downgrade(program: Program, directory: Path) -> None:
-    """Raise CannotStart if the program is too old to read what the directory holds."""
+    """Raise CannotStart if the program is too old to read the directory's data."""
     # Redis 7 and Valkey keep their data in appendonlydir/, where an older one does not look: it would start empty. They
-    # read the file of an older one, and take it over. What a still newer one wrote they refuse by themselves.
+    # read the file of an older version, and take it over. They refuse a newer version's data by themselves.
     if (directory / "appendonlydir").exists() and program.version < (7,):
         raise CannotStart(
             f"{directory} was written by Redis 7 or newer, or by Valkey, and the newest server here is {program}: "
@@ -113,7 +113,7 @@ class ServerLog:
         return next((line for line in self._lines() if words in line), None)
 
     def explain(self, what: str) -> str:
-        """A text that says what happened, how to repair it if that is known, and the end of the log."""
+        """A text with the cause, the repair if known, and the end of the log."""
         lines = self._lines()[-5:]
         advice = (
             f" The append-only file is damaged: copy {self.path.parent}, then mend it with redis-check-aof --fix, "

@@ -146,7 +146,7 @@ class Restoration:
         self._written[generator] = _Written(size, restarted, chain)
 
     async def add_checks(self, sizes: Mapping[str, str], levels: Sequence[Sequence[KeptLevel]]) -> None:
-        """Add what new batches are compared with: what `Store.usual_sizes` and `Store.levels` showed."""
+        """Add the standards of new batches: the outputs of `Store.usual_sizes` and `Store.levels`."""
         await self._stage_hash("checks", sizes)
         for ordinal, kept in enumerate(levels):
             if kept:
@@ -224,7 +224,7 @@ class Restoration:
         return bool(restored[0])
 
     async def discard(self) -> None:
-        """Remove what was not committed."""
+        """Remove uncommitted parts."""
         for start in range(0, len(self._parts), 256):
             await self._commands.call("UNLINK", *map(self._staged, self._parts[start : start + 256]))
 

@@ -17,13 +17,13 @@ QUARANTINE_LIMIT = 256
 
 
 class Scores:
-    """The part of `Store` about claims, and what is published under them.
+    """The part of `Store` about claims, and results published under them.
 
     label: of the metric that something is about. A generator has a claim for each.
     token: of the caller's claim. Methods that take it raise Superseded when the generator has another claim now; an
     expired claim is valid until another owner takes over.
     chain: `LogEntry.chain` at the log position that something was derived at, "" where it is not known. kernels:
-    `kernels_digest` of what was fixed from the first samples, "" where nothing was. Methods that take them raise
+    `kernels_digest` of kernels fixed from the first samples, or "". Methods that take them raise
     Superseded when Redis has another log, or other kernels, because it has lost its last writes.
     """
 
@@ -106,7 +106,7 @@ class Scores:
         """Publish an estimate made at log position `seq`; False if one as new or newer exists.
 
         Only one by the metric that decides is announced, and changes the state that picks are made from. It removes
-        the note of `put_scoring_error`. point: what `curves` keeps of it, "" for nothing.
+        the note of `put_scoring_error`. point: its text for `curves`, or "".
         """
         stands = await self._commands.experiment_script(
             "put_estimate",
@@ -143,9 +143,9 @@ class Scores:
         *,
         label: str,
     ) -> bytes:
-        """Store the kernels that the first samples fixed, once; returns what is stored, which is the first payload.
+        """Store the kernels that the first samples fixed, once; returns the stored payload, which is the first.
 
-        generator: what the token's claim is for. logs: the last entry that was read of each generator's log.
+        generator: the subject of the token's claim. logs: the last entry that was read of each generator's log.
         """
         stands = await self._commands.experiment_script(
             "put_fitted",
@@ -192,7 +192,7 @@ class Scores:
 
 
 def kernels_digest(fitted: bytes | None) -> str:
-    """SHA-1 (hex) of what `put_fitted` stored; "" for nothing."""
+    """SHA-1 (hex) of the kernels that `put_fitted` stored; "" for none."""
     return "" if fitted is None else hashlib.sha1(fitted).hexdigest()
 
 

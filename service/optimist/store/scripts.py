@@ -1,4 +1,4 @@
-"""The Lua scripts in lua/, each with a head that declares what it uses, its keys and its arguments; how one is run.
+"""Lua scripts in lua/, each with a head that declares its files, keys and arguments; and their execution.
 
 The head is the comment lines at the top of a file:
 
@@ -241,7 +241,7 @@ class Commands:
                 return await pipeline.execute()
 
     async def script(self, name: str, keys: Sequence[str], /, **arguments: Value) -> list[Any]:
-        """Run a script whose head names its keys as `other keys`, and return what follows its 'ok'.
+        """Run a script whose head names its keys as `other keys`, and return the items after its 'ok'.
 
         keys: in the order of the head, all of one slot. Raises TypeError for keys or arguments other than those of its
         head; NotFound, Refused, Conflict, Full, Gone or Superseded as the script says.

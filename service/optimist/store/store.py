@@ -32,7 +32,7 @@ from optimist.store.scripts import Commands
 from optimist.store.shares import StoredShares
 
 FORMAT = 1
-"""The format that this service writes, and the only one that it reads.
+"""The format that this service writes, and the only format that it reads.
 
 Until the first tag, 1.0, it stays 1: a change of the data makes the fixture of `tests/system/compatibility` anew, and
 CHANGELOG.md says so. From 1.0 on every later version opens the data that are in Redis: a change that an older service
@@ -168,7 +168,7 @@ class Store(
 
     @property
     def incarnation(self) -> int:
-        """Increases when Redis is another server, which may have lost its last writes: drop what is in memory."""
+        """Increases when Redis is another server, which may have lost its last writes: drop data in memory."""
         return self._commands.identity.incarnation
 
     @property

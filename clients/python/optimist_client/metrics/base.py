@@ -129,7 +129,7 @@ class Metric(Wire):
 
     @property
     def shown_title(self) -> str:
-        """`title`, followed by what tells it from other metrics of its class: `label`, or the array that it `reads`."""
+        """`title`, followed by a distinction within its class: `label`, or the array that it `reads`."""
         apart = self.label or self.reads
         return self.title if apart in (None, self.name) else f"{self.title} ({apart})"
 

@@ -74,7 +74,7 @@ class OfValues(Metric):
 def check_unaudited(metrics: Iterable[Metric], where: str) -> None:
     """Raise FixError where one of the metrics has a judge, as people are not asked here.
 
-    where: what the message calls this place.
+    where: the caller, for the message.
     """
     for metric in metrics:
         if metric.setting("proxy") is not None:

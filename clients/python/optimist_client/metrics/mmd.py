@@ -24,7 +24,7 @@ class MMD(AgainstRows):
     offers = frozenset({"mixtures"})
 
     kernel: Kernel = Gaussian(MEDIAN)
-    """Kernel of the features. The real data fixes what is open: the bandwidth "median" is its median distance,
+    """Kernel of the features. The real data fixes open settings: the bandwidth "median" is its median distance,
     landmarks are its rows."""
     normalise: bool = False
     """True if rows are scaled to norm 1 first; rows of zeros are then refused."""

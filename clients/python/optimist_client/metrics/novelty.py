@@ -22,10 +22,10 @@ class KEN(AgainstRows):
     decides = False
 
     kernel: Kernel = Gaussian(MEDIAN, features=256)
-    """Kernel of the features. The real data fixes what is open: the bandwidth "median" is its median distance,
+    """Kernel of the features. The real data fixes open settings: the bandwidth "median" is its median distance,
     landmarks are its rows. An estimate takes three eigenproblems of the width of φ."""
     eta: Annotated[float, Field(ge=1, le=1e6)] = 1.0
-    """η: only what is made more than η times as often as it occurs in real data counts as novel."""
+    """η: only kinds of samples more than η times as frequent as in real data count as novel."""
 
     @property
     def directed(self) -> frozenset[str]:

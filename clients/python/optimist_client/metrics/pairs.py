@@ -53,7 +53,7 @@ class OfPairs(Metric):
 
 @declare
 class ConditionalVendi(OfPairs):
-    """The diversity of the samples beyond what their prompts ask for."""
+    """The diversity of the samples beyond the diversity of their prompts."""
 
     name = "conditional-vendi"
     title = "Conditional Vendi"

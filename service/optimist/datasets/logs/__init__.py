@@ -1,1 +1,1 @@
-"""Logs of harnesses as rows: one small module for each harness, found by what is in a file."""
+"""Logs of harnesses as rows: a small module for each harness, chosen by a file's contents."""

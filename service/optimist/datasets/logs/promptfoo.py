@@ -22,7 +22,7 @@ _ERROR = 2
 def opened(file: Path, head: str, cluster: str | None) -> Log | None:
     """The log that a file is; None for another file.
 
-    head: the beginning of its text. cluster: the variable by which questions that are alike are known.
+    head: the beginning of its text. cluster: the variable that similar questions share.
     """
     if _HEAD.match(head) is None:
         return None

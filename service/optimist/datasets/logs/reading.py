@@ -17,7 +17,7 @@ from optimist_client.errors import FixError
 from optimist_client.rows import NO_FIELDS, TABLES, Fields
 
 _HEAD = 2**16
-"""Bytes of a file by which it is known."""
+"""Bytes of a file that identify its harness."""
 _SUFFIXES = (".json", ".jsonl", ".eval")
 """Endings of the logs of harnesses in folders."""
 _READERS = (inspect.opened, promptfoo.opened, lm_eval.opened)
@@ -139,7 +139,7 @@ def answers_in(logs: Iterable[Log], begun: Callable[[str], None] = lambda name: 
 
 
 def named(answers: Sequence[Answers]) -> dict[str, list[Answers]]:
-    """The answers of each model, by short and unique names: the model's own, then what differs.
+    """The answers of each model, by short and unique names: the model's own, then differing settings.
 
     Runs of one model are two models where both have a task: their settings tell them apart, or else their times.
     """
@@ -164,7 +164,7 @@ def named(answers: Sequence[Answers]) -> dict[str, list[Answers]]:
 
 
 def _shortened(names: Sequence[str]) -> dict[str, str]:
-    """The last part of each name, such as that after an organisation; the whole one where two are the same."""
+    """The last part of each name, such as after an organisation; the whole name where two are the same."""
     last = {name: next((part for part in reversed(re.split(r"[/:]", name)) if part), name) for name in names}
     counts = [*last.values()]
     return {name: own if counts.count(own) == 1 else name for name, own in last.items()}

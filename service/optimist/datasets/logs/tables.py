@@ -24,7 +24,7 @@ _NAMES = {
     "answer": ("answer", "output", "completion", "response", "text"),
     "cluster": (),
 }
-"""The usual names of fields by what they are, of each the first that there is."""
+"""Usual names of fields by meaning; the first present name counts."""
 _NUMBER = (float, int)
 
 

@@ -27,7 +27,7 @@ from optimist_client.errors import FixError
 FEW = 20
 """Samples of a generator below which a warning says so."""
 BOUNDED = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 7.0, 8.0)
-"""Standard errors at which the bound of what another mixture gains is computed."""
+"""Standard errors at which the bound of another mixture's gain is computed."""
 APART = 0.25
 """A warning says so where the halves differ by more than this in the weight of a generator."""
 HALVES: tuple[Half, Half] = (0, 1)

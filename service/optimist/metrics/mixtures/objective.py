@@ -90,7 +90,7 @@ class Objective(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Take what is needed of `statistics`, their `half` and the common rows `given`, and set `samples`."""
+        """Take the required parts of `statistics`, their `half` and the common rows `given`, and set `samples`."""
 
     @abstractmethod
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
@@ -106,7 +106,7 @@ class Objective(ABC):
 
     @abstractmethod
     def deviations(self, weights: Floats) -> Floats:
-        """Standard deviation (G,) of what one sample adds to its generator's entry of the gradient of `model`."""
+        """Standard deviation (G,) of one sample's addition to its generator's entry of the gradient of `model`."""
 
     @abstractmethod
     def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
@@ -125,7 +125,7 @@ def places_in(samples: int, rows: int, half: Half | None, device: torch.device) 
 
 
 FEWEST_COMMON = 10
-"""Common indices below which nothing is known of a correlation."""
+"""Minimum number of common indices for a correlation."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class SharedChance:
 
     samples: tuple[int, ...]
     share: float
-    """0 where generators are independent, or nothing is known of it."""
+    """0 where generators are independent, or without common indices."""
 
     @classmethod
     def from_common(cls, samples: Sequence[int], common: Sequence[Common | None]) -> SharedChance:

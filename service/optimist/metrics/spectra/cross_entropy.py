@@ -87,7 +87,7 @@ SEEN_DOUBT, UNSEEN_DOUBT, LOW_ORDER_DOUBT = 0.03, 0.07, 1.2
 
 @dataclass(frozen=True)
 class BracketedEntropy:
-    """An entropy with what it was made of, in log."""
+    """An entropy with its components, in log."""
 
     estimate: float
     plug_in: float

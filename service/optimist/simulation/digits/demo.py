@@ -1,6 +1,6 @@
 """Runs the demo: the real service on its embedded Redis, and two workers with generators of handwritten digits.
 
-Afterwards the experiment is played once more in memory without pairing, to measure what pairing saved.
+Afterwards the experiment is played once more in memory without pairing, to measure the savings by pairing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The goal "cheapest" in a simulation: what the samples cost, and whether the cheapest good generator is named."""
+"""The goal "cheapest" in a simulation: the samples' costs, and trials that name the cheapest good generator."""
 
 from __future__ import annotations
 

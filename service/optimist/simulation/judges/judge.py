@@ -67,7 +67,7 @@ class Judge(ABC):
     generators: tuple[str, ...]
     """Names of the generators. Picks are indices into them."""
     plan: Plan
-    """With what the samples bring where the caller did not say it."""
+    """The arguments completed by the samples' own settings."""
     others: Mapping[str, Judge] = field(default_factory=dict, kw_only=True)
     """Judges by further metrics, by label."""
 
@@ -82,7 +82,7 @@ class Judge(ABC):
 
     @abstractmethod
     def judged(self, run: Run, seen: Sequence[Any]) -> Run:
-        """A run with its curves and numbers. seen: what the goal's recorder saw in each trial."""
+        """A run with its curves and numbers. seen: the goal's record of each trial."""
 
     @property
     @abstractmethod

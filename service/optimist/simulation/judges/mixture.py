@@ -1,4 +1,4 @@
-"""The goal "mixture" in a simulation: what the samples drawn and the weights named are worth as mixtures."""
+"""The goal "mixture" in a simulation: the value of drawn samples and named weights as mixtures."""
 
 from __future__ import annotations
 

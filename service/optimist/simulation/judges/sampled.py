@@ -1,4 +1,4 @@
-"""Judges of goals whose policies sample generators: an `Evaluation` chooses, and the metric says what is true."""
+"""Judges of goals whose policies sample generators: an `Evaluation` chooses, and the metric gives the truth."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SampledJudge(Judge):
     @classmethod
     @abstractmethod
     def with_truth(cls, inputs: SimulationInputs, truth: Any, runner: Runner) -> Self:
-        """The judge by the truth that the caller gave, or else by what all samples say."""
+        """The judge by the caller's truth, or else by all samples."""
 
     @property
     def unit(self) -> str:
