@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats
 from optimist.records import GeneratorState, LogExtent
 
-Floats = NDArray[np.float64]
 MANY = 4
 """Contexts from which a thread predicts: a hundred of them would block the event loop for tens of milliseconds."""
 
