@@ -186,7 +186,7 @@ def _returned(stored: ExperimentState, state: GeneratorState) -> list[Returned]:
 
 
 def _cut_said(said: Sequence[Said], states: Sequence[GeneratorState]) -> list[Said]:
-    """What people said up to these states of the generators' logs."""
+    """Scores by people up to these states of the generators' logs."""
     return [one for one in said if one.generator < len(states) and one.seq <= states[one.generator].seq]
 
 

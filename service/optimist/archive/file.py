@@ -200,20 +200,20 @@ class Archive:
 
     @cached_property
     def said(self) -> list[Said]:
-        """What people said of samples, as `Store.said` shows it."""
+        """Scores of samples by people, as from `Store.said`."""
         names = [f"said/{number}.json" for number in range(1, 2 + 2 * MOST_SAID // SAID_ENTRIES)]
-        return [one for name in names if name in self._sizes for one in self._parsed(name, SAID)]
+        return [record for name in names if name in self._sizes for record in self._parsed(name, SAID)]
 
     @cached_property
     def _answers(self) -> list[dict[int, Said]]:
         """The entries of each log that are answers, by their positions."""
-        found: list[dict[int, Said]] = [{} for _ in self.contents.generators]
-        for one in self.said:
-            if one.generator >= len(found) or (one.is_entry and one.seq in found[one.generator]):
+        answers: list[dict[int, Said]] = [{} for _ in self.contents.generators]
+        for record in self.said:
+            if record.generator >= len(answers) or (record.is_entry and record.seq in answers[record.generator]):
                 raise FixError("what people said names a generator that does not exist, or an entry twice")
-            if one.is_entry:
-                found[one.generator][one.seq] = one
-        return found
+            if record.is_entry:
+                answers[record.generator][record.seq] = record
+        return answers
 
     def fitted(self, label: str) -> bytes | None:
         """The fitted parts of the kernels of one metric; None without any."""

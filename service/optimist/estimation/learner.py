@@ -1,4 +1,4 @@
-"""What a goal learns of the batches of all generators, beside their statistics: the model that its picks are made from.
+"""Learners of goals: the model that picks are made from, learned from the batches of all generators.
 
 A goal `WithModel` names its `Learner`, which may need torch.
 """
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 class Learned(Stateful, ABC):
-    """What an estimator keeps of one generator's batches for a learner."""
+    """Data that an estimator keeps of one generator's batches for a learner."""
 
     change: Change | None = None
     """A change of the generator's answers, if one was found."""
@@ -45,23 +45,23 @@ class Learner(ABC):
     """
 
     is_open: bool = False
-    """Whether prompts must fix it first."""
+    """True if prompts must fix it first."""
 
     @abstractmethod
     def model(self, estimators: Mapping[int, StreamingEstimator]) -> bytes:
         """The model of these generators, by ordinal, as `WithModel.with_model` reads it. Raises FixError."""
 
     def rows(self, estimators: Mapping[int, StreamingEstimator], generators: int) -> Any:
-        """What `WithModel.table` makes a table of, of an experiment with so many generators; None: there is none."""
+        """Input of `WithModel.table` for an experiment with so many generators; None without one."""
         del estimators, generators
 
     @property
     def arrays(self) -> Sequence[Floats]:
-        """All that determines what it keeps, once it is fixed."""
+        """Arrays that determine the kept data, once it is fixed."""
         return ()
 
     def learned(self, *, lower_is_better: bool, ordinal: int) -> Learned | None:
-        """What an estimator is to keep of the generator of this ordinal; None: nothing."""
+        """Data to keep of the generator of this ordinal; None for nothing."""
         del lower_is_better, ordinal
 
     def to_fit(self, generators: int) -> int:
@@ -70,7 +70,7 @@ class Learner(ABC):
         return 0
 
     def first(self, prompt: AskedPrompt) -> Floats:
-        """What fixes it of one of the first prompts (d,). Raises FixError."""
+        """Part of one of the first prompts (d,) that fixes the learner. Raises FixError."""
         raise NotImplementedError
 
     def fitted(self, firsts: Sequence[Floats]) -> Learner:

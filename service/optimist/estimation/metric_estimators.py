@@ -199,7 +199,7 @@ class MetricEstimators:
         return self.learner.model({ordinal: estimators[ordinal] for ordinal in ordinals})
 
     def rows(self) -> Any:
-        """What the table is made of. Raises FixError while there is too little."""
+        """Input of the table. Raises FixError while there is too little."""
         return self.learner.rows(dict(enumerate(self._estimators.values())), len(self.estimates))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:

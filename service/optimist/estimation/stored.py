@@ -197,7 +197,7 @@ def _answered(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
 
 
 def is_due_answer(entry: LogEntry) -> bool:
-    """Whether an estimate is due at an answer of people. False where it cannot be read."""
+    """True if an estimate is due at an answer of people. False for an unreadable answer."""
     with suppress(ValueError, KeyError, TypeError):
         return LoggedAnswer.from_body(entry.body).is_due
     return False

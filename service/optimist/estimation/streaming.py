@@ -73,7 +73,7 @@ class StreamingEstimator(Stateful):
             self._paired = Paired(bound, self.statistic, common, self._clusters) if paired else None
         lower = bound.metric.lower_is_better
         self.learned = None if learner is None else learner.learned(lower_is_better=lower, ordinal=ordinal)
-        """What the learner keeps of the batches, if it keeps something."""
+        """Data that the learner keeps of the batches, if any."""
         self._timed = Timed() if isinstance(bound.metric, MeanScore) else None
         self._audited: AuditEstimator | None = None
         if isinstance(bound.metric, MeanScore) and bound.metric.is_audited:

@@ -22,10 +22,10 @@ def median_distance(rows: NDArray[Any], seed: int = 0) -> float:
     Raises FixError if at least half of all pairs are equal: then there is no scale.
     """
     apart = _distances(rows, seed)
-    found = float(np.median(apart)) if len(apart) else 0.0
-    if found <= 0.0:
+    median = float(np.median(apart)) if len(apart) else 0.0
+    if median <= 0.0:
         raise FixError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
-    return found
+    return median
 
 
 def usual_distance(rows: NDArray[Any], seed: int = 0) -> float:

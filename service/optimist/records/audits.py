@@ -14,20 +14,20 @@ from pydantic import Field
 from optimist.records.codec import Count, Moment
 
 MOST_AUDITS = 16_384
-"""Audits of an experiment, all of which are read to choose the next ones: some two megabytes."""
+"""Maximum number of audits of an experiment, all of which are read to choose the next ones: some two megabytes."""
 MOST_SAID = 65_536
 """Records of what was said of an experiment, corrections included, which are kept for as long as it is."""
 MOST_COMMENTED = 4 * 2**20
 """Bytes of all its comments."""
 MOST_RATERS = 16
-"""Raters of an audit: those who let it lie, too."""
+"""Maximum number of raters of an audit, including raters who do not answer."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What somebody said of one sample; or took back; or what a retraction has undone."""
+    """Score of one sample by somebody, its withdrawal, or its loss by a retraction."""
 
     kind: Literal["answer", "void", "comment"]
     """"answer": an entry of the generator's log. "void": the sample was retracted. "comment": the score stays."""
@@ -47,7 +47,7 @@ class Said:
 
     @property
     def is_entry(self) -> bool:
-        """Whether it stands in the log."""
+        """True if it stands in the log."""
         return self.kind == "answer"
 
 
@@ -57,51 +57,51 @@ class Audit:
 
     id: str
     index: int
-    """Of the samples."""
+    """Index of the samples."""
     weight: float
-    """How much more rarely than at random it was drawn: 1/(N π)."""
+    """Inverse of the draw's probability relative to uniform drawing: 1/(N π)."""
     asked: float
-    """When somebody had it first, in Unix seconds."""
+    """Time of the first lease, in Unix seconds."""
     raters: dict[str, dict[int, float | None]] = field(default_factory=dict)
-    """By rater the score of each generator's sample, in the order in which they were shown; None without one."""
+    """Score of each generator's sample by rater, in the order of display; None without one."""
     comments: dict[str, str] = field(default_factory=dict)
-    """By rater the digest of the last comment, as the scripts compare them."""
+    """Digest of the last comment by rater, as the scripts compare them."""
 
     @classmethod
     def from_stored(cls, id: str, stored: str) -> Self:
-        """As audits.lua stores it."""
+        """The audit as audits.lua stores it."""
         head, *lines = stored.split("\n")
         index, weight, asked = head.split(" ")
-        found = cls(id, int(index), float(weight), float(asked))
+        audit = cls(id, int(index), float(weight), float(asked))
         for line in lines:
             rater, comment, pairs = line.split("\t")
-            given = (pair.partition("=") for pair in pairs.split())
-            found.raters[rater] = {int(g): float(score) if score else None for g, _, score in given}
-            found.comments[rater] = comment
-        return found
+            items = (pair.partition("=") for pair in pairs.split())
+            audit.raters[rater] = {int(g): float(score) if score else None for g, _, score in items}
+            audit.comments[rater] = comment
+        return audit
 
     @property
     def stored(self) -> str:
         """The inverse of `from_stored`."""
         lines = [f"{self.index} {self.weight!r} {self.asked!r}"]
-        for rater, given in self.raters.items():
-            pairs = " ".join(f"{g}={'' if score is None else repr(score)}" for g, score in given.items())
+        for rater, scores in self.raters.items():
+            pairs = " ".join(f"{g}={'' if score is None else repr(score)}" for g, score in scores.items())
             lines.append(f"{rater}\t{self.comments.get(rater, '')}\t{pairs}")
         return "\n".join(lines)
 
     @property
     def answered_by(self) -> list[str]:
-        """Those who have scored all samples that they were shown."""
-        return [rater for rater, given in self.raters.items() if given and None not in given.values()]
+        """Raters who have scored all samples that they were shown."""
+        return [rater for rater, scores in self.raters.items() if scores and None not in scores.values()]
 
     def raters_of(self, generators: Collection[int]) -> list[str]:
-        """Those who have scored the samples of all these generators."""
-        return [rater for rater, given in self.raters.items() if all(given.get(one) is not None for one in generators)]
+        """Raters who have scored the samples of all these generators."""
+        return [rater for rater, own in self.raters.items() if all(own.get(g) is not None for g in generators)]
 
     @property
     def scored(self) -> set[int]:
         """The generators whose sample has a score."""
-        return {g for given in self.raters.values() for g, score in given.items() if score is not None}
+        return {g for scores in self.raters.values() for g, score in scores.items() if score is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class WantedAudit:
     index: int
     weight: float
     raters: int
-    """How many raters are to answer it."""
+    """Number of raters who are to answer it."""
     places: Sequence[int]
     """The generators whose samples are shown, in that order."""
 
@@ -129,14 +129,14 @@ class AuditsState:
     """All audits of an experiment as of one moment."""
 
     audits: Mapping[str, Audit]
-    """By id."""
+    """Audits by id."""
     leases: Mapping[Lease, float]
-    """Those that somebody has now, with the seconds that are left."""
+    """Remaining seconds of current leases."""
 
     @property
     def answered(self) -> int:
         """Audits of which somebody has scored all samples."""
-        return sum(bool(one.answered_by) for one in self.audits.values())
+        return sum(bool(audit.answered_by) for audit in self.audits.values())
 
     @property
     def open(self) -> int:
@@ -147,7 +147,7 @@ class AuditsState:
     def unanswered(self) -> int:
         """Audits that somebody had, nobody has now, and nobody answered."""
         held = {lease.audit for lease in self.leases}
-        return sum(not one.answered_by and one.id not in held for one in self.audits.values())
+        return sum(not audit.answered_by and audit.id not in held for audit in self.audits.values())
 
 
 class Rating(NamedTuple):
@@ -162,36 +162,36 @@ class Rating(NamedTuple):
 def ratings_of(audits: Iterable[Audit]) -> list[Rating]:
     """All scores that count, of all raters, as agreement is computed from."""
     return [
-        Rating(one.id, rater, generator, score)
-        for one in audits
-        for rater, given in one.raters.items()
-        for generator, score in given.items()
+        Rating(audit.id, rater, generator, score)
+        for audit in audits
+        for rater, scores in audit.raters.items()
+        for generator, score in scores.items()
         if score is not None
     ]
 
 
 def audits_said(records: Iterable[Said]) -> dict[str, Audit]:
-    """The audits with what counts of what was said, by id; what was asked and not answered is not in it."""
-    found: dict[str, Audit] = {}
-    for one in records:
-        audit = found.setdefault(one.audit, Audit(one.audit, one.index, one.weight, one.when))
-        given = audit.raters.setdefault(one.rater, {})
-        if one.kind == "void":
-            given.pop(one.generator, None)
-        elif one.kind == "answer":
-            given[one.generator] = float(one.score) if one.score else None
-        if one.comment:
-            audit.comments[one.rater] = hashlib.sha1(one.comment.encode()).hexdigest()  # nosec B324: as audits.lua does
-    return found
+    """Audits by id, with the scores that count; audits without answers are left out."""
+    audits: dict[str, Audit] = {}
+    for record in records:
+        audit = audits.setdefault(record.audit, Audit(record.audit, record.index, record.weight, record.when))
+        scores = audit.raters.setdefault(record.rater, {})
+        if record.kind == "void":
+            scores.pop(record.generator, None)
+        elif record.kind == "answer":
+            scores[record.generator] = float(record.score) if record.score else None
+        if record.comment:
+            audit.comments[record.rater] = hashlib.sha1(record.comment.encode()).hexdigest()  # nosec B324: as audits.lua does
+    return audits
 
 
 def scored_of(audits: Iterable[Audit]) -> Counter[int]:
-    """How many audits have a score of each generator."""
-    return Counter(generator for one in audits for generator in one.scored)
+    """Number of audits with a score of each generator."""
+    return Counter(generator for audit in audits for generator in audit.scored)
 
 
 class LoggedAnswer(NamedTuple):
-    """What an entry of a log says of a sample: what counts from then on."""
+    """Score of a sample in an entry of a log, which counts from then on."""
 
     index: int
     weight: float
@@ -201,9 +201,9 @@ class LoggedAnswer(NamedTuple):
 
     @classmethod
     def from_body(cls, body: bytes) -> Self:
-        """Of the body of an entry. Raises ValueError, KeyError or TypeError for another body."""
-        found = json.loads(body)
-        score = found["score"]
+        """The answer in the body of an entry. Raises ValueError, KeyError or TypeError for another body."""
+        fields = json.loads(body)
+        score = fields["score"]
         return cls(
-            int(found["audit"]), float(found["weight"]), None if score is None else float(score), bool(found["due"])
+            int(fields["audit"]), float(fields["weight"]), None if score is None else float(score), bool(fields["due"])
         )

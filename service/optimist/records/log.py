@@ -92,7 +92,7 @@ class LogEntry:
 
     @property
     def is_batch(self) -> bool:
-        """Whether it has rows."""
+        """True if it has rows."""
         return not (self.is_retraction or self.is_answer)
 
     @property

@@ -48,10 +48,10 @@ class StoredAudits:
     ) -> list[str]:
         """Give a rater up to `count` of the wanted audits, in their order, for `LEASE` seconds; return their ids.
 
-        The rater keeps what they have; nobody gets what as many others have, or answered, as are to answer it. An
-        experiment has at most `MOST_AUDITS`.
+        The rater keeps current leases. Nobody gets an audit that enough other raters have or answered. An experiment
+        has at most `MOST_AUDITS`.
         """
-        given = await self._commands.experiment_script(
+        answer = await self._commands.experiment_script(
             "ask_audits",
             experiment,
             instance=instance,
@@ -62,16 +62,16 @@ class StoredAudits:
             most_raters=MOST_RATERS,
             wanted=[
                 {
-                    "id": one.id,
-                    "index": one.index,
-                    "weight": repr(one.weight),
-                    "raters": one.raters,
-                    "places": " ".join(map(str, one.places)),
+                    "id": audit.id,
+                    "index": audit.index,
+                    "weight": repr(audit.weight),
+                    "raters": audit.raters,
+                    "places": " ".join(map(str, audit.places)),
                 }
-                for one in wanted
+                for audit in wanted
             ],
         )
-        return [id_.decode() for id_ in given[0]]
+        return [id_.decode() for id_ in answer[0]]
 
     async def answer(
         self,
@@ -115,15 +115,15 @@ class StoredAudits:
         return int(answered), bool(can_count), bool(already)
 
     async def said(self, experiment: str) -> list[Said]:
-        """All that was said, in its order."""
+        """All records of scores, in their order."""
         stored = await self._commands.call("XRANGE", self._commands.key(experiment, "audit_records"), "-", "+")
         return await aside(len(stored), _records, stored)
 
     async def told(self, experiment: str, generators: Sequence[int]) -> list[list[tuple[int, int]]]:
         """The indices that were told of each generator, as disjoint intervals, start and stop, ascending."""
         parts = [self._commands.key(experiment, f"told:{g}") for g in generators]
-        found = await self._commands.call_many([("ZRANGE", part, 0, -1) for part in parts])
-        return [[(int(start), int(stop)) for start, stop in map(bytes.split, each)] for each in found]
+        answers = await self._commands.call_many([("ZRANGE", part, 0, -1) for part in parts])
+        return [[(int(start), int(stop)) for start, stop in map(bytes.split, intervals)] for intervals in answers]
 
 
 def _records(stored: Sequence[tuple[bytes, Mapping[bytes, bytes]]]) -> list[Said]:
@@ -137,10 +137,10 @@ def _parsed(stored: Mapping[bytes, bytes], leased: Sequence[tuple[bytes, float]]
 
 def _leases(stored: Sequence[tuple[bytes, float]]) -> dict[Lease, float]:
     now = time.time()
-    found: dict[Lease, float] = {}
+    leases: dict[Lease, float] = {}
     for member, deadline in stored:
         id_, _, rater = member.decode().partition("\t")
         # By this machine's clock, which may differ from Redis's: only shown.
         if (left := float(deadline) - now) > 0.0:
-            found[Lease(id_, rater)] = left
-    return found
+            leases[Lease(id_, rater)] = left
+    return leases

@@ -96,14 +96,14 @@ class Previews:
         names = await self._commands.call_many(
             [("HGET", f"{key}:places", index) for key, (_, index) in zip(keys_of, wanted, strict=True)]
         )
-        found = await self._commands.call_many(
+        answers = await self._commands.call_many(
             [
-                ("HGET", each, b"" if name is None else name)
+                ("HGET", part, b"" if name is None else name)
                 for key, name in zip(keys_of, names, strict=True)
-                for each in (key, f"{key}:bodies")
+                for part in (key, f"{key}:bodies")
             ]
         )
-        pairs = zip(wanted, names, found[::2], found[1::2], strict=True)
+        pairs = zip(wanted, names, answers[::2], answers[1::2], strict=True)
         return [
             None if name is None or entry is None or body is None else (_parsed(g, {name: entry})[0], body)
             for (g, _), name, entry, body in pairs
