@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from optimist.records import ExperimentState, GeneratorState, UnitState, codec
 from optimist.scoring import fairness
 from optimist.scoring.cached import CachedStatistic
-from optimist.scoring.fairness import LONG, MOST, OTHERS, RESTING, SHORT, FairQueue, SweepSchedule, owner_of
+from optimist.scoring.fairness import LONG, MAX_ACTIVE, OTHERS, RESTING, SHORT, FairQueue, SweepSchedule, owner_of
 from optimist.scoring.tasks import GeneratorTask, ScoringTasks
 from optimist.store import Store, namespace_of
 from tests.support.logs import KINDS, log_of
@@ -290,13 +290,13 @@ def test_scorers_share_out_the_active_ones(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_of_very_many_active_ones_those_come_first_that_were_looked_at_longest_ago():
-    names = [f"x-{number}" for number in range(2 * MOST + MOST // 2)]
+    names = [f"x-{number}" for number in range(2 * MAX_ACTIVE + MAX_ACTIVE // 2)]
     sweeps, state = SweepSchedule(), ExperimentState(0, 0, [])
     for _ in range(2):
         seen = Counter[str]()
         for _ in range(5):
             found = sweeps.next(names)
-            assert len(found) == MOST
+            assert len(found) == MAX_ACTIVE
             for name in found:
                 sweeps.seen(name, state, is_due=True)
             seen.update(found)

@@ -14,7 +14,7 @@ from optimist_client.layout import Table
 from optimist_client.models.decisions import about, format_range, format_score, listed, lowered
 
 WORDS = {"base": "", "better": "better", "worse": "worse", "close": "too close to call"}
-MOST = 6
+MAX_TASKS = 6
 """Maximum number of tasks with a column each, unless all are asked for."""
 
 
@@ -159,7 +159,7 @@ def notes(board: Board, *, every: bool = False) -> list[str]:
 def _tasks(board: Board, every: bool) -> list[str]:
     """The tasks that have columns: none of a single task, and none of many."""
     tasks = [stratum.task for stratum in board.strata]
-    return [] if len(tasks) == 1 or (len(tasks) > MOST and not every) else tasks
+    return [] if len(tasks) == 1 or (len(tasks) > MAX_TASKS and not every) else tasks
 
 
 def arrow(board: Board) -> str:

@@ -28,7 +28,7 @@ from optimist_client.metrics.mean import OfValues
 
 GRID = 1001
 """Candidate means of the betting sequence, equally spaced from the least to the largest value."""
-_MOST = 0.5
+_MAX_BET = 0.5
 """Largest bet of both sequences, as a fraction of the possible loss."""
 _ROWS = 64
 """Number of rows added at a time. Few, because the betting sequence skips candidates that are already excluded."""
@@ -107,7 +107,7 @@ class EmpiricalBernstein(ConfidenceSequence):
         self._totals = torch.zeros(3, dtype=torch.float64)  # of the bets λ, of λx, and of the variances that they cost
 
     def _step(self, x: Tensor, bets: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
-        bets = bets.clamp_max(_MOST)
+        bets = bets.clamp_max(_MAX_BET)
         costs = (x - means).square() * (-torch.log1p(-bets) - bets)
         totals = self._totals[:, None] + torch.stack([bets, bets * x, costs]).cumsum(1)
         self._totals = totals[:, -1].clone()
@@ -135,8 +135,8 @@ class Betting(ConfidenceSequence):
         first, last = (round(end * (GRID - 1)) for end in self._ends)
         grid, wealth = self._grid[first : last + 1], self._wealth[:, first : last + 1]
         gain, bets = x[:, None] - grid, bets[:, None]
-        above = torch.log1p(bets.minimum(_MOST / grid) * gain).cumsum(0) + wealth[0]
-        below = torch.log1p(-bets.minimum(_MOST / (1.0 - grid)) * gain).cumsum(0) + wealth[1]
+        above = torch.log1p(bets.minimum(_MAX_BET / grid) * gain).cumsum(0) + wealth[0]
+        below = torch.log1p(-bets.minimum(_MAX_BET / (1.0 - grid)) * gain).cumsum(0) + wealth[1]
         wealth[0], wealth[1] = above[-1], below[-1]
         too_low, too_high = (above >= self._level).sum(1), (below >= self._level).sum(1)
         return grid[(too_low - 1).clamp_min(0)], grid[(len(grid) - too_high).clamp_max(len(grid) - 1)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-LEAST_SPREAD = 0.05
+MIN_SPREAD = 0.05
 """Least variance of a pair's value, as a fraction of its mean square: an estimate of it can be 0 or negative."""
 
 FEW = 200.0
@@ -60,7 +60,7 @@ class PairSums:
         if not self.pairs:
             return 0.0
         square = self.squares / self.pairs
-        return square if self.n < 4 else 2.0 / self.pairs * max(square - self._mean_square, LEAST_SPREAD * square)
+        return square if self.n < 4 else 2.0 / self.pairs * max(square - self._mean_square, MIN_SPREAD * square)
 
     @property
     def variance(self) -> float:

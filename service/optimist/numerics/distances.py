@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from optimist.numerics.arrays import Floats
 from optimist_client.errors import FixError
 
-MOST_DISTANCES = 1000
+MAX_DISTANCE_ROWS = 1000
 """Rows from which the median distance is taken."""
 BANDWIDTHS = (1e-30, 1e30)
 """The smallest and the largest bandwidth: float32 holds the frequencies of others badly, or not at all."""
@@ -43,8 +43,8 @@ def usual_distance(rows: NDArray[Any], seed: int = 0) -> float:
 
 
 def _distances(samples: NDArray[Any], seed: int) -> Floats:
-    """The distances of all pairs of at most `MOST_DISTANCES` rows; 0 where one is but rounding of the two."""
-    chosen = np.random.default_rng(seed).permutation(len(samples))[:MOST_DISTANCES]
+    """The distances of all pairs of at most `MAX_DISTANCE_ROWS` rows; 0 where one is but rounding of the two."""
+    chosen = np.random.default_rng(seed).permutation(len(samples))[:MAX_DISTANCE_ROWS]
     rows = np.asarray(samples, dtype=np.float64)[np.sort(chosen)]
     squares = np.square(rows).sum(1)
     first, second = np.triu_indices(len(rows), 1)

@@ -24,7 +24,7 @@ ACTIVE = 15.0
 """Seconds for which an experiment is looked at in each sweep after an announcement, or a change, was noticed."""
 RESTING = 10
 """Number of resting experiments in a sweep. The work of an idle scorer does not depend on how many rest."""
-MOST = 200
+MAX_ACTIVE = 200
 """Maximum number of active experiments in a sweep, of this scorer's and again of the others."""
 OTHERS = 10.0
 """Seconds after which an active experiment that is another scorer's is looked at again."""
@@ -91,8 +91,8 @@ class SweepSchedule:
         return name in self._active or name not in self._tokens
 
     def _longest_ago(self, names: Iterable[str]) -> list[str]:
-        """At most `MOST` of these, least recently seen first."""
-        return nsmallest(MOST, names, key=lambda name: self._looked.get(name, -math.inf))
+        """At most `MAX_ACTIVE` of these, least recently seen first."""
+        return nsmallest(MAX_ACTIVE, names, key=lambda name: self._looked.get(name, -math.inf))
 
     def notice(self, name: str) -> None:
         """Make an experiment active: something of it was announced."""

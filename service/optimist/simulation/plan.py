@@ -10,7 +10,7 @@ from optimist_client.errors import FixError
 from optimist_client.tolerance import Tolerance
 from optimist_client.wire import Cost, GeneratorName, Wire
 
-MOST_ROUNDS = 10_000_000
+MAX_ROUNDS = 10_000_000
 """Maximum rounds in all trials of a policy together. They are kept in memory and take about 500 MB."""
 
 
@@ -57,7 +57,7 @@ class Plan(Wire):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.rounds * self.trials > MOST_ROUNDS:
-            expected = f"rounds, trials: expected at most {MOST_ROUNDS:,} rounds in total"
+        if self.rounds * self.trials > MAX_ROUNDS:
+            expected = f"rounds, trials: expected at most {MAX_ROUNDS:,} rounds in total"
             raise FixError(f"{expected}, got {self.rounds:,} × {self.trials:,}")
         return self

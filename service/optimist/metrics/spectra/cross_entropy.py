@@ -77,7 +77,7 @@ POINTS, LOWEST, HIGHEST = 121, 1e-5, 1e4
 """The grid of w: geometric, from LOWEST/p to HIGHEST times the largest eigenvalue."""
 SEEN_PART = 0.8
 """The curve is used where D₋ ≤ SEEN_PART · n; beyond that a power law takes its place."""
-LEAST_POINTS = 12
+MIN_POINTS = 12
 """At least so many points of the grid are used."""
 PULL, POWER = 0.33, 8
 """E = L − PULL · u (1 − t^POWER) K. Fitted."""
@@ -180,7 +180,7 @@ class LeaveOneOut:
     def ridge(self, order: float) -> float:
         """L of the order, 0 < α < 2, not clipped."""
         reliable = (self.freedom <= SEEN_PART * self.count).to(torch.uint8)
-        start = min(int(reliable.argmax()), POINTS - LEAST_POINTS)
+        start = min(int(reliable.argmax()), POINTS - MIN_POINTS)
         freedom, x = self.freedom[start:], self.x[start:]
         return entropy_of_curve(freedom, x, self.rank, order)
 

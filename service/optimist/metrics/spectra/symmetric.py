@@ -190,7 +190,7 @@ def times_lower(rows: Tensor, factor: Tensor) -> Tensor:
 
 
 STEPS = 60
-LEAST_STEPS = 6
+MIN_STEPS = 6
 PRECISION = 1e-10
 """Relative error of the value."""
 MIXED = 4
@@ -223,7 +223,7 @@ def largest_eigenvalue(matrix: SymmetricSum, start: Tensor | None = None) -> tup
         gap = float(values[-1] - values[-2]) - residual if step else 0.0
         error = min(residual, residual**2 / gap) if gap > 0.0 else residual
         is_invariant = float(rest) <= PRECISION * scale
-        if is_invariant or (step + 1 >= LEAST_STEPS and error <= PRECISION * scale):
+        if is_invariant or (step + 1 >= MIN_STEPS and error <= PRECISION * scale):
             return float(values[-1]), _mixed(vectors) @ basis
         basis = torch.cat([basis, (product / rest)[None]])
     return _direct(matrix.dense())
