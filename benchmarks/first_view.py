@@ -29,8 +29,10 @@ from raw import free_port, header, line, process, serve
 
 VIEW = {"width": 1440, "height": 900}
 WATCH = """
-const shown = {rows: () => document.querySelectorAll(".standings tbody tr, .line").length > 2,
-               charts: () => location.hash.includes("/e/") ? document.querySelector("#plot-estimates svg") : shown.rows()};
+const shown = {
+  rows: () => document.querySelectorAll(".standings tbody tr, .line").length > 2,
+  charts: () => location.hash.includes("/e/") ? document.querySelector("#plot-estimates svg") : shown.rows(),
+};
 window.seen = {};
 (function look() {
   for (const [name, isThere] of Object.entries(shown)) if (isThere()) window.seen[name] ??= performance.now();
