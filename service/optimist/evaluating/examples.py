@@ -46,6 +46,7 @@ score: contains               # 1 where the prompt's answer stands in the model'
 # limits: {{seconds: "< 5"}}
 tolerance: 1%                 # a difference that does not matter
 budget: {{dollars: 5}}          # all runs of this file together
+# stop: false                 # asks every model every prompt, within the budget
 timeout: 60                   # seconds; an answer that comes later has the worst score
 at_once: 16                   # prompts that are answered at once
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 from optimist.evaluating.asked import JUDGE, amounts
 from optimist.evaluating.ledger import Tally
-from optimist.evaluating.play import DOLLARS, SECONDS, Evaluated
+from optimist.evaluating.play import DOLLARS, SCORE, SECONDS, Evaluated
 from optimist.routing.gain.reports import RouteReport
 from optimist_client.errors import FixError
 from optimist_client.layout import Page, Table
@@ -53,6 +53,8 @@ def answer_of(found: Evaluated) -> str:
     hardest = report.decision.hardest
     if hardest is not None and len(found.questions) <= hardest.holds_until:  # no model is asked as often
         said = said.replace(UNTIL.format(hardest.holds_until), "")
+    for label in (SCORE, SECONDS, DOLLARS):  # what a mean is of says more than that it is one
+        said = said.replace(f"Mean ({label})", label)
     return f"{found.stopped[:1].upper()}{found.stopped[1:]}. {said}" if found.stopped else said
 
 
