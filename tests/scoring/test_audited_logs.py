@@ -11,12 +11,12 @@ import pytest
 
 from optimist.estimation.question import Question
 from optimist.records import LogEntry, RetractedLog, Retraction, codec
-from optimist.scoring.cached import CachedStatistic
+from optimist.scoring.cached import CachedStatistic, EstimatorSettings
 from optimist_client import tensors
 from optimist_client.metrics import Mean
 
 BOUND = Question(Mean(reads="human", proxy="judge"), "influence").bound_for({"values": 1})
-SETTINGS = {"paired": True, "reads": {"values": "judge"}}
+SETTINGS: EstimatorSettings = {"paired": True, "reads": {"values": "judge"}}
 STEP, N = 10, 200
 rng = np.random.default_rng(4)
 PEOPLE = rng.standard_normal(N)

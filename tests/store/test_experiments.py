@@ -17,6 +17,7 @@ from optimist.records import (
     Size,
     Superseded,
     Unavailable,
+    WantedAudit,
 )
 from optimist.store import MIXTURE, MODEL_UNIT, WANTED, Announcement, Place, Store
 from optimist.store.keys import EXPERIMENT_PARTS
@@ -94,6 +95,9 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.blend("one", {0: 1.0}, 5, "request")
     instance = (await store.state("one")).instance
     await store.put_previews("one", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=instance)
+    wanted = [WantedAudit(16 * digit, 0, 1.0, 1, [1]) for digit in "ab"]
+    assert len(await store.ask_audits("one", "anna", 2, wanted, instance=instance)) == 2
+    await store.answer("one", 16 * "a", "anna", {1: 0.5}, "odd", batch=1, instance=instance)
     await store.put_share("one", instance, "0", "{}", 60.0, 100)
     await store.put_webhook("one", instance, "{}", ["own:decided"], 100)
     await store.claim_message("one", instance, "own:decided", "id", "token", seconds=60.0, most=6)
@@ -107,7 +111,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     assert of_chunks == [("0", ""), ("0", "kid"), ("1", ""), ("1", "kid")], "of snapshots and of uploads"
     curves = {f"curve:{unit}" for unit in ("0:", "0:kid", "mixture:", "mixture:kid", "table:")}
     kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "told:1", "fitted:", "fitted:kid"}
-    kinds |= {"previews:0", "previews:0:bodies", "levels:0"}
+    kinds |= {"previews:0", "previews:0:bodies", "previews:0:places", "levels:0"}
     kinds -= {"log", "told", "levels", "curve", "snapshot", "previews", "fitted"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")

@@ -28,6 +28,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "decided": {"metric": "fid", "tolerance": 50.0},
     "watching": {"metric": "fid", "watch": [{"name": "rke", "kernel": KERNEL}, {"name": "is", "dimension": 4}]},
     "blending": {"metric": "rke", "dimension": 4, "kernel": KERNEL, "goal": "mixture", "stop": False},
+    "audited": {"metric": {"name": "mean", "reads": "human", "proxy": "judge"}, "stop": False},
     # The model is made at 66 samples, which fix the columns of contexts, and next at 132: which one a pick is
     # made from does not depend on how fast a scorer is.
     "routing": {"metric": "mean", "goal": "route", "context": 4, "context_features": 8, "rescore_growth": 1.0},
@@ -44,7 +45,7 @@ def make(client: Optimist) -> None:
         given = given | ({} if name in ("blending", "routing") else {"rescore_growth": 0.0})
         generators = list(GENERATORS)[: 2 if name == "trimmed" else None]
         experiment = client.create_experiment(name, generators, seed=7, max_wait=30.0, **given)
-        play(experiment, {"trimmed": 60, "routing": 66}.get(name, 30))
+        play(experiment, {"trimmed": 60, "routing": 66, "audited": 15}.get(name, 30))
     client.experiment("classes").set_state("worse", "paused")
     client.experiment("kernel").ask(worker="on-its-way")
     routing = client.experiment("routing")
@@ -76,11 +77,21 @@ def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
         elif config.metric.name == "is":
             odds = np.exp(rows)
             pick.tell(odds / odds.sum(axis=1, keepdims=True))
+        elif config.metric.setting("proxy") is not None:
+            pick.tell({"judge": rows[:, :1]})
+            answered(experiment)
         elif config.prompts is not None:
             pick.tell(rows, prompts=rng.normal(size=(pick.size, 4)))
         else:
             pick.tell(rows, ids=[f"{pick.number}/{row}" for row in range(pick.size)])
     return picked
+
+
+def answered(experiment: Experiment) -> None:
+    """Answer two audits by their indices."""
+    for audit in experiment.audits(2):
+        assert audit.index is not None
+        experiment.answer(audit, {name: mean + audit.index % 5 / 8 for name, mean in GENERATORS.items()})
 
 
 def route(experiment: Experiment, number: int) -> tuple[int, str, int]:

@@ -190,7 +190,7 @@ def _answered(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
         return Taken(False, "the answer is not the one that was accepted: its digest differs")
     try:
         answer = LoggedAnswer.from_body(entry.body)
-        estimator.hear(answer.index, answer.weight, answer.score)
+        estimator.hear(answer.sample, answer.weight, answer.score)
     except (ValueError, KeyError, TypeError) as error:
         return Taken(False, f"the answer cannot be read: {error}")
     return Taken(answer.is_due)

@@ -17,6 +17,7 @@ from optimist.policies.audits import next_audits
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import AuditsState, WantedAudit
 from optimist_client.errors import FixError
+from optimist_client.metrics.mean import OfValues
 from optimist_client.models import Experiment
 
 Intervals = Sequence[tuple[int, int]]
@@ -28,6 +29,12 @@ def check_audited(experiment: Experiment) -> None:
     """Raise FixError where people audit no judge."""
     if experiment.config.metric.setting("proxy") is None:
         raise FixError("audits: expected an experiment by a metric with a proxy, a judge that people audit")
+
+
+def scale_of(experiment: Experiment) -> tuple[float, float] | None:
+    """The least and the largest score that people may give; None: any number."""
+    metric = experiment.config.metric
+    return metric.answers_between if isinstance(metric, OfValues) else None
 
 
 def audit_id(experiment: Experiment, index: int) -> str:

@@ -193,7 +193,8 @@ def scored_of(audits: Iterable[Audit]) -> Counter[int]:
 class LoggedAnswer(NamedTuple):
     """Score of a sample in an entry of a log, which counts from then on."""
 
-    index: int
+    sample: int
+    """Its index."""
     weight: float
     score: float | None
     """The mean of all raters; None where all took it back."""

@@ -57,7 +57,7 @@ def test_estimates_are_those_of_memory_to_the_last_bit(client: Optimist, http: h
     assert (audits["answered"], audits["open"], audits["wanted"], audits["done"]) == (0, 40, 20, False)
     for one in audits["audits"]:
         said(http, name, one, "anna")
-        evaluation.answer(one["index"], {each: PEOPLE[each][one["index"]] for each in PEOPLE})
+        evaluation.answer(one["index"], {each: float(PEOPLE[each][one["index"]]) for each in PEOPLE})
     until(lambda: experiment.report().scored)
     theirs, own = experiment.report(), evaluation.report()
     for standing, other in zip(theirs.standings, own.standings, strict=True):
@@ -76,7 +76,7 @@ def in_memory(audits: list[int], people: dict[str, np.ndarray] = PEOPLE, *, with
             if (each, start) != ("ada", without):
                 evaluation.tell(each, {"judge": judge[start : start + STEP, None]}, start=start)
     for index in audits:
-        evaluation.answer(index, {each: of[index] for each, of in people.items()})
+        evaluation.answer(index, {each: float(of[index]) for each, of in people.items()})
     return evaluation
 
 
@@ -160,7 +160,7 @@ def test_answers_to_a_retracted_sample_leave_with_it(client: Optimist, http: htt
     answer = http.put(f"/v1/experiments/{name}/audits/{gone[0]['audit']}", json=body)
     assert answer.status_code == 422, answer.text
     assert "shows no sample of ada" in answer.text
-    expected = in_memory([], without=start)
+    expected: Any = in_memory([], without=start)
     for one in audits[:30]:
         scores = {each: of[one["index"]] for each, of in PEOPLE.items() if one not in gone or each != "ada"}
         expected.answer(one["index"], scores)

@@ -34,6 +34,7 @@ def quality(generator: str, index: int) -> float:
 def generate(service: Service, worker: str) -> None:
     with Optimist(service.url, patience=120) as client:
         for pick in client.experiment("rated").picks(worker=worker):
+            assert pick.start is not None
             rows = [[quality(pick.generator, pick.start + row) + 0.1 * (pick.start % 5)] for row in range(pick.size)]
             pick.tell({"judge": np.array(rows)})
 

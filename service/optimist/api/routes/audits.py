@@ -26,6 +26,7 @@ from optimist.experiments.audits import (
     more_audits,
     prompt_of,
     questioned,
+    scale_of,
     wanted_audits,
 )
 from optimist.experiments.state import PolicyState
@@ -86,15 +87,14 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
             given = await context.store.ask_audits(name, rater, count, wanted, instance=experiment.instance)
         stored = await context.store.audits(name)
     own = [stored.audits[id_] for id_ in given if id_ in stored.audits]
-    metric = experiment.config.metric
     return Audits(
         audits=await _seen(context, state, own, rater, is_blind=is_blind),
         answered=stored.answered,
         open=stored.open,
         unanswered=stored.unanswered,
         wanted=more_audits(state, stored),
-        kind="votes" if metric.name == "win-rate" else "score",
-        scale=metric.answers_between,
+        kind="votes" if experiment.config.metric.name == "win-rate" else "score",
+        scale=scale_of(experiment),
         done=is_done(state, stored),
     )
 
@@ -191,7 +191,7 @@ async def answer(name: Identifier, id: Id, request: AuditAnswer, context: Contex
 
 
 def _check_scale(experiment: Experiment, scores: Sequence[float]) -> None:
-    low, high = experiment.config.metric.answers_between or (-float("inf"), float("inf"))
+    low, high = scale_of(experiment) or (-float("inf"), float("inf"))
     if wrong := [score for score in scores if not low <= score <= high]:
         raise invalid(f"scores: expected numbers from {low:g} to {high:g}, got {wrong[0]:g}")
 
