@@ -19,8 +19,8 @@ from optimist.evaluating.examples import adding, sums
 
 PROMPTS = 400
 MODELS = {
-    "good": Canned(adding(0.90), delay=0.3, fails=0.1, input=1.0, output=4.0),
-    "near": Canned(adding(0.85), delay=0.3, fails=0.1, streams=True, input=1.0, output=4.0),
+    "good": Canned(adding(0.90), delay=1.0, fails=0.1, input=1.0, output=4.0),
+    "near": Canned(adding(0.85), delay=1.0, fails=0.1, streams=True, input=1.0, output=4.0),
     "stuck": Canned(adding(1.0), hangs=1.0),
 }
 
@@ -54,7 +54,7 @@ def kill_after(calls: int, file: Path, server: CannedServer) -> None:
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_and_nothing_counts_twice(tmp_path: Path):
     with CannedServer(MODELS) as server:
-        more = "at_once: 200\ntimeout: 3\ntries: 8\n"
+        more = "at_once: 200\ntimeout: 6\ntries: 8\n"
         file = write(tmp_path, server.url, MODELS, more, each=", at_once: 200")
         for _ in range(2):
             kill_after(220, file, server)
