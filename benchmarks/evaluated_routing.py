@@ -18,7 +18,7 @@ import numpy as np
 
 from optimist import Evaluation
 from optimist.experiments.slices import prompt_order
-from optimist.routing_gain.reports import route_arrays
+from optimist.routing.gain.reports import route_arrays
 from optimist_client import FixError
 from optimist_client.metrics import Mean
 
