@@ -47,7 +47,7 @@ def test_functions_are_run_for_it():
 def test_its_config_is_checked_as_any():
     with pytest.raises(FixError, match=r"policy: the goal 'worst' has the policies .*; got 'ogd'"):
         Evaluation(list(MEANS), metric="mean", goal="worst", policy="ogd")
-    with pytest.raises(FixError, match="goal: expected 'best', 'cheapest', 'mixture', 'route' or 'worst', got 'least'"):
+    with pytest.raises(FixError, match=r"goal: expected 'best', 'cheapest', 'mixture', 'route'.*'worst', got 'least'"):
         Evaluation(list(MEANS), metric="mean", goal="least")
 
 
