@@ -48,10 +48,8 @@ RESTARTS = 1024
 PAGE_ENTRIES = 256
 SAID_ENTRIES = 8192
 """Records of what people said in one member: fewer values than a member may have."""
-_PAGES = 2**16
-_TEXT = 2**20
 
-LongText = Annotated[str, Field(max_length=_TEXT)]
+LongText = Annotated[str, Field(max_length=2**20)]
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
@@ -102,7 +100,7 @@ class ArchivedGenerator(Wire):
     )
     units: Annotated[dict[Identifier, ArchivedUnit], Field(min_length=1, max_length=1 + MOST_WATCHED)]
     """Units by the labels of all metrics."""
-    pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=_PAGES), FailFast()]
+    pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=2**16), FailFast()]
     """Names of the log pages in order, at the latest from the first batch after the oldest snapshot."""
 
     @property

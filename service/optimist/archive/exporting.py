@@ -29,8 +29,6 @@ from optimist_client.models import Experiment, ExperimentConfig, Pick
 
 _RECORDS = 2**20
 """Bytes of the records of picks from which on the next batch begins a page."""
-_ATTEMPTS = 20
-"""Maximum number of attempts to read a generator whose log is trimmed meanwhile."""
 
 
 class Exporter:
@@ -84,7 +82,7 @@ class Exporter:
 
     async def _generator(self, stored: ExperimentState, ordinal: int) -> tuple[ExperimentState, ArchivedGenerator]:
         """Write one generator as of the given state, or of a later one (returned) if its log was trimmed."""
-        for _ in range(_ATTEMPTS):
+        for _ in range(20):
             try:
                 return stored, await self._copy(stored, stored.generators[ordinal])
             except LogGap:

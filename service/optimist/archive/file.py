@@ -54,8 +54,6 @@ from optimist_client.validation import each_in_words
 Member = TypeVar("Member")
 
 FORMAT = 1
-_LONGEST_FORMAT = 16
-"""Bytes of the version of any format. It is read before memory is reserved, and repeated if it is wrong."""
 MEDIA_TYPE = "application/zip"
 _DIGEST_BYTES = 64
 _PIECE = 2**20
@@ -163,7 +161,8 @@ class Archive:
         self._sizes = {member.filename: member.file_size for member in members}
         if len(self._sizes) < len(members) or sum(self._sizes.values()) > size:
             raise FixError("expected members that do not overlap, each of a name of its own")
-        version = self._read("format", _LONGEST_FORMAT).decode(errors="replace")
+        # It is read before memory is reserved, and repeated if it is wrong.
+        version = self._read("format", 16).decode(errors="replace")
         if version != str(FORMAT):
             raise FixError(f"expected an archive of format {FORMAT}, found {version!r}")
 

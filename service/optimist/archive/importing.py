@@ -41,9 +41,6 @@ from optimist_client.errors import FixError, reason
 from optimist_client.models import Experiment, ExperimentChange, ReferenceInfo
 from optimist_client.wire import Cost
 
-_WARNINGS = 64
-"""Far more warnings than an estimate has."""
-
 
 async def checked_references(
     store: Store, experiment: Experiment, archive: Archive
@@ -239,7 +236,7 @@ def _is_sound(text: str, generator: GeneratorState) -> bool:
         estimate.is_sound()
         and type(estimate.samples) is int
         and 2 <= estimate.samples <= generator.samples + generator.retracted
-        and len(estimate.warnings) <= _WARNINGS
+        and len(estimate.warnings) <= 64  # far more than there are
         and (pairing is None or pairing.could_be_of(estimate.samples))
     )
 

@@ -37,8 +37,6 @@ _RATIO = 100
 """Largest ratio of unpacked to packed size, where the unpacked size exceeds these numbers of bytes:"""
 _MEMBER, _TOGETHER = 2**24, 2**28
 """of one member of a zip, and of all samples of a file. Encoded images hardly shrink, texts to a tenth."""
-_CELLS = 16
-"""Rows of a parquet file that are unpacked at a time."""
 
 
 class SampleSource(ABC):
@@ -519,7 +517,7 @@ def _column(file: Path, kind: Medium) -> list[Any]:
         with ParquetFile(file) as table:
             name = _sample_column(file, kind, table.schema_arrow, holds)
             packed, unpacked = file.stat().st_size, 0
-            for batch in table.iter_batches(_CELLS, columns=[name], use_threads=False):
+            for batch in table.iter_batches(16, columns=[name], use_threads=False):
                 unpacked += batch.nbytes
                 _check_ratio(f"{file}: column {name!r}", unpacked, packed, _TOGETHER)
                 cells = batch.column(0).to_pylist()

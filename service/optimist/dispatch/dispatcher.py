@@ -44,8 +44,6 @@ from optimist_client.models import AskReply, AskRequest, Experiment, WaitReason
 
 POLL = 0.25
 """Seconds after which the state is read again while estimates are waited for, should an announcement be lost."""
-LOCK_POLL = 0.005
-"""Seconds between attempts to read the state while another replica has the opening lock."""
 LOCK_PATIENCE = 3.0
 """Seconds for which other replicas may have the opening lock before the asks fail; each of them has it for half a
 second."""
@@ -334,7 +332,7 @@ class Dispatcher:
         if time.monotonic() - self._locked_out_since > LOCK_PATIENCE:
             self._locked_out_since = None
             raise Unavailable("other replicas have kept the opening lock for too long: ask again")
-        await asyncio.sleep(LOCK_POLL)
+        await asyncio.sleep(0.005)  # another replica has the opening lock
 
     async def _sleep(self) -> None:
         """Wait until something happens, or until the first ask has waited for `max_wait`."""

@@ -22,9 +22,6 @@ Gauge = partial(AnyGauge, multiprocess_mode="sum")
 LatestGauge = partial(AnyGauge, multiprocess_mode="mostrecent")
 """A gauge that each process may set anew."""
 
-_REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
-_SCORING_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
-"""Upper limits of the histograms' buckets, in seconds."""
 
 # Of the API
 
@@ -33,7 +30,7 @@ REQUESTS = Counter(
 )
 REQUEST_SECONDS = Histogram(
     "optimist_request_seconds", "Duration of requests in seconds, including waiting for estimates.", ["route"],
-    buckets=_REQUEST_BUCKETS,
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0),
 )  # fmt: skip
 ASKS = Counter("optimist_asks", "Asks answered, by whether they returned picks.", ["outcome"])
 ASK_WAITS = Counter(
@@ -79,7 +76,7 @@ SCORING_SECONDS = Histogram(
     "optimist_scoring_seconds",
     "Duration of estimates in seconds, by kind: computed from all rows, or from sums over them; mixtures; models.",
     ["metric", "kind"],
-    buckets=_SCORING_BUCKETS,
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0),
 )
 SNAPSHOTS = Counter("optimist_snapshots", "Snapshots stored.")
 TAKEOVERS = Counter("optimist_claim_takeovers", "Generators taken over from a scorer that stopped responding.")

@@ -26,8 +26,6 @@ DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 NAME = "PROMETHEUS_MULTIPROC_NAME"
 """The variable with the name of a process: "scorer", "api-1", …; no two that run at the same time have the same."""
 PREFIX = "optimist-metrics-"
-NEW = 60.0
-"""Seconds in which the directory of a service that starts may not be locked yet."""
 SERVICE, API, SCORER = "service", "api-", "scorer"
 """Process names: a process that only starts others, the prefix of processes that answer requests, and the scorer."""
 
@@ -54,7 +52,7 @@ def remove_left(parent: Path) -> None:
     """Remove the directories of services that were killed: nobody holds their locks."""
     for abandoned in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # another user's, held by a service that runs, or gone
-            if time.time() - abandoned.stat().st_mtime < NEW:
+            if time.time() - abandoned.stat().st_mtime < 60.0:  # a service that starts has not locked its own yet
                 continue
             descriptor = os.open(abandoned, os.O_RDONLY)
             try:

@@ -172,8 +172,6 @@ def _fitted(questions: Sequence[Question], files: Sequence[Path], wanted: Wanted
 
 STEADY = 0.01
 """The variance below which the papers regard a score as stable (equations.md §4, last paragraph)."""
-FEWEST_FEATURES = 64
-"""Fewer random features than that save nothing: a score takes milliseconds with these."""
 LARGEST_SUBSET = 1000
 """Default limit of the rows of a subset: at r = 1000 more rows cost seconds per score and hardly change σ."""
 
@@ -254,7 +252,7 @@ def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, fea
     kernel = {"name": "gaussian", "sigma": sigma, "features": features, "seed": seed}
     scores = [score(part, metric, kernel=kernel).score for part in parts]
     own = score(parts[0][:LARGEST_SUBSET], metric, kernel={**kernel, "features": "exact"}).score
-    r = max(FEWEST_FEATURES, 2 ** math.ceil(math.log2(own / FULL)))
+    r = max(64, 2 ** math.ceil(math.log2(own / FULL)))  # fewer save nothing: a score takes milliseconds
     return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)), r if r <= MOST_FEATURES else None)
 
 

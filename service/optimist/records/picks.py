@@ -15,8 +15,6 @@ from optimist.records.codec import Count
 from optimist.records.errors import StoreError
 from optimist.records.state import Copy, ExperimentState, Origin
 
-_CONTENT = 16
-_PROMPTS = 8
 _SPAN = 10_000
 """Distance between the levels of two arrays in a sorted set; also in lua/levels.lua."""
 
@@ -50,7 +48,7 @@ class Measures:
 
     def __str__(self) -> str:
         """The text that the scripts read."""
-        parts = [repr(self.limit), str(int(self.refuse_copies)), self.content[:_CONTENT], self.prompts[:_PROMPTS]]
+        parts = [repr(self.limit), str(int(self.refuse_copies)), self.content[:16], self.prompts[:8]]
         for size in self.sizes:
             reference = "" if size.reference is None else repr(size.reference)
             level = "" if size.level is None else repr(size.level)

@@ -21,8 +21,6 @@ NAMED_COPIES = 256
 SLICES = 512
 """Runs of indices to be handed out again that an experiment keeps, as in told.lua: they are read with every state. Each
 generator has an equal share; further runs are never handed out."""
-FEWEST_SLICES = 8
-"""The share of a generator where there are many: a few picks may end while none is asked for."""
 COST = "cost:"
 """Before a generator's name: the control that holds its cost."""
 MIN_MODELLED = 3
@@ -69,7 +67,7 @@ def joined(runs: Iterable[Returned]) -> list[Returned]:
 
 def returned_limit(generators: int) -> int:
     """Maximum number of returned runs kept of each of so many generators."""
-    return max(FEWEST_SLICES, SLICES // generators)
+    return max(8, SLICES // generators)  # a few picks may end while none is asked for
 
 
 class Quarantined(NamedTuple):

@@ -36,11 +36,8 @@ from optimist_client.errors import reason
 _log = logging.getLogger(__name__)
 LARGE = 4 * 2**20
 """Blocks of memory of this size or more are returned to the system as soon as they are freed."""
-SWEEP = 1.0
-"""Seconds between sweeps of experiments, for lost announcements and scorers that died."""
 CLAIM = 4.0
 """Seconds after which another scorer may take over a generator whose scorer does not renew its claim."""
-RENEW = 1.0
 IDLE = 60.0
 """Seconds without work after which a generator is released."""
 STUCK = 60.0
@@ -141,7 +138,7 @@ class Scorer:
                 held = sum(task.is_held for task in self._tasks.every)
                 self._tasks.overview.show(len(names), held, kept(self._tasks.every, self._experiments))
             self._swept = time.monotonic()
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(1.0)  # for lost announcements and scorers that died
 
     async def _sweep(self, name: str) -> None:
         state = await self._store.state(name, all_metrics=True, estimates=False)
@@ -152,7 +149,7 @@ class Scorer:
 
     async def _renew_for_ever(self) -> None:
         while not self._is_ending:
-            await asyncio.sleep(RENEW)
+            await asyncio.sleep(1.0)
             await self._renew_all()
             # A thread that was kept free for short tasks may be free for others by now.
             self._start_tasks()

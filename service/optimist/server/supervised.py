@@ -30,9 +30,6 @@ from optimist.server.api import GRACE
 from optimist.settings import Settings
 from optimist.supervised import Supervised
 
-SCORER_GRACE = 10.0
-"""Seconds in which the scorer must have ended when told to; a little more than it gives itself."""
-
 
 class ServiceProcess(Supervised):
     """A process of our own, which takes an order and says when it is ready.
@@ -120,9 +117,8 @@ class ScorerProcess(ServiceProcess):
         self._counters = counters
         passed_on = settings.model_dump(include={"device", "warm_bytes", "log_format", "metrics"})
         order = {"redis_url": redis_url, **passed_on}
-        super().__init__(
-            "scorer", shared.SCORER, "optimist.scoring", order, grace=SCORER_GRACE, restarts=SCORER_RESTARTS
-        )
+        # A little longer than it gives itself.
+        super().__init__("scorer", shared.SCORER, "optimist.scoring", order, grace=10.0, restarts=SCORER_RESTARTS)
 
     def heard(self, word: dict[str, Any]) -> None:
         """Note for all API processes whether the scorer's sweeps go on."""

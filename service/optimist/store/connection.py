@@ -26,7 +26,6 @@ from optimist.store.store import Store, check_format
 from optimist_client.errors import FixError
 
 _log = logging.getLogger(__name__)
-_OLDEST = (6, 2)
 _POLL_SECONDS = 1.0
 _REMIND_SECONDS = 30.0
 
@@ -115,7 +114,7 @@ async def _look(redis: Redis) -> dict[str, list[str]]:
 
 def _unfit(info: dict[str, Any], clustered: bool) -> str | None:
     version = str(info.get("redis_version"))
-    if tuple(map(int, re.findall(r"\d+", version))) < _OLDEST:
+    if tuple(map(int, re.findall(r"\d+", version))) < (6, 2):
         return f"is of version {version}: 6.2 or newer is needed"
     if info.get("cluster_enabled") and not clustered:
         return "is a node of a Redis Cluster: begin its URL with redis+cluster:// or rediss+cluster://"

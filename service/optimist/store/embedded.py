@@ -35,13 +35,10 @@ from optimist.store import dies_with_parent
 from optimist.store.redis_program import MAINTAINED, Program, ServerLog, find_program, options, refuse_downgrade
 from optimist.supervised import Supervised
 
-_LOCK_POLL_SECONDS = 0.02
 _HOLDER_BYTES = 1024
 _log = logging.getLogger(__name__)
 _SOCKET = "redis.sock"
 _POLL_SECONDS = 0.02
-_STOP_SECONDS = 60.0
-_DAY = 86_400.0
 
 
 def holder_of(directory: Path) -> dict[str, Any]:
@@ -116,7 +113,7 @@ class DirectoryLock:
                     f"{holder.get('redis-server', '?')}{'' if holder else '; its lock file is gone'}). "
                     "Stop it, or choose another data directory."
                 )
-            time.sleep(_LOCK_POLL_SECONDS)
+            time.sleep(0.02)
 
 
 def _try(fd: int) -> bool:
@@ -154,7 +151,7 @@ class EmbeddedRedis(Supervised):
     """
 
     def __init__(self, program: Program, directory: Path, lock: DirectoryLock) -> None:
-        super().__init__("redis-server", _STOP_SECONDS)
+        super().__init__("redis-server", 60.0)
         self.program = program
         self._directory = directory
         self._lock = lock
@@ -256,7 +253,7 @@ def _is_news(what: str) -> bool:
     """True if it was not said to this user within a day; always where that cannot be noted."""
     try:
         file = cache_directory() / "said" / what
-        if file.exists() and 0.0 <= time.time() - file.stat().st_mtime < _DAY:
+        if file.exists() and 0.0 <= time.time() - file.stat().st_mtime < 24 * 3600:
             return False
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()

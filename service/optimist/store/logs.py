@@ -16,8 +16,6 @@ from optimist.store.scripts import Commands
 CHUNK_BYTES = 4 * 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives and digests one."""
 _UPLOAD_SECONDS = 600
-_FIRST_PAGE = 4
-"""Entries of the first page: most reads find few new batches, and sizes are known only after some were read."""
 
 
 class Snapshots:
@@ -168,7 +166,7 @@ class Logs:
         if chain and after_seq == int(last) and ends != f"{after_seq} {chain}".encode():
             raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {after_seq}")
         entries: list[LogEntry] = []
-        page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
+        page, left, largest = min(4, max_entries), max_bytes, 1  # most reads find few new batches
         while (position := after_seq + len(entries)) < int(last) and page > 0:
             page_read = await self._commands.call(
                 "XRANGE",

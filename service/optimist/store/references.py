@@ -20,8 +20,6 @@ CHUNK_BYTES = 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives a chunk and syncs its file; between two
 chunks other clients get equal time."""
 _UPLOAD_SECONDS = 3600
-_LEAVING_SECONDS = 60
-"""Maximum seconds for finding out whether a reference is used; meanwhile no experiment is created with it."""
 
 
 @asynccontextmanager
@@ -138,7 +136,8 @@ class References:
         """
         full, token = self._commands.full(name), uuid.uuid4().hex
         leaving, since = keys.leaving_key(full), await self._index.since(full)
-        await self._commands.script("leave_reference", [leaving], token=token, seconds=_LEAVING_SECONDS)
+        # Until then no experiment is created with it.
+        await self._commands.script("leave_reference", [leaving], token=token, seconds=60)
         reason: str | None = ""
         try:
             reason = await user()

@@ -20,9 +20,6 @@ from optimist.simulation.digits.generators import Recipe, forward, pack
 
 Layers = list[tuple[Tensor, Tensor]]
 
-_BATCH = 128
-"""Rows of a step of the optimizer, about."""
-
 
 def fit(recipe: Recipe, advance: Callable[[str], None]) -> dict[str, np.ndarray]:
     """Fit all tensors of `world.Digits`, by name. `advance` is called with a description after every step.
@@ -164,7 +161,7 @@ def _train(
     optimizer = torch.optim.Adam([tensor for layer in layers for tensor in layer], lr=learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     for _ in range(epochs):
-        for batch in np.array_split(rng.permutation(rows), -(-len(rows) // _BATCH)):
+        for batch in np.array_split(rng.permutation(rows), -(-len(rows) // 128)):
             optimizer.zero_grad()
             loss(batch).backward()
             optimizer.step()

@@ -32,8 +32,6 @@ from optimist_client.tolerance import share_of
 
 RIGHT = 0.95
 """The fraction of trials that must name the best generator for `samples_to_95`."""
-RESAMPLES = 400
-"""Number of bootstrap resamples of the trials for the standard error of `samples_to_95`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +229,7 @@ def given_scores(scores: Any, names: Mapping[str, Any], metric: Metric) -> dict[
 def _samples_to_95(accuracy: Floats, batch_size: int) -> dict[str, float | None]:
     """Samples after which at least `RIGHT` of the trials name a best generator until the end; None: never."""
     trials = len(accuracy)
-    resampled = np.random.default_rng(0).multinomial(trials, np.full(trials, 1.0 / trials), RESAMPLES)
+    resampled = np.random.default_rng(0).multinomial(trials, np.full(trials, 1.0 / trials), 400)
     weights = np.vstack([np.ones(trials), resampled.astype(np.float64)])
     samples = _first_right(weights, accuracy) * batch_size
     error = float(np.std(samples[1:], ddof=1)) if np.isfinite(samples).all() and trials > 1 else None
