@@ -21,13 +21,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from playwright.sync_api import BrowserContext, sync_playwright
+from playwright.sync_api import BrowserContext, ViewportSize, sync_playwright
 
 from optimist_client import Optimist
 from optimist_client.metrics import FID, Mean
 from raw import free_port, header, line, process, serve
 
-VIEW = {"width": 1440, "height": 900}
+VIEW: ViewportSize = {"width": 1440, "height": 900}
 WATCH = """
 const shown = {
   rows: () => document.querySelectorAll(".standings tbody tr, .line").length > 2,
