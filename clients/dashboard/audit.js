@@ -30,7 +30,6 @@ export class Audit {
     this.words = kind === "votes" ? ["Worse", "Equal", "Better"] : values.map(String);
     // What a key scores: a digit itself where the scores are digits, else the place of the score.
     this.byKey = new Map(values.map((value, place) => [String(values.every(isDigit) ? value : place + 1), value]));
-    this.isSeen = audit.samples.every((one) => one.kind !== "none");
     this.scores = audit.samples.map(() => null);
     this.given = []; // the places of the samples that have a score, in the order in which they got it
     this.at = 0;
@@ -39,7 +38,7 @@ export class Audit {
     this.element = h("section", { class: "audit", tabindex: "-1", "aria-label": "Audit" },
       audit.prompt && h("div", { class: "card audit-prompt", tabindex: "0", role: "region", "aria-label": "Prompt" }, audit.prompt.text),
       h("div", { class: "rated" }, this.samples.map(({ element }) => element)),
-      this.isSeen && this.isVote && h("div", { class: "card votes", role: "group", "aria-label": "Which is better?" }, [
+      this.isVote && h("div", { class: "card votes", role: "group", "aria-label": "Which is better?" }, [
         ["←", "A is better", [1, 0]], ["=", "Equal", [0.5, 0.5]], ["→", "B is better", [0, 1]],
       ].map(([key, text, scores]) => h("button", { onclick: () => this.vote(scores) }, h("kbd", {}, key), ` ${text}`))));
     this.draw();
@@ -48,7 +47,7 @@ export class Audit {
   sample(one, place) {
     const name = `Sample ${LETTERS[place] ?? place + 1}`;
     const { element, sound } = shown(one, name);
-    const buttons = this.isVote || !this.isSeen ? [] : [...this.byKey].map(([key, value], step) =>
+    const buttons = this.isVote ? [] : [...this.byKey].map(([key, value], step) =>
       h("button", { "data-score": value, onclick: () => this.score(value, place) },
         ...(key === this.words[step] ? [] : [h("kbd", {}, key), " "]), this.words[step]));
     const isAlone = this.scores.length === 1;
@@ -121,7 +120,6 @@ export class Audit {
 
   // What a key does; undefined for one that does nothing.
   action(key) {
-    if (!this.isSeen) return undefined;
     if (key === "p") return () => this.play();
     if (this.isVote) {
       const scores = { ArrowLeft: [1, 0], ArrowRight: [0, 1], "=": [0.5, 0.5] }[key];
@@ -136,7 +134,6 @@ export class Audit {
 
   // The keys, for whoever has a keyboard.
   get keys() {
-    if (!this.isSeen) return [];
     const names = [...this.byKey.keys()];
     const hasSound = this.samples.some(({ sound }) => sound);
     return [
@@ -159,7 +156,6 @@ function shown({ kind, text, url }, name) {
     const sound = h("audio", { src: url, controls: true, preload: "auto", "aria-label": name });
     return { element: sound, sound };
   }
-  if (kind === "none") return { element: gone() };
   const element = h("div", { class: "read", tabindex: "0", role: "region", "aria-label": `Text of ${name.toLowerCase()}` }, text);
   if (text === null) getText(url).then((whole) => say(element, whole), () => fill(element, gone()));
   return { element };

@@ -12,7 +12,7 @@ const KEY = "optimist-rater";
 const AHEAD = 6; // audits that a rater has: the one on the screen, and those that are loaded
 const MOST = 50; // of one request
 const LOW = 4; // from which on more are asked for
-const AGAIN = 5; // seconds after which more are asked for where there were too few
+const AGAIN = 5; // seconds after which more are asked for where the service had too few
 const BACK = 30; // answers that can be taken back
 
 export function showRating(main, name, connection, failed) {
@@ -64,9 +64,12 @@ class Rating {
     this.queue = []; // the first one is on the screen
     this.past = [];
     this.passed = new Set();
+    this.unseen = 0; // audits of samples that the service does not keep
     this.own = 0;
     this.newest = null; // the service's last answer to the question for audits
-    this.askAt = 0;
+    this.askedAt = 0;
+    this.lease = 0;
+    this.isShort = false; // whether the service had fewer than were asked for
     this.outbox = new Outbox(`${KEY} ${name} ${rater}`, (error) => this.refused(error));
     this.progress = h("progress", { "aria-label": "Answered" });
     this.counts = h("p", { class: "quiet" });
@@ -97,25 +100,30 @@ class Rating {
     document.removeEventListener("keydown", this.listen);
   }
 
-  // Send what was answered, then ask for more where there are few.
+  // Send what was answered, then ask for more where there are few: first where answers wait, which may take a while.
   async turn() {
+    if (this.queue.length < LOW && this.outbox.size > 1) await this.ask();
     const told = await this.outbox.send();
     if (told) this.newest = { ...this.newest, answered: told.answered };
-    if (serviceTime() >= this.askAt || (this.queue.length < LOW && !this.isShort)) await this.ask();
+    const rest = this.queue.length >= LOW ? this.lease / 2 : this.isShort ? AGAIN : 0; // leases are renewed after half of them
+    if (serviceTime() >= this.askedAt + rest) await this.ask();
     this.draw();
   }
 
   async ask() {
-    const wanted = Math.min(AHEAD + this.passed.size, MOST);
+    const wanted = Math.min(AHEAD + this.passed.size + this.unseen + this.outbox.size, MOST);
     const reply = await change("POST", this.path, { rater: this.rater, count: wanted });
     this.newest = reply;
-    const before = new Map(this.queue.map((one) => [one.id, one]));
     const [present] = this.queue;
-    const theirs = reply.audits.filter(({ audit }) => audit !== present?.id && !this.passed.has(audit) && !this.outbox.has(audit));
-    this.queue = [...(present ? [present] : []), ...theirs.map((one) => before.get(one.audit) ?? new Audit(one, reply, () => this.scored()))];
-    this.isShort = reply.audits.length < wanted;
-    const lease = Math.min(...reply.audits.map((one) => one.expires_in)) / 2; // renewed after half of it
-    this.askAt = serviceTime() + (this.isShort && this.queue.length < LOW ? AGAIN : Math.max(AGAIN, Math.min(lease, 3600)));
+    const known = new Map(this.queue.map((one) => [one.id, one]));
+    // Samples that the service does not keep cannot be rated; those that workers bring later may be there the next time.
+    const seen = reply.audits.filter(({ samples }) => samples.every(({ kind }) => kind !== "none"));
+    const theirs = seen.filter(({ audit }) => audit !== present?.id && !this.passed.has(audit) && !this.outbox.has(audit));
+    this.queue = [...(present ? [present] : []), ...theirs.map((one) => known.get(one.audit) ?? new Audit(one, reply, () => this.scored()))];
+    this.unseen = reply.audits.length - seen.length;
+    this.isShort = this.unseen > 0 || reply.audits.length < wanted;
+    this.lease = Math.min(600, ...reply.audits.map((one) => one.expires_in));
+    this.askedAt = serviceTime();
   }
 
   scored() {
@@ -192,10 +200,11 @@ class Rating {
     if (this.newest) this.sayProgress(this.newest);
     this.back.disabled = !this.past.length && !present?.isBegun;
     this.pass.hidden = this.label.hidden = this.comment.hidden = this.keys.hidden = !present;
-    const what = present ?? this.newest?.done;
+    const isComing = !this.newest || this.outbox.size > 0 || !this.isShort;
+    const what = present ?? (isComing ? "coming" : this.newest.done);
     if (this.drawn !== what) {
       this.drawn = what;
-      fill(this.stage, present?.element ?? (this.newest && this.nothing()));
+      fill(this.stage, present?.element ?? (isComing ? h("p", { class: "quiet" }, "One moment …") : this.nothing()));
       fill(this.comment, present?.comment);
       if (present) {
         fill(this.keys, present.keys.map(([key, text]) => [h("kbd", {}, key), ` ${text} `]).flat());
@@ -206,7 +215,8 @@ class Rating {
   }
 
   nothing() {
-    const why = this.newest.done ? "No more answers are needed. Thank you." : "New samples come up here by themselves.";
+    const missing = this.unseen > 0 && " The service does not keep the samples of some audits.";
+    const why = this.newest.done ? "No more answers are needed. Thank you." : `New samples come up here by themselves.${missing || ""}`;
     return h("div", { class: "empty" }, h("h2", {}, "Nothing to rate now"), h("p", { class: "quiet" }, why));
   }
 

@@ -276,3 +276,19 @@ def test_two_browsers_have_different_audits(open_rating: OpenRating, client: Opt
     assert len(set(seen)) == 16
     answered(http, name, 16)
     assert {one["rater"]: one["answered"] for one in counts(http, name)["raters"]} == {"anna": 8, "ben": 8}
+
+
+def test_samples_that_the_service_does_not_keep_are_left_out(
+    open_rating: OpenRating, client: Optimist, http: httpx.Client, name: str
+):
+    """And those that it keeps are all rated, however they lie between the others."""
+    experiment = told(client, name, ["ada"], MARKS, text, 12)
+    for start in (12, 24):
+        experiment.append("ada", {"judge": np.full((12, 1), 0.5)}, start=start)
+    page = open_rating(name, "anna")
+    for number in range(12):
+        expect(page.locator(".read")).to_contain_text("of ada")
+        page.keyboard.press("3")
+        expect(page.locator(".rating-title")).to_contain_text(f"{number + 1} by you")
+    answered(http, name, 12)
+    expect(page.get_by_text("The service does not keep the samples of some audits.")).to_be_visible()
