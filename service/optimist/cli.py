@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
-from optimist_client.errors import FixError
-from optimist_client.installed import install_hint
+from optimist_client.installed import missing
 
 
 def main() -> None:
     """Run the command line. If a required package is missing, exit with a message that says what to install."""
     try:
-        from optimist.numerics.registry import load
-        from optimist.settings import split
-
-        # Before the commands are made: their options list the metrics there are.
-        try:
-            load(split(os.environ.get("OPTIMIST_METRICS", "")))
-        except FixError as error:
-            sys.exit(str(error))
         from optimist.commands import app
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "optimist":
-            raise
-        sys.exit(f"the optimist command needs {error.name}: {install_hint('server,scoring')}")
+        sys.exit(missing(error))
     app()
 
 

@@ -13,6 +13,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from optimist.records import CannotStart
 from optimist.server.api import ending_in_order
+from optimist.server.children import spawned
 from optimist.server.supervised import ServiceProcess
 from tests.support.processes import is_alive, until
 
@@ -22,9 +23,13 @@ while True:
 """
 
 
-def child_of(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceProcess:
+def place_child(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "started_child.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+def child_of(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceProcess:
+    place_child(code, folder, monkeypatch)
     restarts = Counter("restarts", "Restarts.", registry=CollectorRegistry())
     return ServiceProcess("child", "child", "started_child", {}, grace=86_400.0, restarts=restarts)
 
@@ -98,3 +103,16 @@ def test_a_signal_in_the_middle_of_making_a_class_ends_the_process_in_order():
     with pytest.raises(SystemExit) as ended, ending_in_order():
         SchemaValidator(core_schema.literal_schema([Told()]))
     assert ended.value.code == 0
+
+
+def test_a_child_that_runs_already_is_the_first_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    place_child(SLOW, tmp_path, monkeypatch)
+    restarts = Counter("restarts", "Restarts.", registry=CollectorRegistry())
+    with spawned("started_child", "child") as begun:
+        run = "child", "child", "started_child", {}
+        child = ServiceProcess(*run, grace=86_400.0, restarts=restarts, begun=begun)
+        child.start()
+        until(lambda: child.pid)
+        assert child.pid == begun.pid
+        child.stop()
+        assert not is_alive(begun.pid)

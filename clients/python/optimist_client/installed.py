@@ -36,6 +36,13 @@ def install_hint(extras: str) -> str:
     return f"pip install '{archive}[{extras}]'" if archive.is_file() else f"pip install '.[{extras}]' in a checkout"
 
 
+def missing(error: ModuleNotFoundError) -> str:
+    """What is said where a package that the `optimist` command needs is missing. Raises the error if it is our own."""
+    if error.name is None or error.name.partition(".")[0] == "optimist":
+        raise error
+    return f"the optimist command needs {error.name}: {install_hint('server,scoring')}"
+
+
 def _is_checkout(folder: Path) -> bool:
     return (folder / "pyproject.toml").is_file() and (folder / "clients" / "python" / "optimist_client").is_dir()
 

@@ -13,7 +13,6 @@ from optimist.commands.score import progress
 from optimist.commands.shared import (
     DEFAULT_URL,
     METRIC,
-    WRONG_USE,
     AsJson,
     By,
     Cluster,
@@ -36,7 +35,7 @@ from optimist.commands.shared import (
     settings_of,
     usual_metric,
 )
-from optimist.commands.usage import Command
+from optimist.commands.usage import WRONG_USE, Command
 from optimist_client.margins import parsed
 from optimist_client.models import Gate
 from optimist_client.rows import Fields
@@ -169,3 +168,7 @@ def gate(
                 found = gate_on_sets(sets, questions, margins, begun)
         _print(found, markdown, junit, as_json)
     raise typer.Exit(found.exit_code)
+
+
+app = typer.Typer(add_completion=False)
+app.command(cls=GateCommand)(gate)

@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    help="Create, list and revoke access keys.\n\nExample: optimist keys create --role worker",
-)
+app = typer.Typer(cls=Group, no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def keys() -> None:
+    """Create, list and revoke access keys.
+
+    Example: optimist keys create --role worker
+    """
 
 
 @app.command(cls=Command)

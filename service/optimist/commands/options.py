@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import pairwise
@@ -102,8 +102,7 @@ def field_notes(kind: type) -> dict[str, str]:
     """For each field of a class of this project, and of its base classes, the docstring below it, on one line."""
     found: dict[str, str] = {}
     for home in reversed([one for one in kind.__mro__ if one.__module__.startswith("optimist")]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(home))).body[0]
-        assert isinstance(body, ast.ClassDef)
+        body = _classes(home.__module__)[home.__name__]
         for field, following in pairwise(body.body):
             match field, following:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
@@ -111,3 +110,10 @@ def field_notes(kind: type) -> dict[str, str]:
                 case _:
                     pass
     return found
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """The classes of a module by name."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}

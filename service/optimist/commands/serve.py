@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Annotated, Any
 
@@ -27,15 +28,16 @@ def serve(redis_url: RedisUrl = None, settings: dict[str, Any] | None = None) ->
     known = settings_of(redis_url=redis_url, **(settings or {}))
     with extras("server,scoring"):
         from optimist.insight.shared import API, SERVICE, sharing
+        from optimist.server.children import begun_scorer
 
-    with sharing(f"{API}1" if known.workers == 1 else SERVICE):
+        if known.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
+            raise ModuleNotFoundError(name="torch")
+    shared = sharing(f"{API}1" if known.workers == 1 else SERVICE)
+    with shared, begun_scorer() if known.scoring else nullcontext() as scorer:
         with extras("server,scoring"):
             from optimist.server.service import serve as run
-
-            if known.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
-                raise ModuleNotFoundError(name="torch")
         with format_errors(FixError):
-            run(known)
+            run(known, scorer)
 
 
 METRICS_HOST = "127.0.0.1"

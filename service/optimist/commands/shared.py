@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from optimist_client import Optimist
 
 
-WRONG_USE: Any = typer.BadParameter.__bases__[0].__bases__[0]
-"""The class of errors about wrong use and files, of which typer exports one subclass."""
 console = Console(stderr=True)
 PATIENCE = 10.0
 """Seconds for which a command tries to reach a service."""

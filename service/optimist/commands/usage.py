@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from optimist_client.layout import wrapped
 
+WRONG_USE: Any = typer.BadParameter.__bases__[0].__bases__[0]
+"""The class of errors about wrong use and files, of which typer exports one subclass."""
 WIDEST = 100
 """Columns of text at most: longer lines are hard to read."""
 _AT = 24
@@ -31,6 +34,10 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group of commands with help in the form of all commands."""
 
+    def explained(self) -> dict[str, str]:
+        """The help of each command."""
+        return {name: command.help or "" for name, command in self.commands.items()}
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
         formatter.write("\n".join(_lines(self, ctx)) + "\n")
@@ -41,7 +48,7 @@ def _lines(command: Any, context: Any) -> Iterator[str]:
     parameters = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
     arguments = [one for one in parameters if one.param_type_name == "argument"]
     options = [one for one in parameters if one.param_type_name == "option"]
-    commands = {name: one for name, one in getattr(command, "commands", {}).items() if not one.hidden}
+    commands = command.explained() if isinstance(command, Group) else {}
     pieces = [context.command_path, "[OPTIONS]", *map(_in_use, arguments), *(["COMMAND …"] if commands else [])]
     yield f"Usage: {' '.join(pieces)}"
     paragraphs = [" ".join(one.split()) for one in (command.help or "").split("\n\n")]
@@ -54,7 +61,7 @@ def _lines(command: Any, context: Any) -> Iterator[str]:
         yield from ("", "Example:", *(f"{_INDENT}{one}" for one in examples))
     yield from _section("Arguments", ((_named(one), _explained(one, context)) for one in arguments), width)
     yield from _section("Options", ((_named(one), _explained(one, context)) for one in options), width)
-    yield from _section("Commands", ((name, summary(one.help or "")) for name, one in commands.items()), width)
+    yield from _section("Commands", ((name, summary(text)) for name, text in commands.items()), width)
 
 
 def summary(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
+import subprocess
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
@@ -40,12 +41,13 @@ def redis_of(settings: Settings) -> Generator[tuple[str, Program | None]]:
         yield embedded.url, embedded.program
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, scorer: subprocess.Popen[bytes] | None = None) -> None:
     """Run the API, and a scorer beside it unless told otherwise, until SIGINT or SIGTERM.
 
     With several workers the API runs in child processes, which end first. The process shares its metrics with those
-    that it starts (`insight.shared.sharing`). Raises CannotStart for an address that is in use, and
-    where the scorer's device is not here; FixError where messages may not go to the webhook's address.
+    that it starts (`insight.shared.sharing`). scorer: the scorer's process, where it runs already. Raises CannotStart
+    for an address that is in use, and where the scorer's device is not here; FixError where messages may not go to the
+    webhook's address.
     """
     prepare(settings)
     if settings.webhook is not None:
@@ -59,7 +61,7 @@ def serve(settings: Settings) -> None:
         if not settings.is_open:
             asyncio.run(_need_keys(url, settings))
         if settings.scoring:
-            stack.enter_context(scorer_process(url, settings, counters))
+            stack.enter_context(scorer_process(url, settings, counters, scorer))
 
         def announce() -> None:
             where = address(host, port, settings.tls_certificate is not None)

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from optimist.insight import shared
 from optimist.insight.metrics import API_RESTARTS, SCORER_RESTARTS
 from optimist.records import CannotStart
 from optimist.server.api import GRACE
+from optimist.server.children import SCORER, spawned
 from optimist.settings import Settings
 from optimist.supervised import Supervised
 
@@ -35,7 +35,7 @@ class ServiceProcess(Supervised):
     """A process of our own, which takes an order and says when it is ready.
 
     name: by which it counts (`insight.shared`). module: the one to run. restarts: counts its deaths. files: the
-    descriptors that it inherits.
+    descriptors that it inherits. begun: the first child, where it runs already.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class ServiceProcess(Supervised):
         grace: float,
         restarts: Counter,
         files: Sequence[int] = (),
+        begun: subprocess.Popen[bytes] | None = None,
     ) -> None:
         super().__init__(f"the {what}", grace)
-        # -P: what lies in the working directory is no module of ours.
-        self._command = [sys.executable, "-P", "-m", module]
-        self._environment = {**os.environ, shared.NAME: name}
+        self._module, self._name = module, name
         self._order = json.dumps(order).encode() + b"\n"
         self._restarts = restarts
         self._files = files
+        self._begun = begun
         self._is_ready = False
 
     def spawn(self) -> subprocess.Popen[bytes]:
@@ -63,15 +63,8 @@ class ServiceProcess(Supervised):
         if self.pid:
             self._restarts.inc()
         self._is_ready = False
-        process = subprocess.Popen(
-            self._command,
-            env=self._environment,
-            pass_fds=self._files,
-            # Keeps Ctrl-C from the child: the service stops it when its turn has come.
-            start_new_session=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        process = self._begun or spawned(self._module, self._name, self._files)
+        self._begun = None
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died at once
             process.stdin.write(self._order)
@@ -113,12 +106,19 @@ class ServiceProcess(Supervised):
 class ScorerProcess(ServiceProcess):
     """A scorer, which begins when Redis answers; the counters say whether it is at work."""
 
-    def __init__(self, redis_url: str, settings: Settings, counters: SharedCounters) -> None:
+    def __init__(
+        self,
+        redis_url: str,
+        settings: Settings,
+        counters: SharedCounters,
+        begun: subprocess.Popen[bytes] | None = None,
+    ) -> None:
         self._counters = counters
         passed_on = settings.model_dump(include={"device", "warm_bytes", "log_format", "metrics"})
         order = {"redis_url": redis_url, **passed_on}
+        run = "scorer", shared.SCORER, SCORER, order
         # A little longer than it gives itself.
-        super().__init__("scorer", shared.SCORER, "optimist.scoring", order, grace=10.0, restarts=SCORER_RESTARTS)
+        super().__init__(*run, grace=10.0, restarts=SCORER_RESTARTS, begun=begun)
 
     def heard(self, word: dict[str, Any]) -> None:
         """Note for all API processes whether the scorer's sweeps go on."""
@@ -133,14 +133,16 @@ class ScorerProcess(ServiceProcess):
 
 
 @contextmanager
-def scorer_process(redis_url: str, settings: Settings, counters: SharedCounters) -> Generator[None]:
-    """A scorer for as long as the context; it is ended in order before that is left.
+def scorer_process(
+    redis_url: str, settings: Settings, counters: SharedCounters, begun: subprocess.Popen[bytes] | None = None
+) -> Generator[None]:
+    """A scorer for as long as the context; it is ended in order before that is left. begun: it, where it runs already.
 
     It is waited for where its device, or a module of its metrics, may not be here. Otherwise it starts beside this
     process, which is told to end if it cannot. When it dies it is started again, soon where it had lived long: what it
     held is derived from what Redis holds. Raises CannotStart where it cannot even begin, as without its device.
     """
-    scorer = ScorerProcess(redis_url, settings, counters)
+    scorer = ScorerProcess(redis_url, settings, counters, begun)
     try:
         scorer.start()
         if settings.device != "cpu" or settings.metrics:
