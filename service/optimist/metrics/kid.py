@@ -26,14 +26,14 @@ from optimist_client.references import some_places
 LARGEST = 1e20
 """Largest entry of a row: squares of the kernel then fit a float64."""
 SCALE = ", as the cubic kernel grows with its sixth power: scale them"
-REAL_PIECE = 4096
+REAL_PIECE = 1024
 """Real rows whose kernels with other rows are computed at once."""
 
 
 def cubic(rows: Tensor, others: Tensor) -> Tensor:
     """The kernel (xᵀy/d + 1)³ (n, m) of rows (n, d) and (m, d)."""
     found = (rows @ others.T).div_(rows.shape[1]).add_(1.0)
-    return found.square() * found
+    return found.square().mul_(found)
 
 
 class RealRows(Reference):
@@ -55,7 +55,7 @@ class RealRows(Reference):
         means: list[Tensor] = []
         for chosen in order.split(block):
             part = self.rows[chosen.to(self.rows.device)]
-            by_row = cubic(part, part).fill_diagonal_(0.0).sum(1)
+            by_row = torch.cat([_beside(some, part, place) for place, some in enumerate(part.split(PIECE))])
             total += float(by_row.sum())
             pairs += len(part) * (len(part) - 1)
             if len(part) == min(block, len(rows)):
@@ -70,6 +70,13 @@ class RealRows(Reference):
     def witness(self, rows: Tensor) -> Tensor:
         """The mean kernel (b,) of rows (b, d) with the real ones."""
         return torch.stack([cubic(rows, some).sum(1) for some in self.rows.split(REAL_PIECE)]).sum(0) / len(self.rows)
+
+
+def _beside(some: Tensor, part: Tensor, place: int) -> Tensor:
+    """The sum of the kernel (p,) of rows with the others of a part, of which they are the piece at this place."""
+    kernel = cubic(some, part)
+    kernel.diagonal(place * PIECE).zero_()
+    return kernel.sum(1)
 
 
 BLOCK = 2000
@@ -136,11 +143,10 @@ class BlockStatistic(Statistic):
     def update(self, batch: Tensor) -> None:
         check_rows("features", batch, self.real.dimension)
         check_size("features", batch, LARGEST, SCALE)
-        rows = copied(batch, self.real.device)
-        while len(rows):
+        while len(batch):
             take = min(PIECE, self.block - len(self._rows))
-            self._add(rows[:take].clone())
-            rows = rows[take:]
+            self._add(copied(batch[:take], self.real.device))
+            batch = batch[take:]
 
     def merge(self, other: Self) -> None:
         """As `Statistic.merge` has it. The open block goes on with the open block of the other one, so that its blocks
@@ -165,8 +171,8 @@ class BlockStatistic(Statistic):
     def _add(self, rows: Tensor) -> None:
         """Take rows (p, d) that the open block has room for."""
         witness, c = self.real.witness(rows), self.real.similarity
-        across = cubic(rows, self.rows) - witness[:, None] - self._witness + c
-        within = cubic(rows, rows) - witness[:, None] - witness + c
+        across = cubic(rows, self.rows).sub_(witness[:, None]).sub_(self._witness).add_(c)
+        within = cubic(rows, rows).sub_(witness[:, None]).sub_(witness).add_(c)
         within.fill_diagonal_(0.0)
         self._row_sums = torch.cat([self._row_sums + across.sum(0), across.sum(1) + within.sum(1)])
         self._squares = self._squares + 2.0 * across.square().sum() + within.square().sum()
