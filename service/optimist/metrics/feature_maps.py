@@ -25,8 +25,6 @@ class FeatureMap(ABC):
 
     name: str
     """The name users type, such as "gaussian"."""
-    takes_every_row = False
-    """True if every finite row has a φ."""
 
     def __init__(self, dimension: int, width: int, device: torch.device) -> None:
         """dimension: d, the columns of the rows that it takes; width: the columns of φ, which is computed on the
@@ -54,6 +52,10 @@ class FeatureMap(ABC):
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, width) of finite float64 rows (n, d), each of norm 1. Raises FixError on rows that have none."""
 
+    def check(self, rows: Tensor) -> None:
+        """Raise FixError on finite rows (n, d), of any real dtype, that have no φ."""
+        self(rows.to(self.device, torch.float64))
+
     @abstractmethod
     def tensors(self) -> tuple[Tensor, ...]:
         """The tensors, of any shape, that φ depends on beside the name; not copied."""
@@ -67,7 +69,6 @@ class GaussianFourier(FeatureMap):
     """
 
     name = "gaussian"
-    takes_every_row = True
 
     def __init__(self, omegas: ArrayLike | Tensor, device: torch.device | str = "cpu") -> None:
         self.omegas = _matrix(omegas, "omegas", device)
@@ -94,6 +95,9 @@ class GaussianFourier(FeatureMap):
         normal /= check_sigma(sigma)
         return cls(torch.from_numpy(normal), device)
 
+    def check(self, rows: Tensor) -> None:
+        """Every finite row has a φ."""
+
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, 2r) of finite float64 rows (n, d), each of norm 1."""
         angles = rows @ self.omegas
@@ -115,6 +119,9 @@ class Cosine(FeatureMap):
         if dimension < 1:
             raise FixError(f"need dimension ≥ 1, not {dimension}")
         super().__init__(dimension, dimension, torch.device(device))
+
+    def check(self, rows: Tensor) -> None:
+        _check_directions(rows.any(-1))
 
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, d) of finite float64 rows (n, d), each of norm 1. Raises FixError on a row of zeros."""
@@ -157,7 +164,11 @@ class Nystrom(FeatureMap):
         exponents = _log_kernel(rows, self.landmarks, self.sigma)
         # The norm is scaled away, so distances may be taken relative to the nearest landmark: then nothing underflows.
         seen = (exponents - exponents.amax(-1, keepdim=True)).exp()
-        return _unit_rows(seen @ self._root, "a row lies outside what the landmarks can tell apart")
+        found = seen @ self._root
+        largest = found.abs().amax(-1, keepdim=True)
+        if not bool((largest > 0.0).all()):
+            raise FixError("a row lies outside what the landmarks can tell apart")
+        return _unit_rows(found, largest)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """The landmarks (m, d) and σ, float64."""
@@ -226,16 +237,20 @@ def _log_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
 
 
 def _directions(rows: Tensor) -> Tensor:
-    return _unit_rows(rows, "a row of zeros has no direction, so the cosine kernel does not apply to it")
-
-
-def _unit_rows(rows: Tensor, complaint: str) -> Tensor:
     largest = rows.abs().amax(-1, keepdim=True)
-    if not bool((largest > 0.0).all()):
-        raise FixError(complaint)
+    _check_directions(largest > 0.0)
+    return _unit_rows(rows, largest)
+
+
+def _check_directions(have: Tensor) -> None:
+    if not bool(have.all()):
+        raise FixError("a row of zeros has no direction, so the cosine kernel does not apply to it")
+
+
+def _unit_rows(rows: Tensor, largest: Tensor) -> Tensor:
     # Divided by the largest entry first, so that squares neither overflow nor vanish.
     scaled = rows / largest
-    return scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+    return scaled.div_(torch.linalg.vector_norm(scaled, dim=-1, keepdim=True))
 
 
 def _matrix(values: ArrayLike | Tensor, name: str, device: torch.device | str) -> Tensor:

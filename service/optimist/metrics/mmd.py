@@ -39,7 +39,12 @@ class MeanMap(FeatureMap):
         super().__init__(inner.dimension, inner.width + 1, inner.device)
         self.inner, self.name = inner, inner.name
         self._unit = Cosine(inner.dimension, inner.device) if normalise else None
-        self.takes_every_row = inner.takes_every_row and not normalise
+
+    def check(self, rows: Tensor) -> None:
+        if self._unit is not None:
+            self._unit.check(rows)
+            rows = self._unit(rows.to(self.device, torch.float64))
+        self.inner.check(rows)
 
     def __call__(self, rows: Tensor) -> Tensor:
         """[φ, 1] (n, width) of finite float64 rows (n, d). Raises FixError on rows that have no φ."""

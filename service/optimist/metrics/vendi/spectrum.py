@@ -123,17 +123,18 @@ class KernelMatrix:
     def places(self, statistic: KernelStatistic, rows: Tensor, seen: Tensor) -> Tensor:
         """The places (m,) of φ (m, columns) among all rows (n, columns) of the statistic, of repeats the first."""
         count = min(len(seen), len(self._seen))
-        is_new = torch.ones(len(seen), dtype=torch.bool, device=seen.device)
-        places = self._places.new_zeros(len(seen), device=seen.device)
+        is_new = torch.ones(len(seen), dtype=torch.bool)
+        places = torch.zeros(len(seen), dtype=torch.int64)
         if count:
-            is_new[:count] = (seen[:count] != self._seen[:count]).any(-1)
+            is_new[:count] = (seen[:count] != self._seen[:count]).any(-1).cpu()
             places[:count] = self._places[:count]
         if is_new.any():
             # A φ of norm 1 is nearest to itself, and so is a repeat, to rounding.
-            products = statistic.products(seen[is_new], rows)
-            places[is_new] = (products >= products.amax(-1, keepdim=True) - ROUNDING).to(torch.uint8).argmax(-1)
+            products = statistic.products(seen[is_new.to(seen.device)], rows)
+            is_nearest = products >= products.amax(-1, keepdim=True) - ROUNDING
+            places[is_new] = is_nearest.to(torch.uint8).argmax(-1).cpu()
         self._seen, self._places = seen, places
-        return places
+        return places.to(seen.device)
 
 
 def shares_of(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tuple[Tensor, ...]:
@@ -167,7 +168,7 @@ def _eigen(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tup
     rows, n = statistic.rows, statistic.samples
     last = statistic.last_rows
     if rows is None:
-        found = eigen_coordinates(statistic.moment / n, last, *seen)
+        found = eigen_coordinates(statistic.moment.div_(n), last, *seen, overwrite=True)
     else:
         latest = torch.arange(n - len(last), n, device=rows.device)
         places = [kept.places(statistic, rows, each) for each in seen]
@@ -189,18 +190,25 @@ def slopes(values: Tensor, order: float) -> Tensor:
     return order / (1.0 - order) * ratio ** (order - 1.0) / (values[0] * (ratio**order).sum())
 
 
+PIECE = 64
+"""Rows of a matrix of differences that are computed at once, so that they fit into a core's cache."""
+
+
 def second_order(values: Tensor, found: Tensor, order: float) -> float:
     """Variance of the second-order term, times n², from eigenvalues (k) and their `slopes` (k) of finite order."""
-    curvature = _divided_differences(values, found, order)
-    return float((curvature * values * values[:, None]).square().sum())
+    derivative = found * (order - 1.0) / values if order != 1.0 else -1.0 / values
+    pieces = zip(*(each.split(PIECE) for each in (values, found, derivative)), strict=True)
+    return sum(
+        float((_divided_differences(values, found, *piece) * values * piece[0][:, None]).square().sum())
+        for piece in pieces
+    )
 
 
-def _divided_differences(values: Tensor, slopes: Tensor, order: float) -> Tensor:
-    """(f_i − f_j)/(g_i − g_j) (k, k) of finite order, the derivative f′ where two values are equal to rounding."""
-    gaps = values[:, None] - values
-    equal = gaps.abs() <= 1e-8 * torch.maximum(values[:, None], values)
-    derivative = slopes * (order - 1.0) / values if order != 1.0 else -1.0 / values
-    ratios = (slopes[:, None] - slopes) / torch.where(equal, 1.0, gaps)
+def _divided_differences(values: Tensor, slopes: Tensor, own: Tensor, own_slopes: Tensor, derivative: Tensor) -> Tensor:
+    """(f_i − f_j)/(g_i − g_j) (p, k) of some values with all, the derivative f′ where two are equal to rounding."""
+    gaps = own[:, None] - values
+    equal = gaps.abs() <= 1e-8 * torch.maximum(own[:, None], values)
+    ratios = (own_slopes[:, None] - slopes) / torch.where(equal, 1.0, gaps)
     return torch.where(equal, derivative[:, None], ratios)
 
 

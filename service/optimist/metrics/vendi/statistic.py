@@ -109,8 +109,8 @@ def mixed(parts: Sequence[SecondMoment], shares: NDArray[np.float64]) -> Callabl
     return SecondMoment(sums=(whole,)).within
 
 
-BLOCK = 1024
-"""Rows of a batch whose φ are computed at once: enough for the GEMM's full rate, and 64 MiB at a width of 8000."""
+LEAST_ROWS, NUMBERS = 512, 2**20
+"""Rows of a batch whose φ are computed at once: so many numbers of φ, but enough rows for the GEMM's full rate."""
 
 
 class KernelStatistic(Statistic):
@@ -217,20 +217,27 @@ class KernelStatistic(Statistic):
                 f"features='exact', the kernel's n × n matrix: expected at most {self.width:,} samples, got {total:,}; "
                 "of more take features=r, r random features"
             )
-        prompts = None if self.listed is None else self.listed.check(listed, len(batch)).split(BLOCK)
-        blocks = (block.to(self.feature_map.device, torch.float64) for block in batch.split(BLOCK))
-        features = map(self.feature_map, blocks)
-        # If the map may refuse a row, all φ are computed before the first is added: an error changes nothing.
-        for place, block in enumerate(features if self.feature_map.takes_every_row else list(features)):
+        prompts = None if self.listed is None else self.listed.check(listed, len(batch)).split(self._rows_at_once)
+        blocks = batch.split(self._rows_at_once)
+        if len(blocks) > 1:
+            # If the map refuses a row, nothing has changed.
+            for block in blocks:
+                self.feature_map.check(block)
+        for place, block in enumerate(blocks):
+            features = self.feature_map(block.to(self.feature_map.device, torch.float64))
             if self.listed is not None and prompts is not None:
-                self.listed.add(prompts[place], block)
-            self._add(block)
+                self.listed.add(prompts[place], features)
+            self._add(features)
+
+    @property
+    def _rows_at_once(self) -> int:
+        return max(LEAST_ROWS, NUMBERS // self.width)
 
     def merge(self, other: Self) -> None:
         if self.listed is not None:
             raise FixError("statistics of a list of prompts are not merged")
         if other.rows is not None:
-            for block in other.rows.split(BLOCK):
+            for block in other.rows.split(self._rows_at_once):
                 self._add(block)
             return
         if self.holds_rows:
