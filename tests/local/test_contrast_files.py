@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist.commands import app
 from optimist_client.models import Contrast
+from tests.commands.golden import commands
 from tests.support.commands import invoked
 from tests.support.reports import unwrapped
 
@@ -194,10 +193,10 @@ def test_a_number_of_real_samples_that_nothing_would_use_is_refused(tmp_path: Pa
 
 
 def test_every_command_with_differences_takes_the_number_of_samples_of_its_reference():
-    commands = {command.callback: signature(command.callback).parameters for command in app.registered_commands}
-    taking = {call.__name__: parameters for call, parameters in commands.items() if "reference" in parameters}
-    assert {name for name, parameters in taking.items() if "reference_samples" not in parameters} == {"score"}
-    assert len(taking) == 5
+    taking = {" ".join(path): {parameter.name for parameter in command.params} for path, command in commands().items()}
+    with_reference = {command for command, names in taking.items() if "reference" in names}
+    assert {command for command in with_reference if "reference_samples" not in taking[command]} == {"score"}
+    assert with_reference == {"score", "compare", "contrast", "simulate", "gate"}
 
 
 def test_print_json_and_pandas_say_the_same():

@@ -19,7 +19,6 @@ from optimist.metrics.spectra.routines import add_square
 from optimist.metrics.spectra.symmetric import MANY_ROWS, PANEL, SymmetricSum
 from optimist.metrics.state import LastRows
 from optimist.metrics.threads import few_threads
-from optimist.metrics.vendi import statistic as kernel_module
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 from tests.support.streams import assert_bit_identical, rows_of, stored_and_read, taken
 
@@ -113,7 +112,7 @@ def test_inner_products_of_sums_are_those_of_the_matrices(width: int):
     [
         (partial(GaussianStatistic, 3, keep=3), gaussian_module.BLOCK, 3),
         *(
-            (partial(KernelStatistic, feature_map, halves=halves), kernel_module.BLOCK, 5)
+            (partial(KernelStatistic, feature_map, halves=halves), KernelStatistic(feature_map).rows_at_once, 5)
             for feature_map in (GaussianFourier.draw(5, 150, 2.0), Cosine(5))
             for halves in (False, True)
         ),
@@ -125,7 +124,8 @@ def test_a_large_batch_is_its_blocks_one_after_the_other(make: Callable[[], Any]
 
 
 def test_a_row_refused_in_a_late_block_leaves_no_early_block_behind():
-    statistic, rows = KernelStatistic(Cosine(4)), rows_of(0, 2 * kernel_module.BLOCK, 4)
+    statistic = KernelStatistic(Cosine(4))
+    rows = rows_of(0, 2 * statistic.rows_at_once, 4)
     statistic.update(rows[:10])
     before = taken(KernelStatistic(Cosine(4)), rows[:10], 10)
     rows[-1] = 0.0

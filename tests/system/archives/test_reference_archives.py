@@ -44,7 +44,7 @@ def test_another_reference_of_the_name_is_not_replaced(
     made.export(tmp_path / "exported.zip")
     with Optimist(not_scoring.url) as other:
         other.create_reference(f"{name}-reference-2", features=real + 1, keep_rows=True)
-        with pytest.raises(ConflictError, match=f"'{name}-reference-2' has other contents"):
+        with pytest.raises(ConflictError, match=f"the stored reference '{name}-reference-2' differs"):
             other.import_experiment(tmp_path / "exported.zip")
         assert name not in other.experiments()
         assert f"{name}-reference" not in {info.name for info in other.references()}

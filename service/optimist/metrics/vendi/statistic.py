@@ -217,8 +217,8 @@ class KernelStatistic(Statistic):
                 f"features='exact', the kernel's n × n matrix: expected at most {self.width:,} samples, got {total:,}; "
                 "of more take features=r, r random features"
             )
-        prompts = None if self.listed is None else self.listed.check(listed, len(batch)).split(self._rows_at_once)
-        blocks = batch.split(self._rows_at_once)
+        prompts = None if self.listed is None else self.listed.check(listed, len(batch)).split(self.rows_at_once)
+        blocks = batch.split(self.rows_at_once)
         if len(blocks) > 1:
             # If the map refuses a row, nothing has changed.
             for block in blocks:
@@ -230,14 +230,15 @@ class KernelStatistic(Statistic):
             self._add(features)
 
     @property
-    def _rows_at_once(self) -> int:
+    def rows_at_once(self) -> int:
+        """Rows of a block, in which a batch is added."""
         return max(LEAST_ROWS, NUMBERS // self.width)
 
     def merge(self, other: Self) -> None:
         if self.listed is not None:
             raise FixError("statistics of a list of prompts are not merged")
         if other.rows is not None:
-            for block in other.rows.split(self._rows_at_once):
+            for block in other.rows.split(self.rows_at_once):
                 self._add(block)
             return
         if self.holds_rows:
