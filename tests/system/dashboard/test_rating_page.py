@@ -38,7 +38,13 @@ def text(generator: str, index: int) -> str:
 
 def told(client: Optimist, name: str, generators: list[str], metric: Metric, preview: Preview, rows: int) -> Experiment:
     """An experiment with `rows` samples of each generator, of which a judge knows nothing."""
-    settings = {"previews": 2 * rows, "prompts": [PROMPT], "policy": "uniform", "batch_size": 12, "stop": False}
+    settings: dict[str, Any] = {
+        "previews": 2 * rows,
+        "prompts": [PROMPT],
+        "policy": "uniform",
+        "batch_size": 12,
+        "stop": False,
+    }
     experiment = client.create_experiment(name, generators, metric=metric, **settings)
     for pick in experiment.picks(max_samples=rows * len(generators)):
         pick.tell(
