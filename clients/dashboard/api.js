@@ -24,7 +24,7 @@ export async function get(path, kind = path) {
   const headers = before?.path === path ? { "if-none-match": before.tag } : {};
   const reply = await ask(path, { headers, cache: "no-store" });
   if (reply.status === 304) return before.data;
-  const data = await reply.json();
+  const data = await reached(reply.json());
   const tag = reply.headers.get("etag");
   if (tag) known.set(kind, { path, tag, data });
   return data;
@@ -33,7 +33,10 @@ export async function get(path, kind = path) {
 // Remove the cached response of a kind of request.
 export const forget = (kind) => known.delete(kind);
 
-export const getText = async (path) => (await ask(path, { cache: "no-store" })).text();
+export const getText = async (path) => {
+  const reply = await ask(path, { cache: "no-store" });
+  return reached(reply.text());
+};
 
 export async function change(method, path, body, timeout = TIMEOUT) {
   const reply = await ask(path, {
@@ -42,7 +45,7 @@ export async function change(method, path, body, timeout = TIMEOUT) {
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   });
-  return reply.status === 204 ? null : reply.json();
+  return reply.status === 204 ? null : reached(reply.json());
 }
 
 // Exchange the key for a cookie that scripts cannot read. After this neither the page nor a URL contains the key.
@@ -50,13 +53,17 @@ export async function signIn(key) {
   await ask("v1/session", { method: "POST", headers: { authorization: `Bearer ${key}` } });
 }
 
-async function ask(path, options) {
-  let reply;
+// What arrives from the service. A connection may break before a response or in the middle of its body.
+async function reached(arriving) {
   try {
-    reply = await fetch(path, { signal: AbortSignal.timeout(TIMEOUT), ...options });
+    return await arriving;
   } catch (error) {
     throw new Unreachable(error.message);
   }
+}
+
+async function ask(path, options) {
+  const reply = await reached(fetch(path, { signal: AbortSignal.timeout(TIMEOUT), ...options }));
   const date = Date.parse(reply.headers.get("date"));
   // The header has a resolution of one second, so small differences are ignored.
   if (!Number.isNaN(date)) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;

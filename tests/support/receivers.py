@@ -80,6 +80,8 @@ def receiving(**how: Any) -> Iterator[Receiver]:
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
 
+        do_PUT = do_POST
+
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 

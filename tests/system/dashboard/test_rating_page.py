@@ -11,13 +11,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from optimist_client import Experiment, Optimist
 from optimist_client.metrics import Mean, Metric, WinRate
 from tests.support.keys import bearer, new_key
 from tests.support.pages import OpenPage, serious_violations_of_both_schemes
 from tests.support.processes import Service, scored, until
+from tests.support.receivers import receiving
 
 pytestmark = pytest.mark.long
 MARKS = Mean(reads="human", proxy="judge", range=(1, 5))
@@ -258,6 +259,28 @@ def test_a_lost_connection_and_a_closed_page_lose_no_answer(
     assert counts(http, name)["answered"] == 4
     page.goto(f"/#/r/{name}")  # which still knows the name
     answered(http, name, 5)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_a_connection_that_breaks_in_the_middle_of_a_body_ends_nothing(
+    open_rating: OpenRating, client: Optimist, http: httpx.Client, name: str, method: str
+):
+    told(client, name, ["ada"], MARKS, text, 12)
+    page = open_rating(name, "anna", expected="ERR_CONTENT_LENGTH_MISMATCH")
+    with receiving(answer=lambda sent: 200, headers={"content-length": "1000"}) as breaking:
+
+        def once(route: Route) -> None:
+            breaks = route.request.method == method and not breaking.arrived
+            route.continue_(url=breaking.url if breaks else None)
+
+        page.route(f"**/experiments/{name}/audits**", once)
+        for number in range(12):
+            expect(page.locator(".read")).to_be_visible()
+            page.keyboard.press("3")
+            expect(page.locator(".rating-title")).to_contain_text(f"{number + 1} by you")
+        expect(page.locator(".rating-title")).to_contain_text("12 answered")
+        assert len(breaking.arrived) == 1
+    answered(http, name, 12)
 
 
 def test_what_was_retracted_is_said_and_the_next_one_goes_on(
