@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,3 +97,22 @@ def test_what_is_no_answer_changes_nothing():
     plain.tell("ada", np.zeros((2, 1)))
     with pytest.raises(FixError, match="expected a metric with a proxy"):
         plain.audits()
+
+
+@pytest.mark.parametrize(
+    ("prompts", "settings"),
+    [([], {}), (["only"], {"prompts": ["only"]}), (["a", "b"], {"prompts": ["a", "b"], "prompts_are": "list"})],
+)
+def test_missing_answers_are_named_whatever_the_prompts(prompts: list[str], settings: dict[str, Any]):
+    """The samples of one prompt alone say nothing about other prompts, so that the judge's mean has no error."""
+    evaluation = Evaluation(["ada", "bob"], metric=METRIC, stop=False, **settings)
+    for name, judge in JUDGE.items():
+        listed = [index % len(prompts) for index in range(STEP)] if prompts else None
+        evaluation.tell(name, {"judge": judge[:STEP, None]}, prompt_indices=listed)
+    missing = "people's answers are missing, so the score is the judge's mean: a decision needs 20 audits"
+    assert f"Warning: all generators: {missing}." in " ".join(f"{evaluation.report()}".split())
+    answer(evaluation, *evaluation.audits(20))
+    estimates = [each for each in evaluation.estimates().values() if each is not None]
+    assert [each.units for each in estimates] == 2 * [(20, "audits")]
+    assert not any(each.warnings or each.is_exact for each in estimates)
+    assert all(each.stopping_error for each in estimates)

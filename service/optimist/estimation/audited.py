@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.estimation.paired import IndexRuns, runs_of
-from optimist.metrics.bound import NO_INTERVAL, SMALLEST_ERROR
+from optimist.metrics.bound import SMALLEST_ERROR
 from optimist.metrics.mean import MeanStatistic
 from optimist.metrics.state import Stateful
 from optimist.numerics.audited import AUDITABLE, AuditedMean
@@ -21,7 +21,10 @@ from optimist.numerics.batches import LARGEST
 from optimist.numerics.clusters import Floats
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
+from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.errors import FixError
+
+NO_PEOPLE = f"people's answers are missing, so the score is the judge's mean: a decision needs {FEWEST_SAMPLES} audits"
 
 
 class AuditAnswer(NamedTuple):
@@ -165,7 +168,7 @@ class AuditEstimator(Stateful):
         if by_people is None:
             ends = {"lower": -math.inf, "upper": math.inf, "standard_error": None, "stopping_error": None}
             optimistic = -math.inf if judged.lower_is_better else math.inf
-            return replace(judged, **own, **ends, optimistic=optimistic, warnings=(NO_INTERVAL,))
+            return replace(judged, **own, **ends, optimistic=optimistic, warnings=(NO_PEOPLE,))
         error = max(math.sqrt(by_people.variance), SMALLEST_ERROR * (1.0 + abs(by_people.value)))
         if (equal := self._error_of_equal(mean.people)) is not None:
             error = max(error, equal)

@@ -256,11 +256,12 @@ class MeanScore(Score):
         self.declared, self.widths = declared, {"values": 1}
         self.limits = declared.limits.get(declared.first_array())
         self._censored_at: float | None = declared.setting("censored_at")
-        self.prompts = setting.prompts
-        self.kind: ScoreTarget = "sample" if not setting.are_list else "repeatable" if declared.repeatable else "list"
-        self.by_batch = setting.clusters == "batch"
         self.is_audited = declared.proxy is not None
         """True if the values are a judge's, of which people audit some."""
+        # Answers of people are compared by index, whatever the prompts are.
+        self.prompts = None if self.is_audited else setting.prompts
+        self.kind: ScoreTarget = "sample" if not setting.are_list else "repeatable" if declared.repeatable else "list"
+        self.by_batch = setting.clusters == "batch"
         self.answers_between = declared.answers_between
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
