@@ -156,10 +156,11 @@ def test_answers_to_a_retracted_sample_leave_with_it(client: Optimist, http: htt
     assert 0 < len([one for one in audits[:30] if one in gone]) < 20
     position = N // STEP
     assert experiment.retract(generator="ada", position=position).retracted
-    body = {"rater": "anna", "scores": {"ada": 1.0}}
-    answer = http.put(f"/v1/experiments/{name}/audits/{gone[0]['audit']}", json=body)
-    assert answer.status_code == 422, answer.text
-    assert "shows no sample of ada" in answer.text
+    for scores in ({"ada": 1.0}, [1.0, 2.0]):
+        body = {"rater": "anna", "scores": scores}
+        answer = http.put(f"/v1/experiments/{name}/audits/{gone[0]['audit']}", json=body)
+        assert answer.status_code == 409, answer.text
+        assert "was retracted: ask for audits again" in answer.text
     expected: Any = in_memory([], without=start)
     for one in audits[:30]:
         scores = {each: of[one["index"]] for each, of in PEOPLE.items() if one not in gone or each != "ada"}

@@ -14,6 +14,21 @@ if not own then
 end
 local can_count = redis.call('EXISTS', decision) == 0 and 1 or 0
 
+local function loses(g)
+  return redis.call('HEXISTS', counts, g .. ':voids') == 1
+end
+
+-- Whether samples of some generator were retracted, which leave what raters were given.
+local function loses_any()
+  for g = 0, redis.call('HLEN', generators) - 1 do
+    if loses(g) then
+      return true
+    end
+  end
+  return false
+end
+
+local lost = {'retracted', 'a sample of audit ' .. id .. ' was retracted: ask for audits again'}
 local said = {}
 if takes_back == '1' then
   comment = ''
@@ -21,7 +36,9 @@ if takes_back == '1' then
     said[pair.g] = ''
   end
 elseif scores[1].generator == '' then
-  if #scores ~= #own.given then
+  if #scores > #own.given and loses_any() then
+    return lost
+  elseif #scores ~= #own.given then
     return {'refused', 'scores: expected ' .. #own.given .. ', one for each sample that was shown, got ' .. #scores}
   end
   for i, pair in ipairs(own.given) do
@@ -33,7 +50,9 @@ else
     shown[pair.g] = true
   end
   for _, one in ipairs(scores) do
-    if not shown[one.generator] then
+    if not shown[one.generator] and loses(one.generator) then
+      return lost
+    elseif not shown[one.generator] then
       return {'refused', 'scores: audit ' .. id .. ' shows no sample of '
         .. (redis.call('HGET', generators, one.generator) or 'that generator')}
     end
@@ -47,7 +66,7 @@ for _, pair in ipairs(own.given) do
   if score and score ~= pair.score and (score == '' or pair.score == '' or tonumber(score) ~= tonumber(pair.score)) then
     changed_ones[#changed_ones + 1] = pair
     if score ~= '' and #untold(pair.g, audit.index, 1) > 0 then
-      return {'retracted', 'the sample of audit ' .. id .. ' was retracted: ask for audits again'}
+      return lost
     end
   end
 end
