@@ -145,6 +145,25 @@ def test_two_raters_score_the_share_that_overlaps_and_their_mean_counts(
     assert any(one.startswith("raters agree (Krippendorff's alpha 0.") for one in said), said
 
 
+def test_an_audit_that_was_taken_back_and_has_two_raters_counts_once(client: Optimist, http: httpx.Client, name: str):
+    experiment = begun(client, name, stop=False)
+    audits = asked(http, name, "anna", 25)["audits"]
+    first = audits[0]
+    path = f"/v1/experiments/{name}/audits/{first['audit']}"
+    for one in audits:
+        said(http, name, one, "anna")
+    http.delete(path, params={"rater": "anna"}).raise_for_status()
+    (again,) = [one for one in asked(http, name, "ben")["audits"] if one["audit"] == first["audit"]]
+    for rater, score in (("ben", 2.0), ("anna", -1.0)):
+        body = {"rater": rater, "scores": dict.fromkeys(PEOPLE, score)}
+        assert http.put(path, json=body).json()["answered"] == 25
+    means = {each: np.where(np.arange(N) == again["index"], 0.5, of) for each, of in PEOPLE.items()}
+    until(lambda: experiment.report().scored)
+    standings = {one.generator: one.score for one in experiment.report().standings}
+    expected = in_memory([one["index"] for one in audits], means)
+    assert standings == {one.generator: one.score for one in expected.report().standings}
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 def test_answers_to_a_retracted_sample_leave_with_it(client: Optimist, http: httpx.Client, name: str, keeps: bool):
     experiment = begun(client, name, stop=False, keep_log=keeps)
