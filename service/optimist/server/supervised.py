@@ -66,9 +66,12 @@ class ServiceProcess(Supervised):
         process = self._begun or spawned(self._module, self._name, self._files)
         self._begun = None
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died at once
+        try:
             process.stdin.write(self._order)
             process.stdin.flush()
+        except BrokenPipeError:  # it died at once: what it did not take must not be written again
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
         return process
 
     def follow(self, process: subprocess.Popen[bytes]) -> bool:

@@ -36,9 +36,11 @@ from optimist.store.redis_program import MAINTAINED, Program, ServerLog, find_pr
 from optimist.supervised import Supervised
 
 _HOLDER_BYTES = 1024
+"""Bytes that are read of the file that says who holds a directory."""
 _log = logging.getLogger(__name__)
 _SOCKET = "redis.sock"
 _POLL_SECONDS = 0.02
+"""Seconds between two looks whether Redis answers."""
 
 
 def holder_of(directory: Path) -> dict[str, Any]:

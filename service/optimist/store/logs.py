@@ -16,6 +16,7 @@ from optimist.store.scripts import Commands
 CHUNK_BYTES = 4 * 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives and digests one."""
 _UPLOAD_SECONDS = 600
+"""Seconds for which pieces of a snapshot wait for the rest."""
 
 
 class Snapshots:

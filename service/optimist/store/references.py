@@ -20,6 +20,7 @@ CHUNK_BYTES = 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives a chunk and syncs its file; between two
 chunks other clients get equal time."""
 _UPLOAD_SECONDS = 3600
+"""Seconds for which pieces of a reference wait for the rest."""
 
 
 @asynccontextmanager
