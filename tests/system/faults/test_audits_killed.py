@@ -3,8 +3,6 @@ once, and the estimates are a serial replay's."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,12 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimist.archive.file import Archive
-from optimist.records import codec
 from optimist_client import Experiment, Optimist
 from optimist_client.metrics import Mean
+from tests.support.audited import heard_of, kill_next
 from tests.support.processes import Service, serving, until
-from tests.support.replay import replay
 
 ANSWERS = 500
 GENERATORS = {"ada": 0.05, "bob": 0.0}
@@ -55,14 +51,11 @@ def rate(service: Service, rater: str, heard: list[tuple[str, int]]) -> None:
 
 
 def kill_some(service: Service, heard: list[tuple[str, int]]) -> int:
-    """Kill an API process or the scorer at every hundredth answer; return how many were killed."""
+    """Kill a process at every hundredth answer; return how many were killed."""
     killed = 0
     for count in range(60, ANSWERS, 100):
         until(lambda count=count: len(heard) >= count, 300.0)
-        pid = service.scorer_pid() if killed % 2 else service.api_pids()[0]
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
+        killed += kill_next(service, killed)
     return killed
 
 
@@ -92,22 +85,11 @@ def check(experiment: Experiment, heard: list[tuple[str, int]], path: Path) -> N
     audits = Counter(id_ for id_, _ in heard)
     assert len(heard) >= ANSWERS
     assert {*audits.values()} == {1}, "no audit was given to two raters"
-    experiment.export(path)
-    replayed = replay(path)
-    assert all(pick.is_reproduced for pick in replayed.picks)
-    with path.open("rb") as file:
-        archive = Archive(file)
-        for ordinal, archived in enumerate(archive.contents.generators):
-            (unit,) = archived.units.values()
-            assert unit.estimate is not None
-            made = replayed.estimates[archived.name][unit.estimate_position]
-            assert codec.encode(made) == unit.estimate
-            said = [one for one in archive.said if one.generator == ordinal]
-            corrected = sum(index % 7 == 0 for _, index in heard)
-            assert len(said) == len(heard) + corrected, "repeats are no entries"
-            newest = {one.index: float(one.score) for one in said}
-            assert newest == {index: quality(archived.name, index) for _, index in heard}
-            assert made.audited is not None
-            known = dict(zip(made.audited.audits.tolist(), made.audited.people.tolist(), strict=True))
-            assert known.items() <= newest.items()
-            assert len(known) >= len(newest) - 5
+    corrected = sum(index % 7 == 0 for _, index in heard)
+    for generator, (said, mean) in heard_of(experiment, path).items():
+        assert len(said) == len(heard) + corrected, "repeats are no entries"
+        newest = {one.index: float(one.score) for one in said}
+        assert newest == {index: quality(generator, index) for _, index in heard}
+        known = dict(zip(mean.audits.tolist(), mean.people.tolist(), strict=True))
+        assert known.items() <= newest.items()
+        assert len(known) >= len(newest) - 5
