@@ -215,8 +215,7 @@ class Rating {
   }
 
   nothing() {
-    const missing = this.unseen > 0 && " The service does not keep the samples of some audits.";
-    const why = this.newest.done ? "No more answers are needed. Thank you." : `New samples come up here by themselves.${missing || ""}`;
+    const why = this.newest.done ? "No more answers are needed. Thank you." : "New samples come up here by themselves, once the service has a preview of each.";
     return h("div", { class: "empty" }, h("h2", {}, "Nothing to rate now"), h("p", { class: "quiet" }, why));
   }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,18 +49,26 @@ def questioned(state: PolicyState) -> list[int]:
 
 
 def wanted_audits(
-    state: PolicyState, audits: AuditsState, told: Sequence[Intervals], rater: str, count: int, *, is_blind: bool
+    state: PolicyState,
+    audits: AuditsState,
+    told: Sequence[Intervals],
+    rater: str,
+    count: int,
+    *,
+    shown: Collection[int] | None = None,
 ) -> list[WantedAudit]:
     """What somebody may get: first what they have, then the next ones in their order, a few more than `count`.
 
-    told: the indices that were told of each of the `questioned`, in their order. is_blind: whether generators are
-    shown in an order of their own for each audit and rater.
+    told: the indices that were told of each of the `questioned`, in their order. shown: for a blind rater, the indices
+    of samples that can be shown; generators are in an order of their own for each audit and rater.
     """
     experiment, places = state.experiment, questioned(state)
     held: defaultdict[str, set[str]] = defaultdict(set)
     for lease in audits.leases:
         held[lease.audit].add(lease.rater)
     is_open = _common(told, min((intervals[-1][1] if intervals else 0 for intervals in told), default=0))
+    if shown is not None:
+        is_open &= np.isin(np.arange(len(is_open)), list(shown))
     own: list[int] = []
     for one in audits.audits.values():
         if one.index >= len(is_open) or not is_open[one.index]:
@@ -74,7 +82,7 @@ def wanted_audits(
     is_kept[own] = True
     first = next_audits(experiment.config.seed, is_kept, len(own))
     found = [*first, *next_audits(experiment.config.seed, is_open, count + len(own) + RACED)]
-    return [_wanted(experiment, index, rater, places, is_blind) for index in dict.fromkeys(found)]
+    return [_wanted(experiment, index, rater, places, shown is not None) for index in dict.fromkeys(found)]
 
 
 def _wanted(experiment: Experiment, index: int, rater: str, places: Sequence[int], is_blind: bool) -> WantedAudit:

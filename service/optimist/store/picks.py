@@ -109,6 +109,13 @@ class Previews:
             for (g, _), name, entry, body in pairs
         ]
 
+    async def shown_indices(self, experiment: str, generators: Sequence[int]) -> set[int]:
+        """The indices of samples of which a preview is kept of each of these generators."""
+        keys_of = [f"{self._key(experiment, g)}:places" for g in generators]
+        answers = await self._commands.call_many([("HKEYS", key) for key in keys_of])
+        shared, *others = [{int(index) for index in indices} for indices in answers] or [set[int]()]
+        return shared.intersection(*others)
+
     def _key(self, experiment: str, generator: int) -> str:
         return f"{self._commands.key(experiment, 'previews')}:{generator}"
 

@@ -14,6 +14,7 @@ from optimist.local.evaluation import Evaluation
 from optimist_client import AsyncOptimist, Experiment, FixError, Optimist
 from optimist_client.metrics import Mean
 from tests.support.edited import Edit, changed
+from tests.support.keys import bearer, new_key
 from tests.support.lapsed import let_lapse
 from tests.support.processes import Service, until
 
@@ -125,6 +126,25 @@ def test_a_rater_keeps_audits_that_nobody_else_gets(client: Optimist, http: http
     body = {"rater": "ben", "scores": [0.0, 0.0]}
     answer = http.put(f"/v1/experiments/{name}/audits/{ids[0][0]}", json=body)
     assert (answer.status_code, "never given to this rater" in answer.text) == (404, True)
+
+
+def test_raters_get_only_what_can_be_shown(client: Optimist, http: httpx.Client, name: str, service: Service):
+    """Of both generators, and of a pick 16 are kept; whoever is no rater may have the samples from elsewhere."""
+    experiment = client.create_experiment(
+        name, list(JUDGE), metric=METRIC, batch_size=STEP, previews=40, policy="uniform"
+    )
+    for pick in experiment.picks(max_samples=4 * STEP):
+        assert pick.start is not None
+        shown = (
+            [f"{pick.start + place}" for place in range(STEP)] if (pick.generator, pick.start) != ("bob", 0) else None
+        )
+        pick.tell({"judge": np.zeros((STEP, 1))}, previews=shown)
+    as_rater = bearer(new_key(service.directory, "rater", "default", name))
+    answer = http.post(f"/v1/experiments/{name}/audits", json={"rater": "anna", "count": 50}, headers=as_rater)
+    audits = answer.json()["audits"]
+    assert [len({sample["text"] for sample in one["samples"]}) for one in audits] == 16 * [1]
+    assert http.get(f"/v1/experiments/{name}/audits").json()["open"] == 16
+    assert len(asked(http, name, "ben")["audits"]) == 2 * STEP - 16
 
 
 def test_two_raters_score_the_share_that_overlaps_and_their_mean_counts(

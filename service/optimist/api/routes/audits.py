@@ -71,7 +71,8 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
     """The next samples to score: of each generator in question the one of the same index, thus of the same prompt.
 
     The same rater gets the same ones again until they are answered, or for ten minutes. A key of role `rater` sees
-    neither whose samples they are nor their index, in an order of their own for each audit and rater.
+    neither whose samples they are nor their index, in an order of their own for each audit and rater, and gets only
+    audits of samples that can all be shown.
     """
     experiment = await _audited(context, name)
     request = request or AuditRequest()
@@ -80,8 +81,10 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
     stored, given = await context.store.audits(name), list[str]()
     count = audits_left(state, stored, rater, request.count)
     if count > 0:
-        told = await context.store.told(name, questioned(state))
-        choose = partial(wanted_audits, state, stored, told, rater, count, is_blind=is_blind)
+        places = questioned(state)
+        told = await context.store.told(name, places)
+        shown_indices = await context.store.shown_indices(name, places) if is_blind else None
+        choose = partial(wanted_audits, state, stored, told, rater, count, shown=shown_indices)
         wanted = await aside(len(stored.audits), choose)
         async with context.redis_health.room_for(TAKEN * count, reserve=RESERVE):
             given = await context.store.ask_audits(name, rater, count, wanted, instance=experiment.instance)
