@@ -34,6 +34,16 @@ def answer(evaluation: Evaluation, *audits: int) -> None:
         evaluation.answer(audit, {name: each[audit] for name, each in PEOPLE.items()})
 
 
+def test_all_generators_in_question_get_samples_that_people_can_compare():
+    """An unfair judge, or one by which generators are unrelated, must not leave one of them without audits."""
+    evaluation = Evaluation(["ada", "bob", "eve"], metric=Mean(reads="human", proxy="judge"))
+    noise = np.random.default_rng(3)
+    for _ in range(90):
+        name = evaluation.ask()
+        evaluation.tell(name, {"judge": noise.standard_normal((5, 1)) + {"ada": -0.5, "bob": 0.0, "eve": 0.5}[name]})
+    assert {evaluation.counts(name) for name in evaluation.generators} == {(150, 30)}
+
+
 def test_people_decide_by_some_samples_and_it_is_what_a_table_says():
     evaluation = told()
     assert evaluation.decision().reason == "fewer than 20 audits of ada, bob"

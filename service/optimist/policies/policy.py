@@ -98,13 +98,14 @@ def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
     In question are the arms with fewer than `FEWEST_SAMPLES` samples, and those that are not beyond the threshold of
     the stopping rule less `POSTPONED`; if there are none, those that are not beyond the threshold; all, while the best
     one has fewer samples than it needs. On a tie the cheapest arm comes first, where costs are weighed. None where
-    nothing is in question, or an arm in question is unrelated to the best one. The pick is a function of the estimates
-    and counts: an arm comes back when its contrast with the best one, which may be another by then, no longer suffices.
+    nothing is in question, or an arm in question is unrelated to the best one, unless people audit a judge: an audit is
+    of the samples of one index of all arms in question. The pick is a function of the estimates and counts: an arm
+    comes back when its contrast with the best one, which may be another by then, no longer suffices.
     """
     contrasts = contrasts_among(arms)
     best = contrasts.best
-    rho = contrasts.against(best).rho
-    if max(rho) <= UNRELATED:  # no rival can be related: this is cheap
+    rho, is_audited = contrasts.against(best).rho, contrasts.estimates[best].audited is not None
+    if max(rho) <= UNRELATED and not is_audited:  # no rival can be related: this is cheap
         return None
     separations, threshold = stopping.separations(arms, "stopping"), stopping.threshold(len(arms), told)
     few = [is_early(estimate) for estimate in contrasts.estimates]
@@ -115,7 +116,7 @@ def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
             break
     else:
         return None
-    if min(rho[rival] for rival in rivals) <= UNRELATED:
+    if min(rho[rival] for rival in rivals) <= UNRELATED and not is_audited:
         return None
     costs = prices(arms) or [0.0] * len(arms)
     return min(sorted([best, *rivals]), key=lambda i: (arms[i].samples + arms[i].pending_samples, costs[i]))

@@ -93,14 +93,7 @@ def test_what_four_browsers_answer_counts_once_though_processes_are_killed(brows
         Optimist(service.url, patience=120) as client,
         ThreadPoolExecutor(WORKERS) as pool,
     ):
-        # Audits are of indices that both have, which only this policy keeps alike.
-        settings: dict[str, Any] = {
-            "policy": "uniform",
-            "batch_size": 5,
-            "grow": False,
-            "keep_log": True,
-            "stop": False,
-        }
+        settings: dict[str, Any] = {"batch_size": 5, "grow": False, "keep_log": True, "stop": False}
         budget = 2 * (ANSWERS + 100)
         experiment = client.create_experiment(
             "rated", GENERATORS, metric=METRIC, budget=budget, previews=1024, **settings
