@@ -212,7 +212,19 @@ def test_the_best_is_better_than_the_least_value_by_its_contrast():
     assert hardest.difference > 0.0
 
 
-def test_at_most_three_others_are_tried():
+def test_the_best_is_found_over_any_number_of_others():
+    """Each is better than the one before by its contrast, and worse by its value."""
+
+    class Chain(Contrasts):
+        def against(self, base: int):
+            found = Contrasts.against(self, base)
+            found.differences[:] = [-1.0 if place == base + 1 else float(place != base) for place in range(8)]
+            return found
+
+    assert Chain([estimate(float(i), 1.0, 1.0, 50) for i in range(8)]).best == 7
+
+
+def test_a_circle_of_contrasts_ends_where_it_closes():
     """Contrasts need not be transitive; whatever they are, there is an answer."""
 
     class Circular(Contrasts):

@@ -24,8 +24,6 @@ from optimist_client.models import Contrast
 
 RARE = 3.0
 """Values of a share of this by n are missing among n samples with a chance of 5 % (the rule of three)."""
-_ROUNDS = 3
-"""The number of times that the least estimate may be replaced by one that is better by its contrast."""
 _KEPT = 16_384
 """Estimates in all sets whose contrasts are kept."""
 MANY = 64
@@ -74,14 +72,17 @@ class Contrasts:
 
     @cached_property
     def best(self) -> int:
-        """Place of the best estimate: the least value, or one that is better than that by its contrast."""
-        best = min(range(len(self.losses)), key=self.losses.__getitem__)
-        for _ in range(_ROUNDS):
+        """Place of the best estimate: the least value, or one that is better than that by its contrast, and so on.
+
+        Contrasts of estimates by different samples may go round in a circle, which ends where it closes.
+        """
+        best, tried = min(range(len(self.losses)), key=self.losses.__getitem__), set[int]()
+        while best not in tried:
+            tried.add(best)
             differences = self.against(best).differences
             least = min(range(len(differences)), key=differences.__getitem__)
-            if differences[least] >= 0.0:
-                break
-            best = least
+            if differences[least] < 0.0:
+                best = least
         return best
 
     @cached_property
