@@ -83,12 +83,12 @@ class StoredAudits:
         *,
         batch: int,
         instance: str,
-    ) -> tuple[int, bool, bool]:
+    ) -> tuple[int, bool]:
         """Note what a rater says of an audit: of each sample in the order in which they were shown, or by generator;
         None takes back what they said.
 
-        batch: after how many answers of a generator an estimate is due. Returns how many audits are answered, whether a
-        decision can rest on this answer, and whether all of it was said before. Raises NotFound for an audit that this
+        batch: after how many answers of a generator an estimate is due. Returns how many audits are answered, and
+        whether a decision can rest on this answer. Raises NotFound for an audit that this
         rater never had, Retracted for a sample that was retracted, Refused for scores of other samples, Conflict where
         the experiment keeps no more.
         """
@@ -97,7 +97,7 @@ class StoredAudits:
             named = [{"generator": g, "score": repr(float(score))} for g, score in scores.items()]
         elif scores is not None:
             named = [{"generator": "", "score": repr(float(score))} for score in scores]
-        answered, can_count, already = await self._commands.experiment_script(
+        answered, can_count = await self._commands.experiment_script(
             "answer",
             experiment,
             instance=instance,
@@ -112,7 +112,7 @@ class StoredAudits:
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
         )
-        return int(answered), bool(can_count), bool(already)
+        return int(answered), bool(can_count)
 
     async def said(self, experiment: str) -> list[Said]:
         """All records of scores, in their order."""

@@ -88,7 +88,7 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
         wanted = await aside(len(stored.audits), choose)
         async with context.redis_health.room_for(TAKEN * count, reserve=RESERVE):
             given = await context.store.ask_audits(name, rater, count, wanted, instance=experiment.instance)
-        stored = await context.store.audits(name)
+        stored = await context.store.audits(name) if given else stored
     own = [stored.audits[id_] for id_ in given if id_ in stored.audits]
     return Audits(
         audits=await _seen(context, state, own, rater, is_blind=is_blind),
@@ -136,7 +136,7 @@ def _sample(
     if preview is None:
         return models.AuditSample(kind="none"), None, left
     about: dict[str, Any] = json.loads(preview[0].about)
-    kind = {"text": "text", "image": "image", "audio": "audio"}[about["kind"].partition("/")[0]]
+    kind = about["kind"].partition("/")[0]
     text = preview[1].decode() if kind == "text" and len(preview[1]) <= left else None
     left -= 0 if text is None else len(preview[1])
     url = f"{path}?rater={quote(rater, safe='')}"
@@ -184,7 +184,7 @@ async def answer(name: Identifier, id: Id, request: AuditAnswer, context: Contex
         scores = {await context.ordinal(experiment, each): score for each, score in scores.items()}
     size = TAKEN * len(scores) + len(request.comment.encode())
     async with context.redis_health.room_for(size, reserve=0.5):
-        answered, can_count, _ = await context.store.answer(
+        answered, can_count = await context.store.answer(
             *(name, id, _rater(caller, request.rater), scores, request.comment),
             batch=A_BATCH,
             instance=experiment.instance,
@@ -206,7 +206,7 @@ async def take_back(
 ) -> AuditReply:
     """Take back what one said of an audit; without anything said it changes nothing."""
     experiment = await _audited(context, name)
-    answered, can_count, _ = await context.store.answer(
+    answered, can_count = await context.store.answer(
         name, id, _rater(caller, rater), None, batch=A_BATCH, instance=experiment.instance
     )
     context.polls.changed(name)

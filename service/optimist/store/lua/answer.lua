@@ -75,7 +75,7 @@ if takes_back ~= '1' and comment == '' then
   digest = own.comment -- an answer without one leaves it as it is
 end
 if #changed_ones == 0 and digest == own.comment then
-  return {'ok', answered(), can_count, 1}
+  return {'ok', answered(), can_count}
 end
 local commented = tonumber(redis.call('HGET', counts, 'comment_bytes') or 0) + #comment
 if redis.call('XLEN', audit_records) + #changed_ones >= tonumber(most) then
@@ -120,4 +120,4 @@ count_answered(was_answered, audit)
 if has_answer(own) then
   redis.call('ZREM', audit_leases, id .. '\t' .. rater)
 end
-return {'ok', answered(), can_count, 0}
+return {'ok', answered(), can_count}
