@@ -235,7 +235,7 @@ class ExperimentConfig(Wire):
         check_previews(self.previews, len(self.generators))
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
         self._check_clusters()
-        if (self.audit_overlap or self.max_audits) and metric.setting("proxy") is None:
+        if (self.audit_overlap or self.max_audits) and not metric.is_audited:
             raise FixError("audit_overlap, max_audits: expected a metric with a proxy, a judge that people audit")
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())
         object.__setattr__(self, "embedding", embedding)

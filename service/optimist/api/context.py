@@ -197,8 +197,7 @@ class Context:
         """The report on a state that was just read. hint_after: as in `report_of`."""
         mixture, table = await self.mixture(state), await self.table(state)
         anomalous = await self.anomalous(state)
-        is_audited = state.config.metric.setting("proxy") is not None
-        audits = await self.store.audits(state.config.name) if is_audited else None
+        audits = await self.store.audits(state.config.name) if state.config.metric.is_audited else None
         made = partial(report_of, state, hint_after, mixture=mixture, table=table, anomalous=anomalous, audits=audits)
         return await aside(state.stored.breadth, made)
 

@@ -23,7 +23,7 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
     they cannot.
     """
     check_unaudited(config.watch, "a watched metric")
-    if config.metric.setting("proxy") is not None and (config.context is not None or config.seedless):
+    if config.metric.is_audited and (config.context is not None or config.seedless):
         raise FixError(f"proxy: {INDEXED}")
     known: dict[str, tuple[int, str]] = {}
     for label, metric in config.metrics.items():

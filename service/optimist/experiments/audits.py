@@ -27,7 +27,7 @@ RACED = 16
 
 def check_audited(experiment: Experiment) -> None:
     """Raise FixError where people audit no judge."""
-    if experiment.config.metric.setting("proxy") is None:
+    if not experiment.config.metric.is_audited:
         raise FixError("audits: expected an experiment by a metric with a proxy, a judge that people audit")
 
 

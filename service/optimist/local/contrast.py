@@ -212,7 +212,7 @@ def contrast(
 
 def labels_of(metric: Metric) -> str | None:
     """The field, or array, of what people say; None where nobody audits a judge."""
-    return (metric.reads or LABELS) if metric.setting("proxy") is not None else None
+    return (metric.reads or LABELS) if metric.is_audited else None
 
 
 def audited_by(metric: Metric) -> Metric:

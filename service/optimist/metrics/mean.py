@@ -256,7 +256,7 @@ class MeanScore(Score):
         self.declared, self.widths = declared, {"values": 1}
         self.limits = declared.limits.get(declared.first_array())
         self._censored_at: float | None = declared.setting("censored_at")
-        self.is_audited = declared.proxy is not None
+        self.is_audited = declared.is_audited
         """True if the values are a judge's, of which people audit some."""
         # Answers of people are compared by index, whatever the prompts are.
         self.prompts = None if self.is_audited else setting.prompts

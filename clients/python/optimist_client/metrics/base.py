@@ -144,6 +144,11 @@ class Metric(Wire):
         return getattr(self, name, None)
 
     @property
+    def is_audited(self) -> bool:
+        """True if people score some samples, and a judge all of them."""
+        return self.setting("proxy") is not None
+
+    @property
     def first_name(self) -> str:
         """The name that its first array has in a batch."""
         return self.reads or self.first_array()

@@ -77,7 +77,7 @@ def check_unaudited(metrics: Iterable[Metric], where: str) -> None:
     where: the caller, for the message.
     """
     for metric in metrics:
-        if metric.setting("proxy") is not None:
+        if metric.is_audited:
             asks = "`contrast` takes people's scores; `Evaluation.audits`, and an experiment of a service, ask for them"
             raise FixError(f"metric {metric.shown_label!r}: proxy: {where} asks no people; {asks}")
 

@@ -192,7 +192,7 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     count = 1 + len(state.stored.generators)
     if is_new:
         _refusing(state.goal.check_added, experiment.config, count, wanted.cost)
-    if is_new and wanted.seeds is False and experiment.config.metric.setting("proxy") is not None:
+    if is_new and wanted.seeds is False and experiment.config.metric.is_audited:
         raise invalid(f"seeds: {INDEXED}")
     if is_new:
         _refusing(check_previews, experiment.config.previews, count)

@@ -184,7 +184,7 @@ async def put_previews(
     if instance not in (None, experiment.instance):
         raise NotFound("the experiment was deleted and made again since")
     size = sum(len(one.image or one.text or one.audio or "") for one in request.previews)
-    seed = None if experiment.config.metric.setting("proxy") is None else experiment.config.seed
+    seed = experiment.config.seed if experiment.config.metric.is_audited else None
     previews = await run_in_thread(size, read_previews, request, seed)
     async with context.redis_health.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
         ordinal, kept = await context.store.put_previews(
