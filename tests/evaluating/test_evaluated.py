@@ -151,7 +151,7 @@ def test_pairwise_compares_with_the_baseline_both_ways_round(tmp_path: Path):
 
 
 def test_failures_are_said_first_and_asked_again(tmp_path: Path):
-    models = {"good": canned(adding(0.95), fails=0.1, broken=0.05, busy=0.1, pause=0.02), "bad": canned(adding(0.4))}
+    models = {"good": canned(adding(0.95), fails=0.1, broken=0.05, busy=0.3, pause=0.02), "bad": canned(adding(0.4))}
     with CannedServer(models) as server:
         found = played(write(tmp_path, server.url, prompts=200, more="tries: 2"))
         adds_up(found, server)
@@ -160,7 +160,8 @@ def test_failures_are_said_first_and_asked_again(tmp_path: Path):
     assert warnings[0].startswith("good: ")
     assert "requests brought no answer" in warnings[0]
     assert told.shown(found).parts[1] == warnings[0]
-    assert "told to wait (HTTP 429), and sent again" in told.spent_of(found)
+    busy = sum(one.status == 429 for one in server.served.values())
+    assert f" {busy} calls were told to wait (HTTP 429), and sent again." in told.spent_of(found)
 
 
 def test_a_model_that_hangs_has_the_worst_score_and_at_least_the_time_out(tmp_path: Path):
