@@ -98,7 +98,7 @@ def test_turns_and_leases_end_though_the_clock_was_set_back(service: Service, re
 def test_a_dead_scorer_s_generators_are_taken_over_though_the_clock_was_set_back(service: Service, redis: Clocked):
     batch = np.random.default_rng(0).standard_normal((5, 4))
     with Optimist(service.url) as client:
-        experiment = client.create_experiment("y", ["a", "b"], reference=REFERENCE, max_wait=0.1)
+        experiment = client.create_experiment("y", ["a", "b"], reference=REFERENCE, max_wait=0.1, stop=False)
 
         def tell(rounds: int) -> None:
             for k in range(rounds):
