@@ -28,7 +28,15 @@ class Heard(NamedTuple):
 
     said: list[Said]
     mean: AuditedMean
-    """That of the newest estimate."""
+    """The statistic of the newest estimate."""
+    until: int
+    """The position in the generator's log up to which this estimate goes: answers after it are not due yet."""
+
+    @property
+    def people(self) -> dict[int, float]:
+        """People's scores by index, which the estimate rests on."""
+        assert len({*self.mean.audits.tolist()}) == len(self.mean.audits)
+        return dict(zip(self.mean.audits.tolist(), self.mean.people.tolist(), strict=True))
 
 
 def heard_of(experiment: Experiment, path: Path) -> dict[str, Heard]:
@@ -42,8 +50,10 @@ def heard_of(experiment: Experiment, path: Path) -> dict[str, Heard]:
         all_said = list(archive.said)
         for ordinal, archived in enumerate(archive.contents.generators):
             (unit,) = archived.units.values()
-            made = replayed.estimates[archived.name][unit.estimate_position]
+            until = unit.estimate_position
+            made = replayed.estimates[archived.name][until]
             assert unit.estimate == codec.encode(made)
             assert made.audited is not None
-            heard[archived.name] = Heard([one for one in all_said if one.generator == ordinal], made.audited)
+            said = [one for one in all_said if one.generator == ordinal]
+            heard[archived.name] = Heard(said, made.audited, until)
     return heard

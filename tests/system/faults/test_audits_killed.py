@@ -86,10 +86,10 @@ def check(experiment: Experiment, heard: list[tuple[str, int]], path: Path) -> N
     assert len(heard) >= ANSWERS
     assert {*audits.values()} == {1}, "no audit was given to two raters"
     corrected = sum(index % 7 == 0 for _, index in heard)
-    for generator, (said, mean) in heard_of(experiment, path).items():
+    for generator, of_people in heard_of(experiment, path).items():
+        said = of_people.said
         assert len(said) == len(heard) + corrected, "repeats are no entries"
         newest = {one.index: float(one.score) for one in said}
         assert newest == {index: quality(generator, index) for _, index in heard}
-        known = dict(zip(mean.audits.tolist(), mean.people.tolist(), strict=True))
-        assert known.items() <= newest.items()
-        assert len(known) >= len(newest) - 5
+        assert of_people.people == {one.index: float(one.score) for one in said if one.seq <= of_people.until}
+        assert len(of_people.people) >= len(newest) - 5
