@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import math
 import time
 from typing import Any
@@ -32,8 +31,7 @@ from optimist.store import Store, connect
 from optimist_client.models import AskReply, AskRequest, Pick
 from optimist_client.models.picks import MOST_PICKS
 from tests.support.configs import config_of, experiment_of
-from tests.support.exchanges import claimed
-from tests.support.made import create
+from tests.support.made import create, put_estimate
 from tests.support.states import comparable
 
 
@@ -111,17 +109,6 @@ async def test_what_others_change_is_seen(store: Store):
     assert following is not None
     reply = await following
     assert (reply.picks, reply.ended) == ([], True)
-
-
-async def put_estimate(
-    store: Store, ordinal: int, position: int, value: float, samples: int, *, error: float = 0.1, label: str = "is"
-) -> bool:
-    """Publish an estimate as a scorer does; whether it was taken."""
-    errors = {"standard_error": error, "stopping_error": error, "scale": "log", "lower_is_better": False}
-    ends = {"lower": value - 1.0, "upper": value + 1.0, "optimistic": value + 1.0, "warnings": []}
-    text = json.dumps({"value": value, "plug_in": value, "samples": samples, **errors, **ends})
-    claim = await claimed(store, "x", ordinal, "scorer", 60, label)
-    return await store.put_estimate("x", ordinal, position, text, claim, label=label)
 
 
 async def test_an_estimate_that_was_put_meanwhile_is_used(store: Store):

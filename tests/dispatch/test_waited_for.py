@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from optimist.records import Contents
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, WaitReason
 from tests.support.configs import config_of, experiment_of
-from tests.support.made import create
+from tests.support.made import create, put_estimate
 
 FREE = MostOpen(1000, 1000, 1000)
 
@@ -84,5 +85,21 @@ async def test_estimates_are_waited_for(store: Store):
     assert (pick.stale, reply.waited_for) == (True, WaitReason.ESTIMATES)
 
 
-def test_every_reason_says_why():
-    assert all(reason.about.endswith(".") for reason in WaitReason)
+async def test_another_process_that_opens_picks_hides_no_longer_wait(store: Store):
+    dispatcher = await made(store, rescore_growth=0.0, max_wait=60.0)
+    for generator in range(2):
+        for number in range(5):
+            await store.append("x", generator, f"{number}", Contents(f"{number}", 4, b"body"))
+    asked = asyncio.create_task(ask(dispatcher))
+    done, _ = await asyncio.wait([asked], timeout=0.5)
+    assert not done
+    for generator in range(2):
+        assert await put_estimate(store, generator, 5, 1.0, samples=20)
+    assert (await store.exchange("x", wants_state=True, who="another")).state is not None
+    dispatcher.wake()
+    reply = await asked
+    assert (len(reply.picks), reply.waited_for) == (1, WaitReason.ESTIMATES)
+
+
+def test_every_reason_says_why_and_when_the_ask_is_answered():
+    assert all(reason.about.endswith(".") and reason.ends for reason in WaitReason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from optimist.store.experiments import traits_of
 from optimist_client import tensors
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of
+from tests.support.exchanges import claimed
 from tests.support.logs import applied, entry
 
 
@@ -222,3 +224,14 @@ async def held_by_another(made: Made) -> AsyncIterator[None]:
     finally:
         renewing.cancel()
         await asyncio.wait([renewing])
+
+
+async def put_estimate(
+    store: Store, ordinal: int, position: int, value: float, samples: int, *, error: float = 0.1, label: str = "is"
+) -> bool:
+    """Publish an estimate as a scorer does; whether it was taken."""
+    errors = {"standard_error": error, "stopping_error": error, "scale": "log", "lower_is_better": False}
+    ends = {"lower": value - 1.0, "upper": value + 1.0, "optimistic": value + 1.0, "warnings": []}
+    text = json.dumps({"value": value, "plug_in": value, "samples": samples, **errors, **ends})
+    claim = await claimed(store, "x", ordinal, "scorer", 60, label)
+    return await store.put_estimate("x", ordinal, position, text, claim, label=label)

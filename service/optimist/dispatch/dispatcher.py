@@ -290,7 +290,7 @@ class Dispatcher:
             await self._finish(plan)
         elif wants_state:
             for ask in asks:
-                ask.waited_for = WaitReason.PROCESSES
+                ask.waited_for = ask.waited_for or WaitReason.PROCESSES  # what it waited for before took longer
             await self._wait_for_lock()
         return False
 
