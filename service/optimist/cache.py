@@ -18,7 +18,7 @@ class Cache(Generic[Key, Value]):
     """A mapping that keeps the entries that were put last: as many as weigh at most `most` together, and at least
     one. Several threads may use it."""
 
-    def __init__(self, most: int, weigh: Callable[[Value], int] = _one) -> None:
+    def __init__(self, most: int = 256, weigh: Callable[[Value], int] = _one) -> None:
         """weigh: the weight of a value, which does not change; by default 1."""
         self._most = most
         self._weigh = weigh

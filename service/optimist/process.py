@@ -58,13 +58,6 @@ def configure_log(kind: Literal["text", "json"], requests: bool = False) -> None
     REQUESTS.setLevel(logging.INFO if requests else logging.WARNING)
 
 
-BEHIND = 10
-"""Nice value of threads that nobody waits for."""
-SWITCH = 0.001
-"""Seconds after which a thread that computes in Python lets another one go on; by default 5 ms. Whoever reads or writes
-to a connection waits for that after each time."""
-M_MMAP_THRESHOLD = -3
-"""The number of this setting in the C library (`mallopt`)."""
 _log = logging.getLogger(__name__)
 
 
@@ -72,12 +65,13 @@ def stay_behind() -> None:
     """Leave the processors to other threads, from now on: for one that seldom holds the interpreter, which others would
     wait for."""
     with contextlib.suppress(AttributeError, OSError):  # only Linux has priorities of threads
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BEHIND)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 def answer_soon() -> None:
     """Have the threads of this process wait for one another no longer than needed."""
-    sys.setswitchinterval(SWITCH)
+    # By default 5 ms: whoever reads or writes to a connection waits for that after each time.
+    sys.setswitchinterval(0.001)
 
 
 def give_back_from(size: int) -> None:
@@ -86,7 +80,7 @@ def give_back_from(size: int) -> None:
     Otherwise glibc keeps freed blocks of up to 32 MiB, in a heap for each thread.
     """
     with contextlib.suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, size)
+        ctypes.CDLL(None).mallopt(-3, size)  # M_MMAP_THRESHOLD
 
 
 def take_order() -> dict[str, Any]:

@@ -20,11 +20,6 @@ from optimist.records import CannotStart
 
 SHORTEST, LONGEST = 0.1, 30.0
 """Pauses before a child is started again: none after the first death, then doubling each time."""
-STEADY = 60.0
-"""Seconds that a child must have lived for its death to count as the first."""
-DEATHS = 5
-"""Number of times that a child may die before it has served, until starting it is given up."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -108,15 +103,17 @@ class Supervised(ABC):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
 
-    def _keep(self) -> None:
+    def _keep(self, steady: float = 60.0, max_deaths: int = 5) -> None:
+        """steady: seconds that a child must have lived for its death to count as the first. max_deaths: before one has
+        served, until starting it is given up."""
         pause, deaths = 0.0, 0
         while True:
             begun = time.monotonic()
             try:
                 level, how = logging.WARNING, self._live()
                 deaths += 1
-                if deaths == DEATHS and not self.ready.done():
-                    raise CannotStart(f"{self._what} died {DEATHS} times as it started: {how}")
+                if deaths == max_deaths and not self.ready.done():
+                    raise CannotStart(f"{self._what} died {max_deaths} times as it started: {how}")
             except Exception as error:
                 if self._process is not None:
                     self.end(self._process)
@@ -126,7 +123,7 @@ class Supervised(ABC):
                 level, how = logging.ERROR, str(error)
             if self._stopping.is_set():
                 return
-            if time.monotonic() - begun > STEADY:
+            if time.monotonic() - begun > steady:
                 pause = 0.0
             _log.log(level, "%s; starting it again%s", how, f" in {pause:g} s" if pause else "")
             self._stopping.wait(pause)

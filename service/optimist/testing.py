@@ -35,15 +35,6 @@ Law = Callable[[np.random.Generator, int], Rows]
 """Draws so many independent samples."""
 WIDTH = 4
 """Columns of an array whose number the settings leave open."""
-REAL_ROWS = 2000
-LARGE = 20
-"""The value of the law is taken from this many times as many samples, where it is not given."""
-SAME = 1e-7
-"""Relative difference up to which numbers count as the same that are sums in another order."""
-RMS = 0.6, 1.5
-"""Root mean square of (estimate − value)/error, known to about a tenth from 40 streams, that passes as calibrated."""
-ALIKE = 0.75, 1.33
-"""Error of a difference of independent generators, analysed by common indices, over that analysed without."""
 
 
 class BrokenPromises(AssertionError):
@@ -101,10 +92,10 @@ def check_metric(
     found = check.on_the_law(truth, streams)
     if abs(found.bias) > 0.25 + 4.0 / math.sqrt(streams):
         broken.append(f"estimates of {samples} samples are off by {found.bias:+.2f} of their errors on average")
-    if not RMS[0] <= found.rms <= RMS[1]:
+    if not 0.6 <= found.rms <= 1.5:  # known to about a tenth from 40 streams
         word = "small" if found.rms > 1.0 else "large"
         broken.append(f"errors are too {word}: (estimate − truth)/error has the root mean square {found.rms:.2f}")
-    if not ALIKE[0] <= found.paired <= ALIKE[1]:
+    if not 0.75 <= found.paired <= 1.33:
         broken.append(
             f"the error of a difference of independent generators is {found.paired:.2f} times what it should be"
         )
@@ -130,7 +121,7 @@ class _Check:
         self._rng = np.random.default_rng(seed)
         given = with_real_data(metric, **settings)
         if "reference" in given.needs and given.setting("reference") is None:
-            given = with_real_data(given.model_copy(update={"reference": self._rng.normal(size=(REAL_ROWS, WIDTH))}))
+            given = with_real_data(given.model_copy(update={"reference": self._rng.normal(size=(2000, WIDTH))}))
         question = Question(prepared(given), delta=delta)
         self.metric = given
         self._samples = samples
@@ -166,8 +157,8 @@ class _Check:
             found.update(*(torch.from_numpy(batch[name]) for name in self._columns))
         return found
 
-    def splits(self) -> Iterator[str]:
-        """Any split into batches gives the same estimate."""
+    def splits(self, same: float = 1e-7) -> Iterator[str]:
+        """Any split into batches gives the same estimate. same: relative difference of sums in another order."""
         rows = self._draw(self._samples)
         whole = self._bound.estimate(self._told([rows]))
         for parts in (self._samples, 7):
@@ -177,7 +168,7 @@ class _Check:
             found = self._bound.estimate(self._told(batches))
             for number in ("value", "plug_in", "stopping_error"):
                 one, other = getattr(whole, number), getattr(found, number)
-                if not math.isclose(one, other, rel_tol=SAME, abs_tol=SAME * (whole.stopping_error or 1.0)):
+                if not math.isclose(one, other, rel_tol=same, abs_tol=same * (whole.stopping_error or 1.0)):
                     yield f"in {parts} batches the {number} of the same samples is {other!r}, in one batch {one!r}"
 
     def stored_states(self) -> Iterator[str]:
@@ -253,8 +244,8 @@ class _Check:
         return self._bound.estimate(self._told([self._draw(count)]))
 
     def _truth(self) -> tuple[float, float]:
-        """The value of the law by many samples, and its standard error."""
-        found = self._estimate(LARGE * self._samples)
+        """The value of the law by 20 times as many samples, and its standard error."""
+        found = self._estimate(20 * self._samples)
         return found.value, found.stopping_error or 0.0
 
     def _paired(self) -> float:

@@ -26,8 +26,6 @@ REMEMBERED = 256
 Result = TypeVar("Result")
 PASS = 0.002
 """Seconds of the loop's time, in one pass of it, after which who comes waits for the next pass."""
-MANY = 128
-"""Generators and open picks of one state from which on what is made of all of them takes longer than such a pass."""
 _thread = ThreadPoolExecutor(1, "aside")
 """One for all: several would only take the interpreter from one another, and from the loop."""
 _for: ContextVar[tuple[Turns, str] | None] = ContextVar("for", default=None)
@@ -143,8 +141,9 @@ async def in_steps(work: Iterable[Result]) -> list[Result]:
 
 
 async def aside(count: int, work: Callable[..., Result], *arguments: object) -> Result:
-    """What a function makes of so many generators and picks; in a thread of its own where these are `MANY`."""
-    if count < MANY:
+    """What a function makes of so many generators and open picks; in a thread of its own where it takes longer than a
+    pass of the loop."""
+    if count < 128:
         return work(*arguments)
     return await asyncio.get_running_loop().run_in_executor(_thread, work, *arguments)
 

@@ -36,7 +36,7 @@ LOCAL = {"webhook_networks": "127.0.0.0/8"}
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch):
     """Looks and attempts follow each other without long pauses."""
-    for name, value in {"PERIOD": 0.02, "REST": 0.0, "PAUSES": (0.05, 0.05), "CLAIM": 0.5, "LEASE": 1}.items():
+    for name, value in {"PAUSES": (0.05, 0.05), "CLAIM": 0.5}.items():
         monkeypatch.setattr(messenger_module, name, value)
 
 
@@ -52,7 +52,8 @@ def of_service(receiver: Receiver) -> Settings:
 
 
 def messenger_of(store: Store, settings: Settings) -> Messenger:
-    return Messenger(Context(store, settings, RedisHealth(store, settings)), KeyRing(store), settings)
+    context = Context(store, settings, RedisHealth(store, settings))
+    return Messenger(context, KeyRing(store), settings, period=0.02, rest=0.0, lease=1)
 
 
 async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:

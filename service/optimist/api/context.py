@@ -38,14 +38,6 @@ from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, Mixture, Report, TellReply
 from optimist_client.validation import each_in_words
 
-REMEMBERED = 256
-"""Experiments whose last state is kept, so that the next one is parsed only where it differs."""
-CONFIGS = 2**25
-"""Bytes of the configs of experiments that are kept parsed: of those that were last read, or made."""
-CONFIG = 2**12
-"""Bytes that each kept config counts beyond the bytes of its text."""
-OUTLINES = 2**26
-"""Bytes of the outlines of experiments that are kept for lists."""
 RESTED = 300.0
 """Seconds after which a dispatcher that nobody has called is dropped. The next call makes it anew."""
 
@@ -74,15 +66,16 @@ class Context:
     _dispatchers: dict[str, Dispatcher] = field(default_factory=dict)
     """The one that was asked for the longest ago first."""
     _recent: Cache[str, tuple[str, Experiment]] = field(
-        default_factory=lambda: Cache(CONFIGS, lambda known: CONFIG + len(known[0]))
+        default_factory=lambda: Cache(2**25, lambda known: 2**12 + len(known[0]))
     )
+    """The texts and parsed configs of experiments that were last read, or made. Each counts 4 KiB beyond its text."""
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _outlines: Cache[str, Outline] = field(default_factory=lambda: Cache(OUTLINES, lambda known: CONFIG + known.size))
-    _states: Cache[str, PolicyState] = field(default_factory=lambda: Cache(REMEMBERED))
-    _mixtures: Cache[tuple[str, str], KnownMixture] = field(default_factory=lambda: Cache(REMEMBERED))
-    _anomalous: Cache[str, tuple[str, Anomalous, Sequence[GeneratorLevels]]] = field(
-        default_factory=lambda: Cache(REMEMBERED)
-    )
+    _outlines: Cache[str, Outline] = field(default_factory=lambda: Cache(2**26, lambda known: 2**12 + known.size))
+    """The outlines of experiments, for lists."""
+    _states: Cache[str, PolicyState] = field(default_factory=Cache)
+    """Last states, so that the next one is parsed only where it differs."""
+    _mixtures: Cache[tuple[str, str], KnownMixture] = field(default_factory=Cache)
+    _anomalous: Cache[str, tuple[str, Anomalous, Sequence[GeneratorLevels]]] = field(default_factory=Cache)
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _anomaly_log: AnomalyLog = field(default_factory=AnomalyLog)
     polls: Polls = field(init=False)

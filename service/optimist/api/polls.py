@@ -37,43 +37,32 @@ from optimist_client.models import (
 )
 from optimist_client.models.standings import unscored
 
-FRESH = 1.0
-"""Seconds that an answer to a poll may be old."""
-SHOWN_PICKS = 100
-"""Open picks in a report, the newest."""
-REMEMBERED = 256
-"""Experiments whose progress curve is kept and continued; any other is made from its whole history."""
 KEPT = 64
 """Reports that are kept until their experiments change."""
 BODIES = 8
 """Answers of one report that are kept, by the batches that the caller knows."""
-SUMMARIES = 10_000
-"""Experiments whose line in the list is kept, until they change."""
 
 if TYPE_CHECKING:
     from optimist.api.context import Context
 
 Result = TypeVar("Result")
 Point = TypeVar("Point")
-_NOTE = 200
-"""Characters of a note in the list of experiments."""
-_NAMES = 16
-"""Names of generators in it."""
-_WEIGHT = 0.005
-"""The least weight of a mixture in it: at most 200 have as much."""
 _SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
 
 
 class Shared:
-    """Answers that many ask for at once: each is made once, and given to all who ask within `FRESH` seconds."""
+    """Answers that many ask for at once: each is made once, and given to all who ask within `fresh` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, fresh: float = 1.0) -> None:
+        self._fresh = fresh
         self._made: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
         """The answer under this key: a recent one, or that of `make`, whose errors it raises."""
         now = time.monotonic()
-        self._made = {key: (at, task) for key, (at, task) in self._made.items() if not task.done() or now - at < FRESH}
+        self._made = {
+            key: (at, task) for key, (at, task) in self._made.items() if not task.done() or now - at < self._fresh
+        }
         known = self._made.get(key)
         if known is None or (known[1].done() and (known[1].cancelled() or known[1].exception() is not None)):
             known = self._made[key] = (now, asyncio.ensure_future(make()))
@@ -117,7 +106,7 @@ class Poll:
             names = [generator.name for generator in state.stored.generators]
             picks = [
                 OpenPickInfo(deadline=leased.deadline, **state.open_picks[leased.number].model_dump(include=_SHOWN))
-                for leased in state.stored.open_picks[-SHOWN_PICKS:]
+                for leased in state.stored.open_picks[-100:]  # the newest
             ]
             rounds, samples, batches = self.curve.checkpoints(after)
             progress = Progress(
@@ -150,7 +139,7 @@ class CachedPoints:
         self._store = store
         self._kind: Literal["mixture", "table"] = kind
         self._growth = growth
-        self._known = Cache[str, tuple[tuple[str, int], list[ArtefactPoint]]](REMEMBERED)
+        self._known = Cache[str, tuple[tuple[str, int], list[ArtefactPoint]]]()
 
     async def points(self, experiment: Experiment) -> list[ArtefactPoint] | None:
         """All points of an experiment; None where it has none."""
@@ -174,8 +163,9 @@ class Polls:
         store = self._store = context.store
         self._context = context
         self._shared = Shared()
-        self._curves = Cache[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
-        self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
+        self._curves = Cache[str, tuple[tuple[str, int], ProgressCurve]]()
+        """Progress curves, which are continued; any other is made from its whole history."""
+        self._summaries = Cache[str, tuple[bytes, Summary]](10_000)
         """Summaries are kept with the fingerprint of their experiment, read just before."""
         self._kept = Cache[str, Made](KEPT)
         self._polls = Cache[str, Poll](KEPT)
@@ -308,7 +298,7 @@ def _check_same(experiment: Experiment, stored: ExperimentState) -> None:
 
 def _summary(outline: Outline, report: Report) -> Summary:
     decision = report.decision
-    weights = {name: weight for name, weight in decision.weights.items() if weight >= _WEIGHT}
+    weights = {name: weight for name, weight in decision.weights.items() if weight >= 0.005}  # at most 200 of them
     goal = known_goal(report.goal)
     score: Mixture | Standing | None = report.mixture
     if not goal.names_mixture:
@@ -323,9 +313,9 @@ def _summary(outline: Outline, report: Report) -> Summary:
         active=report.active,
         open_picks=report.open_picks,
         tags=report.tags,
-        note=report.note[:_NOTE],
+        note=report.note[:200],
         generators=len(report.standings),
-        generator_names=[standing.generator for standing in report.standings[:_NAMES]],
+        generator_names=[standing.generator for standing in report.standings[:16]],
         prompts=outline.prompts,
         prompts_digest=outline.prompts_digest,
         state=report.state,

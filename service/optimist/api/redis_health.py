@@ -22,25 +22,11 @@ from optimist.store.clients import Outage
 
 logger = logging.getLogger(__name__)
 
-PERIOD = 1.0
-"""Seconds between measurements."""
-STEADY = 3.0
-"""Seconds for which Redis must respond after an outage to count as recovered: on a full disk it soon stops again."""
 LEAST_RESERVE = 16 * 2**20
 """Minimum bytes of Redis' memory that are reserved for snapshots, however small its `maxmemory` is."""
 ROUNDED_UP = 1.25
 """Bytes of Redis' memory per byte of a large body, at most: jemalloc, the allocator of Redis, has four sizes of blocks
 from each power of two to the next."""
-REWRITE_GAIN = 16 * 2**20
-"""Minimum bytes that a rewrite of the append-only file must save to be requested."""
-REWRITE_PAUSE = 60.0
-"""Minimum seconds between two requested rewrites."""
-
-REMIND = 60.0
-"""Minimum seconds between two log lines about refusals."""
-
-_MIB = 2**20
-"""Bytes of a MiB."""
 
 
 class RedisHealth:
@@ -58,7 +44,7 @@ class RedisHealth:
         self._share = settings.memory_reserve
         self._answered = time.monotonic()
         self._well_since: float | None = self._answered
-        self._rewritten = -REWRITE_PAUSE
+        self._rewritten = -math.inf
         self._measuring = asyncio.Lock()
         self._measured_at = -math.inf
         # Bytes available beyond the reserves. Bytes of requests in progress are counted separately.
@@ -67,18 +53,18 @@ class RedisHealth:
         self._kept = 0
         self._underway = 0
         self._disk_message = self._memory_message = ""
-        self._logged_at = -REMIND
+        self._logged_at = -math.inf
         self._is_stopping = False
         self._outage = Outage()
 
     @property
     def down_for(self) -> float:
-        """Seconds since Redis last responded reliably; at most about `PERIOD` while it does."""
+        """Seconds since Redis last responded reliably; at most about one while it does."""
         return time.monotonic() - self._answered
 
     @asynccontextmanager
     async def monitoring(self) -> AsyncGenerator[None]:
-        """Measure Redis every `PERIOD` seconds while the context is open."""
+        """Measure Redis every second while the context is open."""
         task = asyncio.create_task(self._monitor())
         try:
             yield
@@ -118,7 +104,7 @@ class RedisHealth:
                     await self._measure()
             problem = self._lack(size, reserve)
             if problem is not None and (is_repeat is None or not await is_repeat()):
-                if time.monotonic() - self._logged_at > REMIND:
+                if time.monotonic() - self._logged_at > 60.0:
                     self._logged_at = time.monotonic()
                     logger.warning("request refused for lack of room: %s", problem)
                 raise problem
@@ -134,8 +120,8 @@ class RedisHealth:
             kept += self._kept
         if size > free - kept:
             detail = (
-                f"the temporary directory of the service has {free // _MIB} MiB left, and {kept // _MIB} MiB are kept "
-                "free: try again later, or set TMPDIR to a larger disk"
+                f"the temporary directory of the service has {_mib(free)} left, and {_mib(kept)} are kept free: try "
+                "again later, or set TMPDIR to a larger disk"
             )
             raise ApiError(507, "disk-full", "The disk of the service is full", detail, action="retry")
 
@@ -147,7 +133,9 @@ class RedisHealth:
             return ApiError(503, "memory-full", "Redis is full", self._memory_message, action="retry")
         return None
 
-    async def _monitor(self) -> None:
+    async def _monitor(self, steady: float = 3.0) -> None:
+        """steady: seconds for which Redis must respond after an outage to count as recovered; on a full disk it soon
+        stops again."""
         # The flag is needed because a call to Redis may swallow a cancellation (asyncio.wait_for of Python 3.11).
         while not self._is_stopping:
             try:
@@ -159,13 +147,13 @@ class RedisHealth:
             else:
                 now = time.monotonic()
                 self._well_since = self._well_since or now
-                if now - self._well_since >= STEADY or self.down_for < STEADY:
+                if now - self._well_since >= steady or self.down_for < steady:
                     self._answered = now
                 # The mark is missing after FLUSHALL. If Redis is full now, it is written later.
                 with contextlib.suppress(StoreError, RedisError):
                     await self._store.mark_format()
             if not self._is_stopping:
-                await asyncio.sleep(PERIOD)
+                await asyncio.sleep(1.0)
 
     async def _measure(self) -> None:
         begun = time.monotonic()
@@ -174,8 +162,8 @@ class RedisHealth:
             self._memory_reserve = max(self._share * usage.limit_bytes, LEAST_RESERVE)
             self._memory = usage.limit_bytes - usage.used_bytes - self._memory_reserve
             self._memory_message = (
-                f"Redis uses {usage.used_bytes // _MIB} MiB, and {self._memory_reserve / _MIB:.0f} of the "
-                f"{usage.limit_bytes // _MIB} MiB of its maxmemory are reserved for snapshots: try again later, "
+                f"Redis uses {_mib(usage.used_bytes)}, and {_mib(self._memory_reserve)} of the "
+                f"{_mib(usage.limit_bytes)} of its maxmemory are reserved for snapshots: try again later, "
                 "delete experiments, or raise maxmemory"
             )
         else:
@@ -192,15 +180,19 @@ class RedisHealth:
         kept = self._min_free + max(0, rewrite - written)
         self._disk, self._kept = free - kept, kept
         self._disk_message = (
-            f"the disk of the data directory has {free // _MIB} MiB left, and {kept // _MIB} MiB are kept free: "
+            f"the disk of the data directory has {_mib(free)} left, and {_mib(kept)} are kept free: "
             "try again later, or free disk space"
         )
         gain = usage.log_bytes - rewrite
         # Earlier than other requests, imports are refused.
-        due = self._disk <= self._min_free and gain >= max(REWRITE_GAIN, rewrite // 4) and not usage.is_rewriting
-        if due and free - rewrite > self._min_free // 2 and time.monotonic() - self._rewritten > REWRITE_PAUSE:
+        due = self._disk <= self._min_free and gain >= max(16 * 2**20, rewrite // 4) and not usage.is_rewriting
+        if due and free - rewrite > self._min_free // 2 and time.monotonic() - self._rewritten > 60.0:
             self._rewritten = time.monotonic()
             await self._store.rewrite_log()
+
+
+def _mib(size: float) -> str:
+    return f"{size // 2**20:.0f} MiB"
 
 
 def _disk(directory: Path, is_rewriting: bool = False) -> tuple[int, int]:

@@ -37,8 +37,7 @@ from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
 TOLD = 16_384
 """Maximum number of intervals of told indices of a generator; an experiment with more cannot be imported."""
 GENERATORS = 1000
-WORKERS = 65_536
-"""Maximum numbers of generators and of named workers."""
+"""Maximum number of generators."""
 DUPLICATES = 32
 """Most duplicates kept per generator, largest counts first."""
 LEVELS = 8192
@@ -46,6 +45,7 @@ LEVELS = 8192
 RESTARTS = 1024
 """Maximum number of retractions of all batches of a generator; an experiment with more cannot be imported."""
 PAGE_ENTRIES = 256
+"""Entries of a page of a log."""
 SAID_ENTRIES = 8192
 """Records of what people said in one member: fewer values than a member may have."""
 
@@ -135,9 +135,7 @@ class Manifest(Wire):
     experiment: Experiment
     rounds: Count
     controls: Annotated[dict[str, Annotated[str, Field(max_length=2**18)]], Field(max_length=GENERATORS + 16)]
-    of_workers: Annotated[dict[WorkerName, Position], Field(max_length=WORKERS), NOT_EMPTY] = Field(
-        default_factory=dict
-    )
+    of_workers: Annotated[dict[WorkerName, Position], Field(max_length=65_536), NOT_EMPTY] = Field(default_factory=dict)
     """Number of batches of each worker, where these are limited."""
     decision: LongText | None
     generators: Annotated[list[ArchivedGenerator], Field(max_length=GENERATORS), FailFast()] = Field(

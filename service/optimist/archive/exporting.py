@@ -27,9 +27,6 @@ from optimist.store import Store
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, ExperimentConfig, Pick
 
-_RECORDS = 2**20
-"""Bytes of the records of picks from which on the next batch begins a page."""
-
 
 class Exporter:
     """Writes one experiment to an archive. It holds one page of a log or one snapshot in memory at a time."""
@@ -188,13 +185,13 @@ def _cut_said(said: Sequence[Said], states: Sequence[GeneratorState]) -> list[Sa
     return [one for one in said if one.generator < len(states) and one.seq <= states[one.generator].seq]
 
 
-def _pages(entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
+def _pages(entries: Sequence[LogEntry], max_bytes: int = 2**20) -> Iterator[list[LogEntry]]:
     """The entries in groups, each with so few bytes of records that parsing them is short."""
     page, size = list[LogEntry](), 0
     for entry in entries:
         page.append(entry)
         size += len(entry.record or "")
-        if size > _RECORDS:
+        if size > max_bytes:
             yield page
             page, size = [], 0
     if page:

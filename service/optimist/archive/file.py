@@ -54,15 +54,11 @@ from optimist_client.validation import each_in_words
 Member = TypeVar("Member")
 
 FORMAT = 1
+"""The version of the format that is written, and the only one that is read."""
 MEDIA_TYPE = "application/zip"
 _DIGEST_BYTES = 64
-_PIECE = 2**20
+"""Bytes of the digest at the end."""
 _BEGINNING = b"PK\x03\x04"
-LARGEST_JSON = 16 * 2**20
-"""Largest member of JSON, in bytes."""
-_VALUES = 2**17
-"""Most values, and most fields, of one member of JSON: pydantic takes some 0.7 kB, and 4 µs in which no other thread
-runs, for each unexpected value."""
 _DIRECTORY = 4 * 2**20
 """Largest directory of the zip, in bytes: about 50,000 members."""
 _DIRECTORY_WEIGHT = 20
@@ -318,11 +314,11 @@ class Archive:
         return [joined[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
     def _parsed(self, name: str, kind: TypeAdapter[Member]) -> Member:
-        """A member of JSON, parsed. Its size is bounded before: pydantic's errors about wrong values take far more
-        memory."""
-        text = self._read(name, LARGEST_JSON)
+        """A member of JSON, parsed. Its size is bounded before: pydantic takes some 0.7 kB, and 4 µs in which no other
+        thread runs, for each unexpected value or field."""
+        text = self._read(name, 16 * 2**20)
         try:
-            check_size(text, _VALUES, _VALUES)
+            check_size(text, 2**17, 2**17)
         except FixError as error:
             raise FixError(f"{name}: {error}") from None
         try:
@@ -338,7 +334,7 @@ class Archive:
             # A piece at a time: a copy of all of it would hold the interpreter.
             body = BytesIO()
             with self._zip.open(name) as member:
-                while piece := member.read(_PIECE):
+                while piece := member.read(2**20):
                     body.write(piece)
             return body.getvalue()
         except _UNREADABLE as error:
@@ -399,7 +395,7 @@ def _digest(file: BinaryIO, size: int) -> bytes:
     """SHA-256 in hex of the first `size` bytes. Leaves the file position after them."""
     file.seek(0)
     sha = hashlib.sha256()
-    while size > 0 and (piece := file.read(min(size, _PIECE))):
+    while size > 0 and (piece := file.read(min(size, 2**20))):
         sha.update(piece)
         size -= len(piece)
     return sha.hexdigest().encode()

@@ -42,17 +42,8 @@ from optimist.store import CachedState, Store
 from optimist.turns import aside, charged
 from optimist_client.models import AskReply, AskRequest, Experiment, WaitReason
 
-POLL = 0.25
-"""Seconds after which the state is read again while estimates are waited for, should an announcement be lost."""
-LOCK_PATIENCE = 3.0
-"""Seconds for which other replicas may have the opening lock before the asks fail; each of them has it for half a
-second."""
-WANTED_AGAIN = 1.0
-"""Seconds after which the scorers are told again that asks wait for the mixture, should one have missed it."""
 DRAINING = 0.5
 """Seconds after which to ask again when open picks use up the budget, or when no more picks may be open."""
-GATHERED_BYTES = 4 * 2**20
-"""Bytes of batches that are sent to Redis together, unless one batch alone is larger."""
 
 
 class Dispatcher:
@@ -157,17 +148,18 @@ class Dispatcher:
             plan = await self._planned_afresh(asks)
             is_read = plan is not None and await self._step([], asks, plan)
 
-    def _gathered(self) -> tuple[list[Tell], list[Ask]]:
+    def _gathered(self, max_bytes: int = 4 * 2**20) -> tuple[list[Tell], list[Ask]]:
         """The tells that are sent together, in order, and all asks, those that came with these tells last.
 
-        What is answered, or was cancelled by its client, is dropped.
+        What is answered, or was cancelled by its client, is dropped. max_bytes: of the batches of these tells, unless
+        one batch alone is larger.
         """
         self._tells = [tell for tell in self._tells if not tell.answer.done()]
         self._waiting = [ask for ask in self._waiting if not ask.answer.done()]
         tells, asks, size = list[Tell](), list(self._waiting), 0
         for tell in self._tells:
             size += len(tell.batch.contents.body)
-            if tells and size > GATHERED_BYTES:
+            if tells and size > max_bytes:
                 break
             tells.append(tell)
             if tell.then is not None:
@@ -329,7 +321,7 @@ class Dispatcher:
     async def _wait_for_lock(self) -> None:
         """Pause while another replica has the opening lock. Raises Unavailable if that lasts too long."""
         self._locked_out_since = self._locked_out_since or time.monotonic()
-        if time.monotonic() - self._locked_out_since > LOCK_PATIENCE:
+        if time.monotonic() - self._locked_out_since > 3.0:  # each of them has it for half a second
             self._locked_out_since = None
             raise Unavailable("other replicas have kept the opening lock for too long: ask again")
         await asyncio.sleep(0.005)  # another replica has the opening lock
@@ -342,15 +334,16 @@ class Dispatcher:
         await want_answers(self._store, self._state)
         left = min(ask.came for ask in self._waiting) + self._state.max_wait - time.monotonic()
         try:
-            async with asyncio.timeout(min(left, POLL)):
+            async with asyncio.timeout(min(left, 0.25)):  # an announcement may be lost
                 await self._changed.wait()
         except TimeoutError:
             self._known_in = None
 
     async def _want_mixture(self, stored: ExperimentState) -> None:
-        """Tell the scorers that asks wait for the mixture to be made again: once, and again after `WANTED_AGAIN`."""
+        """Tell the scorers that asks wait for the mixture to be made again: once, and again each second, as one may
+        have missed it."""
         name, now = "" if stored.mixture is None else stored.mixture.made, time.monotonic()
-        if self._wanted[0] != name or now >= self._wanted[1] + WANTED_AGAIN:
+        if self._wanted[0] != name or now >= self._wanted[1] + 1.0:
             self._wanted = name, now
             await self._store.want(self._config.name, Artefact("mixture", self._config.metric.shown_label))
 

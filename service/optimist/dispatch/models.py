@@ -14,8 +14,6 @@ from optimist.store import Store
 
 EVERY = 2.0
 """Least number of seconds between two models: a newer one is not due before."""
-LARGE = 2**20
-"""Bytes from which a thread reads a model."""
 _log = logging.getLogger(__name__)
 
 
@@ -39,7 +37,7 @@ class Models:
             # A model newer than the state: the announcement of it has the state read again.
             if found is not None and found.made == newest.made:
                 stored = replace(newest, payload=found.payload)
-                is_large = len(found.payload) >= LARGE
+                is_large = len(found.payload) >= 2**20
                 state.goal = await asyncio.to_thread(goal.with_model, stored) if is_large else goal.with_model(stored)
         except (StoreError, ValueError) as error:
             _log.warning("the model of %s cannot be read: %s", state.config.name, error)

@@ -19,9 +19,6 @@ from optimist.records import Batch, Opening, Settled
 from optimist.turns import in_steps
 from optimist_client.models import AskReply, AskRequest, Pick, WaitReason
 
-PICKS_A_ROUND = 64
-"""Picks chosen in one round, unless one ask alone gets more: those who asked first need not wait for all others."""
-
 
 @dataclass(frozen=True)
 class PlannedAnswers:
@@ -36,10 +33,13 @@ class PlannedAnswers:
     """Whether the state was just read that it was made from."""
 
 
-async def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exactly: bool) -> PlannedAnswers:
+async def planned(
+    state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exactly: bool, max_picks: int = 64
+) -> PlannedAnswers:
     """Plan the answers of these asks, in order, in steps. Their picks are opened on the state, in place.
 
-    exactly: see `Assignment.opening`.
+    exactly: see `Assignment.opening`. max_picks: of one round, unless one ask alone gets more: those who asked first
+    need not wait for all others.
     """
     if state.has_ended:
         return PlannedAnswers({ask: [] for ask in ready}, is_fresh=not exactly)
@@ -47,7 +47,7 @@ async def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen,
     replies: dict[Ask, list[Pick]] = {}
     lacked: dict[Ask, WaitReason] = {}
     for ask in ready:
-        if assignment.opened >= PICKS_A_ROUND:
+        if assignment.opened >= max_picks:
             break  # the others are answered in the next round
         is_stale = ask.waits_for(state) is not None or state.goal.is_stale
         replies[ask] = await in_steps(assignment.answer(ask.request, is_stale, ask.key, ask.contexts))

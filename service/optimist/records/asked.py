@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from optimist_client.errors import FixError
 
 _HEAD = struct.Struct("<dI")
-PROMPT_BYTES = 2000
-"""Bytes of a prompt's text that are kept."""
 
 
 def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32]:
@@ -33,7 +31,7 @@ class AskedPrompt:
     probability: float | None = None
     """With which its generator was drawn, above 0; None where no chance was involved."""
     prompt: str = ""
-    """The prompt's text, cut to `PROMPT_BYTES`; "" without one."""
+    """The prompt's text, cut to 2,000 bytes; "" without one."""
     position: int = 0
     """The position of the pick's batch in the generator's log, if it was read there; this and `pick` are not packed."""
     pick: int = 0
@@ -41,7 +39,7 @@ class AskedPrompt:
 
     def pack(self) -> bytes:
         """The record as bytes: probability (0 for None), number of columns, context in float32, text in UTF-8."""
-        text = self.prompt.encode()[:PROMPT_BYTES].decode(errors="ignore").encode()
+        text = self.prompt.encode()[:2000].decode(errors="ignore").encode()
         context = np.ascontiguousarray(self.context, dtype="<f4")
         return _HEAD.pack(self.probability or 0.0, len(context)) + context.tobytes() + text
 

@@ -33,8 +33,6 @@ from optimist.settings import Settings
 
 LONGEST_HEAD = 2**16
 """Bytes of a request's line and headers."""
-LARGE = 2**20
-"""Bytes from which a block goes back to the system as soon as it is freed."""
 GRACE = 10
 """Seconds that requests in progress have to end."""
 
@@ -266,7 +264,7 @@ def prepare(settings: Settings) -> None:
     # Not by variables: a scorer that is started here has threads of its own.
     threadpool_limits(1)
     answer_soon()
-    give_back_from(LARGE)  # as what bodies take is counted only until they are freed
+    give_back_from(2**20)  # as what bodies take is counted only until they are freed
     # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
     warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
 

@@ -16,9 +16,6 @@ from optimist.store.scripts import Commands
 
 _QUIET_SECONDS = 5.0
 """Seconds for which the next message is waited for at a time."""
-_SHORTEST_PAUSE = 0.05
-_LONGEST_PAUSE = 1.0
-"""Seconds between attempts to listen again after Redis was lost: the first one, and the longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +45,18 @@ async def announcements(commands: Commands, *channels: str) -> AsyncGenerator[An
         yield stream
 
 
-async def _listen(commands: Commands, channels: tuple[str, ...]) -> Announcements:
-    pause = _SHORTEST_PAUSE
+async def _listen(commands: Commands, channels: tuple[str, ...], shortest: float = 0.05) -> Announcements:
+    """shortest: seconds before the first attempt to listen again after Redis was lost."""
+    pause = shortest
     while True:
         try:
             async with aclosing(_hear(commands, channels)) as heard:
                 async for announcement in heard:
-                    pause = _SHORTEST_PAUSE
+                    pause = shortest
                     yield announcement
         except Unavailable:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)  # a server that starts is not asked by all processes all the time
+            pause = min(2 * pause, 1.0)  # a server that starts is not asked by all processes all the time
 
 
 async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:

@@ -11,9 +11,6 @@ from optimist.store import keys
 from optimist.store.parsing import parse_artefact, parse_parts
 from optimist.store.scripts import Commands
 
-REMEMBERED = 256
-"""Number of newest answers of `blend` that are remembered for repeats."""
-
 
 class Artefacts:
     """The part of `Store` about artefacts."""
@@ -90,7 +87,7 @@ class Artefacts:
         """Share out `size` samples, so that all shared out so far make the mixture, as in `policies.blend_counts`.
 
         weights: by ordinal, at least 0. The credits of generators that are not named stay as they are. request: a
-        repeat gets the first answer, until `REMEMBERED` newer requests have come. Raises NotFound for an unknown
+        repeat gets the first answer, until 256 newer requests have come. Raises NotFound for an unknown
         generator, ValueError for weights without a positive sum.
         """
         if size < 1 or not request or any(letter.isspace() or letter == "#" for letter in request):
@@ -103,7 +100,7 @@ class Artefacts:
             experiment,
             request=request,
             size=size,
-            remembered=REMEMBERED,
+            remembered=256,
             shares=[{"generator": g, "share": repr(float(weight / total))} for g, weight in weights.items()],
             instance=instance,
         )

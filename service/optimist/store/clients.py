@@ -31,8 +31,6 @@ from optimist.records import Unavailable
 
 SLOTS = 2**14
 """Slots of a Redis Cluster."""
-PROBE_SECONDS = 2.0
-"""Seconds in which each master must accept a write: less than the five that Kubernetes waits for `/readyz`."""
 PROBE_LASTS = 60
 """Seconds until a probe's key expires, so that a service that is gone leaves nothing behind."""
 LARGE = 2**16
@@ -250,11 +248,11 @@ class Cluster(RedisCluster):
         served = {name for name, accepts in zip(masters, accept, strict=True) if accepts}
         return [slot for slot in range(SLOTS) if left.get(slot) not in served]
 
-    async def _accepts(self, key: str) -> bool:
-        """True if a write of this key is accepted in time."""
+    async def _accepts(self, key: str, seconds: float = 2.0) -> bool:
+        """True if a write of this key is accepted in time: sooner than the five that Kubernetes waits for `/readyz`."""
         try:
             with reaching_redis():
-                async with asyncio.timeout(PROBE_SECONDS):
+                async with asyncio.timeout(seconds):
                     await self.execute_command("SET", key, "1", "EX", PROBE_LASTS)
         except (Unavailable, TimeoutError):
             return False

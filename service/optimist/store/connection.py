@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import ssl
 import time
@@ -27,7 +28,7 @@ from optimist_client.errors import FixError
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
-_REMIND_SECONDS = 30.0
+"""Seconds between two attempts to reach a Redis that is waited for."""
 
 _Execute = Callable[..., Awaitable[Any]]
 
@@ -54,14 +55,14 @@ async def wait_for_server(url: str) -> None:
         redis = connect(url)
     except ValueError as error:
         raise CannotStart(str(error)) from None
-    warned = -_REMIND_SECONDS
+    warned = -math.inf
     try:
         while True:
             try:
                 await check_server(redis)
                 return await check_format(redis)
             except Unavailable as error:
-                if time.monotonic() - warned >= _REMIND_SECONDS:
+                if time.monotonic() - warned >= 30.0:
                     warned = time.monotonic()
                     _log.warning("waiting for Redis: %s", error.__cause__)
                 await asyncio.sleep(_POLL_SECONDS)

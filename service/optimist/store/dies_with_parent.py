@@ -12,15 +12,12 @@ import os
 import signal
 import sys
 
-PR_SET_PDEATHSIG = 1
-"""The number of this option in the Linux kernel (`prctl`)."""
-
 
 def main() -> None:
     """Ask the kernel for the signal (Linux only), then become the program."""
     parent, program, *arguments = sys.argv[1:]
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
     # The parent may have died before the kernel was asked.
     if os.getppid() != int(parent):
         sys.exit(f"process {parent} died while it started {program}")

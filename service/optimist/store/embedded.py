@@ -39,8 +39,6 @@ _HOLDER_BYTES = 1024
 """Bytes that are read of the file that says who holds a directory."""
 _log = logging.getLogger(__name__)
 _SOCKET = "redis.sock"
-_POLL_SECONDS = 0.02
-"""Seconds between two looks whether Redis answers."""
 
 
 def holder_of(directory: Path) -> dict[str, Any]:
@@ -286,7 +284,7 @@ def _wait_for_answer(process: subprocess.Popen[bytes], socket: Path) -> bool:
             try:
                 redis.ping()
             except (redis_errors.ConnectionError, redis_errors.TimeoutError):
-                time.sleep(_POLL_SECONDS)
+                time.sleep(0.02)
             else:
                 return True
     return False

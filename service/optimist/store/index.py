@@ -26,7 +26,7 @@ class Indexed(NamedTuple):
 class Index:
     """Full names, each with the time at which it was added."""
 
-    def __init__(self, commands: Commands, key: str, key_of: Callable[[str], str], patience: int) -> None:
+    def __init__(self, commands: Commands, key: str, key_of: Callable[[str], str], patience: int = 60) -> None:
         """Make the index under `key`, which ends in the kind of its objects, such as "experiments".
 
         key_of: from a full name, the key that exists while the named thing does. patience: seconds that the creation of

@@ -15,8 +15,6 @@ from optimist.store.scripts import Commands
 
 CHUNK_BYTES = 4 * 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives and digests one."""
-_UPLOAD_SECONDS = 600
-"""Seconds for which pieces of a snapshot wait for the rest."""
 
 
 class Snapshots:
@@ -64,7 +62,7 @@ class Snapshots:
                 unit=unit,
                 unique=unique,
                 number=number,
-                seconds=_UPLOAD_SECONDS,
+                seconds=600,  # for which pieces wait for the rest
                 bytes=sent,
             )
             # The entries behind a snapshot are trimmed and cannot be read again: it must be in Redis as it was sent.

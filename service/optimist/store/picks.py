@@ -26,8 +26,6 @@ from optimist.store.scripts import Argument, Commands, step
 
 OPENING_LOCK_SECONDS = 0.5
 """Seconds after which the opening lock ends if its holder died."""
-APPENDED_SECONDS = 24 * 3600
-"""Seconds for which an idempotency key is remembered, unless `settled_limit` newer keys come before."""
 
 
 class Previews:
@@ -285,7 +283,7 @@ class Picks:
         """Accept a batch without a pick. It counts like a told one, and is durable when this returns.
 
         key: idempotency key, separate for each generator: a repeat with the same key gets the first answer again. A key
-        is remembered for `APPENDED_SECONDS` or until `settled_limit` newer keys came, whichever is shorter; after that,
+        is remembered for a day or until `settled_limit` newer keys came, whichever is shorter; after that,
         a repeat counts again. start: index of the first row in the generator's sequence, which picks then continue
         behind the batch; None: its rows have no indices. Indices told before do not count, as in `exchange`.
         Raises Conflict for a key that came with another digest or start, NotFound for an unknown generator, Refused for
@@ -306,7 +304,7 @@ class Picks:
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
             remembered=self._settled_limit,
-            seconds=APPENDED_SECONDS,
+            seconds=24 * 3600,
             instance=instance,
         )
         return _settled(answer)

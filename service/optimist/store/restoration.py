@@ -36,10 +36,6 @@ from optimist.store.parsing import SAME
 from optimist.store.scores import kernels_digest
 from optimist.store.scripts import Argument, Commands
 
-_SAID = 1024
-"""Records of what people said that are written together."""
-_TOLD = 1024
-"""Intervals of told indices that are written together."""
 STAGED_SECONDS = 600
 """Seconds that the temporary keys last after the newest write, unless the import is committed."""
 
@@ -202,8 +198,8 @@ class Restoration:
         for part, fields in (_hashes(stored) | {"units": self._facts(stored, fitted)}).items():
             await self._stage_hash(part, fields)
         for state in stored.generators:
-            for start in range(0, len(state.told), _TOLD):
-                intervals = state.told[start : start + _TOLD]
+            for start in range(0, len(state.told), 1024):
+                intervals = state.told[start : start + 1024]
                 scored = [part for first, stop in intervals for part in (stop, f"{first} {stop}")]
                 await self._stage(f"told:{state.ordinal}", "ZADD", *scored)
         await self._stage("labels", "RPUSH", *stored.labels)
@@ -272,10 +268,10 @@ class Restoration:
         if fields:
             await self._stage(part, "HSET", *(item for field in fields.items() for item in field))
 
-    async def _stage_said(self, said: Sequence[Said]) -> None:
+    async def _stage_said(self, said: Sequence[Said], together: int = 1024) -> None:
         key = self._staged("audit_records")
-        for start in range(0, len(said), _SAID):
-            entries = [("XADD", key, "*", *codec.to_entry(one)) for one in said[start + 1 : start + _SAID]]
+        for start in range(0, len(said), together):
+            entries = [("XADD", key, "*", *codec.to_entry(one)) for one in said[start + 1 : start + together]]
             await self._stage("audit_records", "XADD", "*", *codec.to_entry(said[start]))
             await self._commands.call_many(entries)
 

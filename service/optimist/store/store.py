@@ -38,8 +38,6 @@ Until the first tag, 1.0, it stays 1: a change of the data makes the fixture of 
 CHANGELOG.md says so. From 1.0 on every later version opens the data that are in Redis: a change that an older service
 would misread counts the format on, earlier formats are still read, and the fixture of each stays as it is.
 """
-_CREATION_SECONDS = 60
-"""Seconds for which the place of an experiment that is being created is reserved."""
 
 
 async def check_format(redis: Redis) -> None:
@@ -149,10 +147,8 @@ class Store(
     ) -> None:
         self._commands = Commands(redis, namespace, identity)
         owner = namespace and namespace.removesuffix(COPIES)
-        self._index = Index(self._commands, EXPERIMENTS, lambda full: experiment_key(full, "config"), _CREATION_SECONDS)
-        self._webhooks = Index(
-            self._commands, WEBHOOKS, lambda full: experiment_key(full, "webhook"), _CREATION_SECONDS
-        )
+        self._index = Index(self._commands, EXPERIMENTS, lambda full: experiment_key(full, "config"))
+        self._webhooks = Index(self._commands, WEBHOOKS, lambda full: experiment_key(full, "webhook"))
         self._settled_limit = settled_limit
         self.references = References(Commands(redis, owner, self._commands.identity))
         self.access_keys = AccessKeys(self._commands)

@@ -28,12 +28,6 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content"
 TENSORS_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content": _TENSORS}}
 
 
-WIDENED_WEIGHT = 5
-"""Bytes of memory per byte of safetensors with bfloat16, which is converted to float32."""
-MOST_NUMBERS = 2**18
-"""Values of a body in JSON, which takes much longer to read than the other formats."""
-
-
 @dataclass(frozen=True, slots=True)
 class EncodedArrays:
     """Named arrays as the body of a request, which has come as a whole."""
@@ -67,7 +61,7 @@ class EncodedArrays:
             if self.is_json:
                 return await run_in_thread(self.work, _from_json, self.content, settings.max_rows)
             if b'"BF16"' in self.content[: tensors.LONGEST_HEADER]:
-                self.share.hold(WIDENED_WEIGHT * len(self.content))
+                self.share.hold(5 * len(self.content))  # bfloat16 is converted to float32
             return await run_in_thread(self.work, tensors.decode, self.content)
         except ValueError as error:
             raise invalid(str(error)) from None
@@ -75,7 +69,7 @@ class EncodedArrays:
 
 def _from_json(body: bytes, max_rows: int) -> Arrays:
     try:
-        fields: Any = parsed(body, MOST_NUMBERS)
+        fields: Any = parsed(body, 2**18)  # few values, as JSON takes much longer to read than safetensors
     except (ValueError, RecursionError) as error:
         raise invalid(f"expected a JSON object of arrays: {error}") from None
     if not isinstance(fields, dict):

@@ -32,12 +32,6 @@ MOST_CONTEXTS = 1000
 """Contexts of one ask."""
 MOST_NUMBERS = 2**19
 """Numbers of all contexts of one ask."""
-PLAIN = 2**16
-"""Bytes of an ask without contexts."""
-JSON = 2**20
-"""Bytes of one that has contexts as JSON, which are parsed within a few milliseconds."""
-PICK_BYTES = 4096
-"""About what a pick takes in Redis, and on its disk, without its context."""
 CONTEXTS = "contexts"
 _ONLY_OF_THEM = "only asks of the goal 'route' have"
 _IN_JSON = "; send contexts as application/x-safetensors"
@@ -134,13 +128,13 @@ async def read_ask(
     if width is None:
         if not is_json:
             raise ApiError(415, "media-type", "Unsupported media type", f"expected JSON: {_ONLY_OF_THEM} contexts")
-        body.expect(PLAIN, f": {_ONLY_OF_THEM} contexts")
+        body.expect(2**16, f": {_ONLY_OF_THEM} contexts")
         whole = await body.whole()
         wanted = await run_in_thread(JSON_WORK * len(whole), _of_json, whole)
         check_worker(experiment, wanted.worker)
         return wanted, None
     if is_json:
-        body.expect(JSON, _IN_JSON)
+        body.expect(2**20, _IN_JSON)  # which is parsed within a few milliseconds
         whole = await body.whole()
         wanted, contexts = await run_in_thread(JSON_WORK * len(whole), _contexts_of_json, whole, width)
     else:
@@ -155,12 +149,17 @@ async def read_ask(
     return wanted, contexts
 
 
-def bytes_of(experiment: Experiment, request: AskRequest, contexts: AskedContexts | None) -> int:
-    """About how many bytes the picks of an ask take in Redis, with their contexts."""
+def bytes_of(
+    experiment: Experiment, request: AskRequest, contexts: AskedContexts | None, pick_bytes: int = 4096
+) -> int:
+    """About how many bytes the picks of an ask take in Redis, with their contexts.
+
+    pick_bytes: of one pick in Redis, and on its disk, without its context.
+    """
     if contexts is None:
-        return request.count * PICK_BYTES
+        return request.count * pick_bytes
     numbers, texts = contexts.nbytes
-    return len(contexts) * PICK_BYTES + numbers + texts * (1 + experiment.config.tries)
+    return len(contexts) * pick_bytes + numbers + texts * (1 + experiment.config.tries)
 
 
 def _of_json(body: bytes, width: int = 0) -> AskRequest:

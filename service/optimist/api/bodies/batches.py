@@ -28,8 +28,6 @@ EMBEDDING = "Name of the embedding of the array of the metric that decides. Requ
 EMBEDDINGS = "The same by array, as `dinov2:dinov2-large`; once for each array of which the experiment names one"
 Embedding = Annotated[EmbeddingName | None, Query(description=EMBEDDING)]
 Embeddings = Annotated[list[str], Query(description=EMBEDDINGS)]
-KNOWN = 256
-"""Experiments of which is kept what their batches must hold."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Expected:
         )
 
 
-_expected = Cache[str, tuple[ExperimentConfig, Expected]](KNOWN)
+_expected = Cache[str, tuple[ExperimentConfig, Expected]]()
 
 
 async def read_batch(

@@ -13,7 +13,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,20 +32,12 @@ from optimist.store.messages import NewestChange
 if TYPE_CHECKING:
     from optimist.api.context import Context
 
-PERIOD = 2.0
-"""Seconds between two looks."""
-REST = 10.0
-"""How many times as long as a look took nobody looks: a tenth of one process's time at most goes into looking."""
-LEASE = 10
-"""Seconds for which a process that has died keeps others from looking."""
 CLAIM = 2 * TIMEOUT
 """Seconds after which a message that was claimed may be claimed again: its sender has ended by then, or died."""
 PAUSES = (10.0, 60.0, 300.0, 1800.0, 7200.0)
 """Seconds between the attempts to send a message, of which there is one more: three hours in all."""
 TOLD = 86_400.0
 """Seconds after which nobody is told of an event any more: a new webhook is not told of all that ever was."""
-BATCH = 256
-"""Experiments of which one command asks whether they have changed."""
 OWN, OF_SERVICE = "own", "service"
 """Whom a message is for: the webhook of its experiment, and the one of the service."""
 OWN_PLACES = [f"{OWN}:{kind}" for kind in ("decided", "provisional", "out of budget", "idle")]
@@ -63,7 +55,20 @@ class Seen:
 class Messenger:
     """The messages of all namespaces, as far as this process sends them."""
 
-    def __init__(self, context: Context, keys: KeyRing, settings: Settings) -> None:
+    def __init__(
+        self,
+        context: Context,
+        keys: KeyRing,
+        settings: Settings,
+        *,
+        period: float = 2.0,
+        rest: float = 10.0,
+        lease: int = 10,
+    ) -> None:
+        """period: seconds between two looks. rest: how many times as long as a look took nobody looks, so that a tenth
+        of one process's time at most goes into looking. lease: seconds for which a process that has died keeps others
+        from looking."""
+        self._period, self._rest, self._lease = period, rest, lease
         self._context = context
         self._store = context.store
         self._keys = keys
@@ -98,20 +103,21 @@ class Messenger:
         while not self._is_stopping:
             begun = time.monotonic()
             with contextlib.suppress(StoreError):  # what waits for Redis is looked at again
-                if await self._store.lead(self._who, LEASE):
+                if await self._store.lead(self._who, self._lease):
                     await self._look()
-            await asyncio.sleep(max(PERIOD, REST * (time.monotonic() - begun)))
+            await asyncio.sleep(max(self._period, self._rest * (time.monotonic() - begun)))
 
     async def _look(self) -> None:
         """Look at all experiments that have a webhook, and have changed since, or whose time has come."""
         names = await (self._store.with_webhooks() if self._of_service is None else self._store.indexed())
         names = [full for full in names if not namespace_of(full).endswith(COPIES)]
         self._seen = {full: self._seen[full] for full in names if full in self._seen}
-        for some in _parts(names):
+        for start in range(0, len(names), 256):
+            some = names[start : start + 256]
             for full, change in zip(some, await self._store.changes(some), strict=True):
                 if change is not None and self._is_due(full, change):
                     await self._look_at(full, change)
-            if not await self._store.lead(self._who, LEASE):
+            if not await self._store.lead(self._who, self._lease):
                 return
 
     def _is_due(self, full: str, change: NewestChange) -> bool:
@@ -201,8 +207,3 @@ class Messenger:
 def _changed(state: PolicyState, change: NewestChange) -> float:
     """When an experiment was last changed, in Unix seconds."""
     return max(change.at, state.stored.changed_at or state.experiment.created)
-
-
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), BATCH):
-        yield names[start : start + BATCH]

@@ -32,8 +32,6 @@ from optimist_client.models.webhooks import MessageFormat, signing_key
 
 TIMEOUT = 5.0
 """Seconds that a message may take, from the search for the receiver's address to the head of its answer."""
-LONGEST_TEXT = 2_000
-"""Characters of the sentence in a message."""
 TRANSLATED = IPv6Network("64:ff9b::/96")
 """Addresses of NAT64, whose last 32 bits are an IPv4 address."""
 UNICAST = IPv6Network("2000::/3")
@@ -170,9 +168,9 @@ def signed(secret: str, id_: str, at: int, body: bytes) -> dict[str, str]:
     return {"webhook-id": id_, "webhook-timestamp": str(at), "webhook-signature": f"v1,{signature}"}
 
 
-def body_of(webhook: Webhook, event: Event, namespace: str, report: Report) -> bytes:
-    """The body of a message: what became of an experiment, and what its report says of it."""
-    said = report.answer if len(report.answer) <= LONGEST_TEXT else f"{report.answer[: LONGEST_TEXT - 1]}…"
+def body_of(webhook: Webhook, event: Event, namespace: str, report: Report, longest: int = 2_000) -> bytes:
+    """The body of a message: what became of an experiment, and what its report says of it in `longest` characters."""
+    said = report.answer if len(report.answer) <= longest else f"{report.answer[: longest - 1]}…"
     if webhook.format == "slack":
         return json.dumps({"text": f"*{report.experiment}* is {event.kind}. {_plain(said)}"}).encode()
     told = {

@@ -29,8 +29,6 @@ from optimist.records import StoreError
 from optimist.settings import is_loopback
 from optimist.store import DEFAULT_NAMESPACE, Store
 
-BURST_SECONDS = 2.0
-"""Size of the largest burst, in seconds of the permitted rate."""
 logger = logging.getLogger(__name__)
 Record = TypeVar("Record", KeyRecord, ShareRecord)
 COOKIE = "optimist_key"
@@ -55,9 +53,10 @@ def header(scope: Scope, name: bytes) -> str | None:
 class Rates:
     """Token buckets by key. Only valid keys get one, so there are no more buckets than keys."""
 
-    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic, burst_seconds: float = 2.0) -> None:
+        """burst_seconds: size of the largest burst, in seconds of the permitted rate."""
         self._rate = rate
-        self._most = max(1.0, BURST_SECONDS * rate)
+        self._most = max(1.0, burst_seconds * rate)
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 

@@ -29,10 +29,6 @@ from optimist.settings import Settings
 from optimist.turns import Turns
 from optimist_client import tensors
 
-SILENT = 30.0
-"""Seconds without a word of the scorer, which has one every second, after which it cannot be at work."""
-SLOWEST = 2**16
-"""Minimum bytes per second of a body, apart from pauses of up to `body_timeout` seconds in total."""
 WHOLE = "optimist.whole"
 """Mark in the `state` of the scope of a request that has come to its end."""
 GONE = "optimist.gone"
@@ -42,12 +38,6 @@ ADMITTED = "optimist.admitted"
 a key, and returns False where others use all of it."""
 SMALL = 2**18
 """Bytes of memory that each request may use for its body without being counted."""
-READING = 2e-9
-"""Seconds that the server takes to receive a byte of a body, before the request is told of it."""
-JSON_WEIGHT = 40
-"""Bytes of memory per byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
-TENSORS_WEIGHT = 3
-"""Bytes of memory per byte of safetensors: two copies while reading, or the body, its arrays and their checks."""
 
 
 _state: ContextVar[Mapping[str, object]] = ContextVar("state", default=MappingProxyType({}))
@@ -97,8 +87,8 @@ class SharedCounters:
 
     @property
     def scorer_at_work(self) -> bool:
-        """Whether the scorer of this service was heard of within `SILENT` seconds."""
-        return self._heard[0] > 0.0 and time.monotonic() - self._heard[0] < SILENT
+        """Whether the scorer of this service was heard of within 30 seconds: it says a word every second."""
+        return self._heard[0] > 0.0 and time.monotonic() - self._heard[0] < 30.0
 
 
 class Limits:
@@ -111,8 +101,10 @@ class Limits:
     def __init__(self, settings: Settings, files: Mapping[re.Pattern[str], int], counters: SharedCounters) -> None:
         patience = settings.body_timeout
         self._of_files = {path: BodyLimit(most, 0, patience) for path, most in files.items()}
-        self._of_tensors = BodyLimit(settings.max_body, TENSORS_WEIGHT, patience)
-        self._of_json = BodyLimit(min(settings.max_body, settings.max_json), JSON_WEIGHT, patience)
+        # Two copies while reading, or the body, its arrays and their checks.
+        self._of_tensors = BodyLimit(settings.max_body, 3, patience)
+        # Python's objects for `{"":0}` take thirty bytes of memory for each of it, and the text up to four.
+        self._of_json = BodyLimit(min(settings.max_body, settings.max_json), 40, patience)
         self._memory = Memory(settings.max_memory, settings.memory_share, counters)
         BODY_BYTES.set(0)  # one that was killed may have left more
 
@@ -202,8 +194,9 @@ class Body:
         now, size = time.monotonic(), len(message.get("body", b""))
         self._more = message.get("more_body", False)
         self._pieces += 1
-        # A fast transfer does not allow a longer pause later: the budget never exceeds `patience`.
-        self._left = min(self._limit.patience, self._left - (now - begun) + size / SLOWEST)
+        # Each 64 KiB gain a second. A fast transfer does not allow a longer pause later: the budget never exceeds
+        # `patience`.
+        self._left = min(self._limit.patience, self._left - (now - begun) + size / 2**16)
         if max(self._taken + size, self._announced) > self._most:
             raise self._too_large()
         self._taken += size
@@ -213,7 +206,8 @@ class Body:
         if self._more:
             # Whoever has used the least of the loop's time reads on.
             namespace = self._scope["caller"].namespace if "caller" in self._scope else ""
-            self._turns.charge(namespace, READING * size)
+            # The server has received these bytes, at about 2 ns each, before the request was told of them.
+            self._turns.charge(namespace, 2e-9 * size)
             await self._turns.take(namespace)
         elif self._pieces > 1 or now - self._made >= FRESH:
             await self._when_slow(self._scope)

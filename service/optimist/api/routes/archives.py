@@ -33,8 +33,6 @@ from optimist_client.models import Experiment, Identifier
 router = APIRouter(prefix="/v1", tags=["archives"], route_class=GuardedRoute)
 
 IMPORT = re.compile("/v1/import")
-REFUSED_WEIGHT = 4
-"""A key whose large archive was refused waits for this many times the duration of the check."""
 EXPORT, IMPORTING = "archive is exported", "archive is imported"
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 _FILE_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content": {MEDIA_TYPE: _FILE}}}
@@ -119,7 +117,7 @@ async def import_experiment(
             made = await import_archive(context.store, context.settings, archive, name, instance, room_for)
         except FixError as error:
             if size > PIECE:
-                alone.keep_out(IMPORTING, caller.key, REFUSED_WEIGHT * (time.monotonic() - begun))
+                alone.keep_out(IMPORTING, caller.key, 4 * (time.monotonic() - begun))  # four times as long as the check
             raise invalid(str(error)) from None
         (controls,) = await context.store.labels([made])
         return labelled(await context.experiment(made), controls)

@@ -36,11 +36,6 @@ from optimist_client.models import (
 
 router = APIRouter(prefix="/v1/experiments/{name}/corrections", tags=["retractions"], route_class=ModelRoute)
 
-PATIENCE = 20.0
-"""Seconds for which a trial waits for scores."""
-_EVERY = 0.05
-"""Seconds from one look at the scores to the next."""
-
 
 @router.post("")
 @permits(ADMINISTER)
@@ -112,9 +107,10 @@ async def _keep(copies: Store, name: str) -> None:
         await asyncio.sleep(COPY_SECONDS / 5)
 
 
-async def _settled(context: Context, name: str, has_table: bool) -> Report:
-    """The report once all that is due is made, and with `has_table` a table of routes; or as it is after `PATIENCE`."""
-    ends = time.monotonic() + PATIENCE
+async def _settled(context: Context, name: str, has_table: bool, patience: float = 20.0) -> Report:
+    """The report once all that is due is made, and with `has_table` a table of routes; or as it is after `patience`
+    seconds."""
+    ends = time.monotonic() + patience
     while True:
         try:
             report = (await context.polls.now(name)).report
@@ -123,4 +119,4 @@ async def _settled(context: Context, name: str, has_table: bool) -> Report:
         is_scored = report.scored and all(metric.scored for metric in report.watched.values())
         if (is_scored and (report.routes is not None or not has_table)) or time.monotonic() > ends:
             return report
-        await asyncio.sleep(_EVERY)
+        await asyncio.sleep(0.05)

@@ -31,17 +31,6 @@ from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, 
 
 router = APIRouter(prefix="/v1/experiments/{name}", route_class=ModelRoute)
 
-POLL = 0.05
-"""Seconds between checks for the result."""
-ASK_AGAIN = 1.0
-"""Seconds between requests to the scorers: a scorer may have missed the first one."""
-PATIENCE = 10.0
-"""Maximum seconds to wait for the result."""
-BELIEVED = 1.0
-"""Seconds after which a note of a scorer that it cannot be made is the answer."""
-NAMED = 5
-"""Maximum number of generators that an error names."""
-
 Result = TypeVar("Result")
 
 
@@ -51,17 +40,18 @@ async def awaited(
     artefact: Artefact,
     check: Callable[[PolicyState], Awaitable[None]],
     look: Callable[[], Awaitable[tuple[Result | None, bool]]],
+    patience: float = 10.0,
 ) -> Result:
     """The artefact as scorers make it of the logs as they are now; an earlier one if that takes too long.
 
     check: raises where it cannot be made of a state; the state is read before each request to the scorers. look: reads
-    what there is, None for nothing, and whether it is new enough.
+    what there is, None for nothing, and whether it is new enough. patience: seconds to wait for a new one.
     Raises NotFound if the experiment was deleted; `ApiError` 422 with the reason why scorers cannot make it; 503 if
     there is nothing in time: `BEING_MADE` while a scorer is at work, so that it pays to ask again for as long as that
     takes, else "no-scorer".
     """
     name, store = experiment.config.name, context.store
-    deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
+    deadline, ask_at, first = time.monotonic() + patience, 0.0, 0.0
     while True:
         if time.monotonic() >= ask_at:
             await check(await standing(context, experiment))
@@ -70,7 +60,7 @@ async def awaited(
             return made
         # A note of earlier is not believed before a scorer had the time to try again. Those of a generator are about
         # its estimates.
-        is_believed = artefact.generator is None and first and now >= first + BELIEVED
+        is_believed = artefact.generator is None and first and now >= first + 1.0
         if is_believed and (note := await store.artefact_error(name, artefact)):
             raise invalid(note)
         if now >= deadline:
@@ -80,8 +70,8 @@ async def awaited(
             raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
         if now >= ask_at:
             await store.want(name, artefact)
-            first, ask_at = first or now, now + ASK_AGAIN
-        await asyncio.sleep(POLL)
+            first, ask_at = first or now, now + 1.0  # a scorer may have missed the first request
+        await asyncio.sleep(0.05)
 
 
 async def standing(context: Context, experiment: Experiment) -> PolicyState:
@@ -109,11 +99,11 @@ def is_of(begun: Sequence[GeneratorState], able: Sequence[GeneratorState], posit
     return all(seq >= g.seq if g.ordinal in ordinals else not seq for g, seq in parts)
 
 
-def missing(stored: ExperimentState, needed: int) -> str:
+def missing(stored: ExperimentState, needed: int, max_named: int = 5) -> str:
     """The active generators with fewer than `needed` samples, as text for an error; "" if there are none."""
     lacking = [generator for generator in stored.active if generator.samples < needed]
-    named = [f"{needed - generator.samples} more samples of {generator.name!r}" for generator in lacking[:NAMED]]
-    others = [f"of {len(lacking) - NAMED} others"] if len(lacking) > NAMED else []
+    named = [f"{needed - generator.samples} more samples of {generator.name!r}" for generator in lacking[:max_named]]
+    others = [f"of {len(lacking) - max_named} others"] if len(lacking) > max_named else []
     return ", ".join(named + others)
 
 

@@ -34,11 +34,6 @@ from optimist_client.models import Identifier, PreviewInfo, PreviewReply, Previe
 from optimist_client.models.previews import PreviewKind
 from optimist_client.previews import LARGEST, audio_kind, image_kind
 
-LONGEST_SIDE = 2048
-"""Pixels of the longer side of an image: a small file may unpack to gigabytes in a browser."""
-PROMPT = 500
-EXCERPT = 300
-"""Characters that are kept of a prompt, and of a text beside the text itself."""
 RESERVE = 1.5
 """The reserves of Redis' memory and disk that stay free of previews: tells go on for longer."""
 SAFE = {
@@ -76,10 +71,10 @@ def read_previews(request: models.PreviewRequest, seed: int | None) -> list[NewP
 
 def _read(one: models.NewPreview, start: int | None, seed: int | None) -> NewPreview:
     name = f"previews: place {one.place}"
-    prompt = None if one.prompt is None else _encodable(name, one.prompt[:PROMPT])
+    prompt = None if one.prompt is None else _encodable(name, one.prompt[:500])
     if one.text is not None:
         body = _encodable(name, one.text).encode()
-        about = About(kind="text/plain", bytes=len(body), digest="", prompt=prompt, text=one.text[:EXCERPT])
+        about = About(kind="text/plain", bytes=len(body), digest="", prompt=prompt, text=one.text[:300])
     elif one.audio is not None:
         body = _decoded(name, one.audio)
         sound = audio_kind(body)
@@ -144,9 +139,10 @@ def _decoded(name: str, file: str) -> bytes:
         raise invalid(f"{name}: expected a file in base64: {error}") from None
 
 
-def measured(name: str, body: bytes) -> tuple[PreviewKind, int, int]:
+def measured(name: str, body: bytes, longest_side: int = 2048) -> tuple[PreviewKind, int, int]:
     """The media type, width and height of an image, by its own header.
 
+    longest_side: pixels of the longer side that an image may have: a small file may unpack to gigabytes in a browser.
     Raises `ApiError` 422 for anything but PNG, JPEG and WebP: SVG, for example, could run scripts.
     """
     kind = image_kind(body)
@@ -157,8 +153,8 @@ def measured(name: str, body: bytes) -> tuple[PreviewKind, int, int]:
         width, height = imagesize.get(BytesIO(body))
     if width < 0 or height < 0:
         raise invalid(f"{name}: the {kind} has no header that can be read")
-    if not (1 <= width <= LONGEST_SIDE and 1 <= height <= LONGEST_SIDE):
-        raise invalid(f"{name}: expected an image of at most {LONGEST_SIDE} pixels a side, got {width} × {height}")
+    if not (1 <= width <= longest_side and 1 <= height <= longest_side):
+        raise invalid(f"{name}: expected an image of at most {longest_side} pixels a side, got {width} × {height}")
     return kind, width, height
 
 

@@ -26,13 +26,6 @@ MOST = 256
 """Batches of a page."""
 _BYTES = 4 * 2**20
 """Bytes of lines from which on a page ends."""
-_WEIGHT = 2
-"""Bytes of memory per byte of a batch as it comes from Redis, and of a page as it goes to the client."""
-REST = 3.0
-"""How many times as long as a page took nobody of its namespace gets another: to read and write whole batches keeps
-Redis, the interpreter and a core from others, however fast pages are asked for."""
-_PIECE = 2**18
-"""Bytes of a page that are sent at a time."""
 JSON_LINES = "application/jsonl"
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["generators"], route_class=GuardedRoute)
 
@@ -82,8 +75,10 @@ async def get_records(
     page, following = BytesIO(), ""
     alone: Alone = request.app.state.alone
     share: Share = request.scope["memory"]
-    # Of each namespace one page at a time: a batch is whole in memory until its lines are made.
-    async with alone.resting_lock("records", caller.namespace, REST):
+    # Of each namespace one page at a time: a batch is whole in memory until its lines are made. For three times as long
+    # as a page took nobody of the namespace gets another one: to read and write whole batches keeps Redis, the
+    # interpreter and a core from others, however fast pages are asked for.
+    async with alone.resting_lock("records", caller.namespace, 3.0):
         while cursor < min(state.seq, start + batches) and page.tell() < _BYTES:
             try:
                 entries = await context.store.read_log(name, ordinal, cursor, 1)
@@ -94,13 +89,13 @@ async def get_records(
             entry = entries.pop()
             cursor = entry.seq
             if cursor > state.restart and cursor not in gone and entry.is_batch:
-                share.hold(_WEIGHT * (entry.size + page.tell()))
+                share.hold(2 * (entry.size + page.tell()))
                 last = await run_in_thread(JSON_WORK * entry.size, _write_lines, page, generator, entry, first)
                 following = "" if last is None else f"{cursor}:{last}"
             first = 0
             del entry  # before the next one is read
     share.release()
-    share.hold(_WEIGHT * page.tell())
+    share.hold(2 * page.tell())
     headers = {"content-length": f"{page.tell()}"}
     if following or cursor < state.seq:
         headers["link"] = f'<?after={following or cursor}&batches={batches}>; rel="next"'
@@ -110,7 +105,7 @@ async def get_records(
 async def _pieces(page: BytesIO) -> AsyncGenerator[bytes]:
     """So that the page counts until its client has taken it: the server waits before each piece."""
     page.seek(0)
-    while piece := page.read(_PIECE):
+    while piece := page.read(2**18):
         yield piece
 
 

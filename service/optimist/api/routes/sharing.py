@@ -14,9 +14,6 @@ from optimist_client.models import Identifier, Share, ShareRequest, Shares
 
 router = APIRouter(prefix="/v1/experiments/{name}/shares", tags=["access"], route_class=ModelRoute)
 
-MAX_SHARES = 100
-"""Live shares of an experiment: every request by a share reads them."""
-
 
 @router.post("")
 @permits(ADMINISTER)
@@ -35,7 +32,8 @@ async def share(name: Identifier, context: ContextDep, caller: CallerDep, reques
         previews=request.previews,
         maker=caller.key,
     )
-    await context.store.put_share(name, experiment.instance, id_, record.model_dump_json(), request.seconds, MAX_SHARES)
+    # Few, as every request by a share reads them.
+    await context.store.put_share(name, experiment.instance, id_, record.model_dump_json(), request.seconds, 100)
     return _share(id_, record, key)
 
 

@@ -18,9 +18,6 @@ from optimist_client.models import Identifier, MessageInfo, WebhookInfo, Webhook
 
 router = APIRouter(prefix="/v1/experiments/{name}/webhook", tags=["access"], route_class=ModelRoute)
 
-MAX_WEBHOOKS = 1_000
-"""Experiments of a namespace that have a webhook: the service looks at each of them every few seconds."""
-
 
 @router.put("")
 @permits(ADMINISTER)
@@ -37,7 +34,8 @@ async def set_webhook(name: Identifier, context: ContextDep, caller: CallerDep, 
     webhook = Webhook(url=request.url, format=request.format, secret=request.secret or made, maker=caller.key)
     record = webhook.model_dump_json()
     async with context.redis_health.room_for(len(record)):
-        await context.store.put_webhook(name, experiment.instance, record, OWN_PLACES, MAX_WEBHOOKS)
+        # Few, as the service looks at each of them every few seconds.
+        await context.store.put_webhook(name, experiment.instance, record, OWN_PLACES, most=1_000)
     return await _info(context, name, webhook, made)
 
 
