@@ -15,7 +15,7 @@ from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import KeptGram
 from optimist.metrics.spectra import eigen, symmetric
-from optimist.metrics.spectra.leave_one_out import debiased_root_trace
+from optimist.metrics.spectra.leave_one_out import leave_one_out_curve
 from tests.support.streams import fed
 
 D, N = 60, 150
@@ -46,7 +46,7 @@ def dense(reference: Reference, rows: Tensor, common: Tensor) -> tuple[float, fl
     moment = root.T @ covariance @ root
     squares, vectors = torch.linalg.eigh(moment)
     shares = (centred @ root @ vectors).square() / ((n - 1) * squares.clamp_min(1e-12 * squares[-1]))
-    trace = debiased_root_trace(squares, shares, n - 1, values).value
+    trace = leave_one_out_curve(squares, shares, n - 1, values).value
     shift = mean - reference.mean
     estimate = shift.square().sum() + covariance.trace() * (1 - 1 / n) + reference.trace - 2 * trace
     weight, scale = min(1.0, len(values) / n), moment.trace() / values.square().sum()

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from optimist.metrics.spectra.eigen import centre, double_centre, pair_sum, root_trace
-from optimist.metrics.spectra.leave_one_out import debiased_root_trace
+from optimist.metrics.spectra.leave_one_out import leave_one_out_curve
 
 
 def sample(seed: int, count: int, spectrum: np.ndarray):
@@ -22,15 +22,15 @@ def test_batches_are_independent():
     for count in (6, 9, 30):
         parts = [sample(seed, count, spectrum) for seed, spectrum in enumerate(spectra)]
         stacked = [torch.stack(list(tensors)) for tensors in zip(*parts, strict=True)]
-        together = debiased_root_trace(stacked[0], stacked[1], count - 1, reference)
+        together = leave_one_out_curve(stacked[0], stacked[1], count - 1, reference)
         for index, part in enumerate(parts):
-            alone = debiased_root_trace(*part, count - 1, reference)
+            alone = leave_one_out_curve(*part, count - 1, reference)
             assert float(together.value[index]) == pytest.approx(float(alone.value), rel=1e-12)
             assert float(together.extrapolated[index]) == pytest.approx(float(alone.extrapolated), rel=1e-9)
 
 
 def test_rows_that_sit_at_the_mean_do_no_harm():
-    found = debiased_root_trace(torch.ones(3), torch.zeros(5, 3), 600, torch.ones(3))
+    found = leave_one_out_curve(torch.ones(3), torch.zeros(5, 3), 600, torch.ones(3))
     assert math.isfinite(float(found.value))
 
 

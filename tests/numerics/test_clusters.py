@@ -44,7 +44,7 @@ def brute_list(values: np.ndarray, prompts: np.ndarray, length: int, repeatable:
 @pytest.mark.parametrize("n", [12, 30, 45, 60, 77])
 def test_variance_by_clusters_is_the_formula(n: int):
     values, prompts = VALUES[:n], PROMPTS[:n]
-    found = clustered_variance(deviations(values, prompts, M), len(set(prompts.tolist())))
+    found = clustered_variance(deviations(values, prompts), len(set(prompts.tolist())))
     assert found == pytest.approx(brute_clustered(values, prompts), rel=1e-9)
 
 
@@ -70,7 +70,7 @@ def test_prompts_that_come_once_are_samples():
 
 def test_what_remains_is_the_part_between_prompts():
     values = VALUES[:60]
-    parts = deviations(values, PROMPTS[:60], M)
+    parts = deviations(values, PROMPTS[:60])
     residuals = values - (np.bincount(PROMPTS[:60], values, M) / 2)[PROMPTS[:60]]
     within = float(np.square(residuals).sum()) / 30
     lasting = float(lasting_variance(parts, within / 60))

@@ -42,17 +42,12 @@ class PairSums:
         return self.total / self.pairs if self.pairs else 0.0
 
     @property
-    def unbiased_variance(self) -> float:
-        """The variance of the mean, exactly unbiased and therefore sometimes negative. Needs n ≥ 4."""
-        return self.mean**2 - self._mean_square
-
-    @property
     def linear(self) -> float:
         """The part of the variance that is linear in the samples, at least 0; 0 for n < 4, where nothing is known."""
         if self.n < 4:
             return 0.0
         shared = (self.row_squares - self.squares) / (self.pairs * (self.n - 2))
-        return 4.0 * (self.n - 2) / self.pairs * max(shared - self._mean_square, 0.0)
+        return 4.0 * (self.n - 2) / self.pairs * max(shared - self.squared_mean, 0.0)
 
     @property
     def quadratic(self) -> float:
@@ -60,7 +55,7 @@ class PairSums:
         if not self.pairs:
             return 0.0
         square = self.squares / self.pairs
-        return square if self.n < 4 else 2.0 / self.pairs * max(square - self._mean_square, MIN_SPREAD * square)
+        return square if self.n < 4 else 2.0 / self.pairs * max(square - self.squared_mean, MIN_SPREAD * square)
 
     @property
     def variance(self) -> float:
@@ -68,8 +63,8 @@ class PairSums:
         return self.linear + self.quadratic
 
     @cached_property
-    def _mean_square(self) -> float:
-        """The squared population mean, from pairs without a sample in common."""
+    def squared_mean(self) -> float:
+        """The squared population mean, from pairs without a sample in common; n ≥ 4."""
         between = self.total**2 - 4.0 * self.row_squares + 2.0 * self.squares
         return between / (self.pairs * (self.n - 2) * (self.n - 3))
 

@@ -28,12 +28,9 @@ FEWEST_WITHIN = 10
 """Degrees of freedom below which nothing is known of the variance within clusters."""
 
 
-def deviations(values: Floats, clusters: Counts, count: int | None = None) -> Floats:
-    """Σ (x − x̄)/n by cluster (m,), of values (n,) whose clusters (n,) are numbered from 0.
-
-    count: m; None: the largest number and one. A cluster without a value has 0.
-    """
-    return np.bincount(clusters, values - values.mean(), count or 0) / len(values)
+def deviations(values: Floats, clusters: Counts) -> Floats:
+    """Σ (x − x̄)/n by cluster (m,), of values (n,) whose clusters (n,) are numbered from 0."""
+    return np.bincount(clusters, values - values.mean()) / len(values)
 
 
 def clustered_variance(parts: Floats, clusters: NDArray[Any] | float) -> Floats:

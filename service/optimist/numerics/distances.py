@@ -16,25 +16,25 @@ BANDWIDTHS = (1e-30, 1e30)
 """The smallest and the largest bandwidth: float32 holds the frequencies of others badly, or not at all."""
 
 
-def median_distance(rows: NDArray[Any], seed: int = 0) -> float:
+def median_distance(rows: NDArray[Any]) -> float:
     """The median distance of different rows (n, d), n ≥ 2, by at most 1000 of them.
 
     Raises FixError if at least half of all pairs are equal: then there is no scale.
     """
-    apart = _distances(rows, seed)
+    apart = _distances(rows)
     median = float(np.median(apart)) if len(apart) else 0.0
     if median <= 0.0:
         raise FixError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
     return median
 
 
-def usual_distance(rows: NDArray[Any], seed: int = 0) -> float:
+def usual_distance(rows: NDArray[Any]) -> float:
     """A distance of rows (n, d) that is always there: the median, else the mean of those above 0, else 1.
 
     The second serves where at least half of all pairs are equal, the third where all are: an experiment must not wait
     for contexts that differ. It is a distance that float32 can divide by.
     """
-    apart = _distances(rows, seed)
+    apart = _distances(rows)
     above = apart[apart > 0.0]
     if not len(above):
         return 1.0
@@ -42,9 +42,9 @@ def usual_distance(rows: NDArray[Any], seed: int = 0) -> float:
     return float(np.clip(middle if middle > 0.0 else above.mean(), *BANDWIDTHS))
 
 
-def _distances(samples: NDArray[Any], seed: int) -> Floats:
+def _distances(samples: NDArray[Any]) -> Floats:
     """The distances of all pairs of at most `MAX_DISTANCE_ROWS` rows; 0 where one is but rounding of the two."""
-    chosen = np.random.default_rng(seed).permutation(len(samples))[:MAX_DISTANCE_ROWS]
+    chosen = np.random.default_rng(0).permutation(len(samples))[:MAX_DISTANCE_ROWS]
     rows = np.asarray(samples, dtype=np.float64)[np.sort(chosen)]
     squares = np.square(rows).sum(1)
     first, second = np.triu_indices(len(rows), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,13 +22,11 @@ from optimist.metrics.spectra.eigen import (
     root_trace,
     square_norms,
 )
-from optimist.metrics.spectra.leave_one_out import debiased_root_trace, leave_one_out_curve, unlike
+from optimist.metrics.spectra.leave_one_out import leave_one_out_curve, unlike
 from optimist.metrics.spectra.symmetric import congruence, symmetric_product, times_lower
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, LARGEST_INDEX, jackknife_rows
 from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
-
-Method = Literal["gram", "covariance"]
 
 
 @dataclass(frozen=True)
@@ -56,22 +54,18 @@ def terms_of(
     reference: Reference,
     statistic: GaussianStatistic,
     *,
-    method: Method | None = None,
     spectrum: Tensor | None = None,
     moments: tuple[Tensor, float] | None = None,
 ) -> FrechetTerms:
-    """The distance's terms from 1 sample or more, by the method that suits n unless another is given.
+    """The distance's terms from 1 sample or more, by the Gram matrix of the rows while these are held.
 
     `spectrum` saves the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
-    `rank`, or those of the Gram matrix; `moments`, the statistic's `mean_and_trace`, saves these. Raises FixError on
-    the Gram method without rows.
+    `rank`, or those of the Gram matrix; `moments`, the statistic's `mean_and_trace`, saves these.
     """
     rows = statistic.rows
-    if rows is None and method == "gram":
-        raise FixError(f"the Gram method needs all rows, which are kept up to {statistic.keep} samples")
     # The caller's spectrum lacks the eigenvalues between rank and support.
     spectrum = spectrum if reference.rank == reference.support else None
-    if rows is not None and method != "covariance":
+    if rows is not None:
         root = _gram_root(rows, reference.whole_factor, spectrum)
     else:
         root = _covariance_root(statistic.scatter, reference.whole_factor, spectrum)
@@ -325,7 +319,7 @@ class _Subsets:
         if not bool(alive.any()):
             return value
         parts = zip(eigenvalues[alive].split(TOGETHER), shares[alive].split(TOGETHER), strict=True)
-        roots = [debiased_root_trace(*part, m, reference.eigenvalues).value for part in parts]
+        roots = [leave_one_out_curve(*part, m, reference.eigenvalues).value for part in parts]
         value[alive] -= 2.0 * torch.cat(roots)
         return value
 

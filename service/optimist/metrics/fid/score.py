@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Score
-from optimist.metrics.fid.influence import FrechetInfluence, FrechetTerms, Method, terms_of
+from optimist.metrics.fid.influence import FrechetInfluence, FrechetTerms, terms_of
 from optimist.metrics.fid.objective import FrechetObjective
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
@@ -67,23 +67,20 @@ class FrechetDistance(Score):
         """
         return self.terms(statistic).distance(statistic.samples - int(unbiased))
 
-    def terms(
-        self, statistic: GaussianStatistic, *, method: Method | None = None, spectrum: Tensor | None = None
-    ) -> FrechetTerms:
+    def terms(self, statistic: GaussianStatistic) -> FrechetTerms:
         """The distance's terms: those that `follow` keeps if they are up to date, otherwise those of `terms_of`.
 
-        With a `method` or a `spectrum`, always those of `terms_of`, which explains these arguments. Raises FixError
-        on no samples, on a statistic of another metric, and as `terms_of` does.
+        Raises FixError on no samples, and on a statistic of another metric.
         """
         self.check(statistic)
         reference = self.reference
         followed: _Followed | None = self.cache(statistic).get("followed")
-        if followed is not None and followed.samples == statistic.samples and method is None and spectrum is None:
+        if followed is not None and followed.samples == statistic.samples:
             root = followed.trace.value
             if root is not None:
                 gap = float((statistic.mean - reference.mean).square().sum())
                 return FrechetTerms(gap, statistic.scatter_trace, root, reference.trace)
-        return terms_of(reference, statistic, method=method, spectrum=spectrum)
+        return terms_of(reference, statistic)
 
     def analyse(self, statistic: GaussianStatistic, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)

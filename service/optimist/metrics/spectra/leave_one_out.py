@@ -109,14 +109,6 @@ BISECTIONS = 45
 """Halvings of an interval of logarithms: its end is exact to the last bits of a float64."""
 
 
-@dataclass(frozen=True)
-class DebiasedTrace:
-    """De-biased tr √M (…), and the extrapolated part of it (…), on the scale of the Fréchet distance."""
-
-    value: Tensor
-    extrapolated: Tensor
-
-
 @dataclass(frozen=True, eq=False)
 class RowWeights:
     """The rows of a mixture, which differ in weight; the weights of all rows of its samples sum to 1."""
@@ -172,14 +164,6 @@ class LeaveOneOutCurve:
         weights[..., 0] += 2.0 * torch.where(self.flat > 0.0, self.below / self.flat, 1.0)
         weights[..., -1] += 2.0
         return weights * self.x.sqrt() / math.pi
-
-
-def debiased_root_trace(
-    eigenvalues: Tensor, shares: Tensor, degrees: int, reference: Tensor, weights: RowWeights | None = None
-) -> DebiasedTrace:
-    """De-biased tr √M, M = S Σ S, from its unbiased estimate; arguments as of `leave_one_out_curve`."""
-    curve = leave_one_out_curve(eigenvalues, shares, degrees, reference, weights)
-    return DebiasedTrace(curve.value, curve.extrapolated)
 
 
 def leave_one_out_curve(
