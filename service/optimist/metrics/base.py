@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor
 
 from optimist.metrics.mixtures.objective import Common, Half, Objective
@@ -43,6 +44,9 @@ class Statistic(Stateful, ABC):
     can_merge: ClassVar[bool] = False
     """True if it can `merge`."""
 
+    device: torch.device = torch.device("cpu")
+    """The device that it computes on."""
+
     @abstractmethod
     def update(self, *tensors: Any, **named: Any) -> None:
         """Add a batch: the tensors (b, …) named by `Metric.widths`, in its order.
@@ -54,6 +58,9 @@ class Statistic(Stateful, ABC):
         """Add the samples of another statistic, which follow. It must be of `Score.alone`, too, with the same score,
         and is not to be used any more."""
         raise NotImplementedError
+
+    def _zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
     @property
     def holds_rows(self) -> bool:

@@ -127,9 +127,6 @@ class ClassStatistic(Statistic):
             self._absorb(other.samples, other._mean, other._squares)
             self._tail.append(other.last_rows)
 
-    def _zeros(self, *shape: int) -> Tensor:
-        return torch.zeros(shape, dtype=torch.float64, device=self.device)
-
     def _variances(self) -> Tensor:
         if self.samples < 2:
             raise FixError("the variance needs at least 2 samples")

@@ -37,15 +37,13 @@ def cubic(rows: Tensor, others: Tensor) -> Tensor:
 
 
 class RealRows(Reference):
-    """Real rows (m, d), float64, m ≥ 2, and their mean kernel. Raises FixError on fewer rows, or on huge entries.
+    """Real rows (m, d), float64, m ≥ 2, and their mean kernel. Raises FixError on huge entries.
 
     `similarity` is the mean kernel over different rows, unbiased. Like the mean over samples, it is taken within blocks
     of `block` consecutive rows, in an order that `seed` 0 draws: its cost is linear in m.
     """
 
     def __init__(self, rows: NDArray[np.float64], device: torch.device | str, block: int) -> None:
-        if len(rows) < 2:
-            raise FixError("reference: expected at least 2 rows of real features, got 1")
         self.rows = torch.from_numpy(rows).to(device, torch.float64)
         self.device = self.rows.device
         self.dimension = rows.shape[1]
@@ -103,7 +101,7 @@ class BlockStatistic(Statistic):
     def __init__(self, real: RealRows, block: int = BLOCK) -> None:
         if block < 4:
             raise FixError(f"need a block of at least 4 rows, not {block}")
-        self.real = real
+        self.real, self.device = real, real.device
         self.block = block
         self.layout = (real.dimension, block)
         self.samples = 0
@@ -159,9 +157,6 @@ class BlockStatistic(Statistic):
             self.samples += other.samples - len(rows)
         if len(rows):
             self.update(rows)
-
-    def _zeros(self, *shape: int) -> Tensor:
-        return torch.zeros(shape, dtype=torch.float64, device=self.real.device)
 
     def _open(self) -> None:
         self._rows = Buffer(self._zeros(0, self.real.dimension), limit=self.block)

@@ -24,8 +24,7 @@ from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.skewness import skewness
-from optimist_client.errors import FixError
-from optimist_client.metrics import CMMD, MMD, Kernel, Metric
+from optimist_client.metrics import MMD, Kernel
 from optimist_client.references import some_places
 
 
@@ -96,11 +95,9 @@ BLOCK = 1024
 
 
 class RealMean(Reference):
-    """The mean of φ over real rows (m, d), float64, m ≥ 2. Raises FixError on fewer, or on rows without a φ."""
+    """The mean of φ over real rows (m, d), float64, m ≥ 2. Raises FixError on rows without a φ."""
 
     def __init__(self, feature_map: MeanMap, rows: NDArray[np.float64]) -> None:
-        if len(rows) < 2:
-            raise FixError("reference: expected at least 2 rows of real features, got 1")
         self.feature_map, self.dimension = feature_map, feature_map.dimension
         self.samples = len(rows)
         total = torch.zeros(feature_map.width - 1, dtype=torch.float64, device=feature_map.device)
@@ -235,11 +232,10 @@ class MeanObjective(PairObjective):
 class MeanDiscrepancy(Score):
     """`factor` · MMD² to real data, lower is better: unbiased, hence also below 0, with its exact variance."""
 
-    declared: type[Metric] | Metric = MMD
     mixed = MeanObjective
 
     def __init__(self, declared: MMD, real: RealMean) -> None:
-        self.real = real
+        self.declared, self.real = type(declared), real
         self.widths = {"features": real.dimension}
         self.factor = declared.factor
         self._settings = declared.model_dump_json(include={"kernel", "normalise"})
@@ -295,16 +291,10 @@ class MeanDiscrepancy(Score):
         return [("kernel", (torch.tensor(list(self._settings.encode()), dtype=torch.uint8),))]
 
 
-class EmbeddingDiscrepancy(MeanDiscrepancy):
-    """The score of CMMD, whose settings differ from MMD's (`optimist_client.metrics.CMMD`)."""
-
-    declared = CMMD
-
-
 def make(declared: MMD, setting: Setting) -> MeanDiscrepancy:
     """The distance to the metric's reference, which determines the width. Raises FixError without a reference."""
-    kind = EmbeddingDiscrepancy if isinstance(declared, CMMD) else MeanDiscrepancy
-    return kind(declared, reference_of(declared, RealMean))
+    del setting
+    return MeanDiscrepancy(declared, reference_of(declared, RealMean))
 
 
 def reference(declared: MMD, data: RealData, device: torch.device | str) -> RealMean:

@@ -6,7 +6,7 @@ import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -20,7 +20,7 @@ from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.state import LastRows, check_rows
 from optimist.numerics.real_data import RealData, Reference
 from optimist_client.errors import FixError
-from optimist_client.metrics import Coverage, Density, Metric, Precision
+from optimist_client.metrics import Coverage, Density, Precision
 
 ENTRIES = 2**21
 """Number of distances in memory at a time, 16 MiB a matrix."""
@@ -376,11 +376,15 @@ class NeighbourScore(Score):
 
 
 class MeanOfHits(NeighbourScore):
-    """The mean of s/`unit`, where s is the number of balls that a sample is inside, counted up to `most`."""
+    """The mean of s/`unit`, where s is the number of balls that a sample is inside, counted up to `most`.
 
-    most: ClassVar[int]
-    unit: int = 1
-    """The value of s that counts as 1."""
+    Precision is the share of samples inside a ball, density the mean number of balls, divided by k.
+    """
+
+    def __init__(self, declared: type[Precision | Density], balls: Balls) -> None:
+        super().__init__(balls)
+        self.declared = declared
+        self.most, self.unit = (1, 1) if declared is Precision else (2**31, balls.neighbours)
 
     def statistic(self) -> HitStatistic:
         return HitStatistic(self.balls, self.most)
@@ -413,24 +417,6 @@ class MeanOfHits(NeighbourScore):
         )
 
 
-class PrecisionScore(MeanOfHits):
-    """The share of samples that are inside a ball."""
-
-    declared = Precision
-    most = 1
-
-
-class DensityScore(MeanOfHits):
-    """The mean number of balls that a sample is inside, divided by k."""
-
-    declared: type[Metric] | Metric = Density
-    most = 2**31
-
-    def __init__(self, balls: Balls) -> None:
-        super().__init__(balls)
-        self.unit = balls.neighbours
-
-
 class CoverageScore(NeighbourScore):
     """The share of balls that `at` samples reach."""
 
@@ -459,7 +445,7 @@ def make(declared: Precision | Density | Coverage, setting: Setting) -> Neighbou
     balls = reference_of(declared, Balls)
     if isinstance(declared, Coverage):
         return CoverageScore(balls, declared.at)
-    return (PrecisionScore if isinstance(declared, Precision) else DensityScore)(balls)
+    return MeanOfHits(type(declared), balls)
 
 
 _BALLS: WeakValueDictionary[tuple[bytes, int, str], Balls] = WeakValueDictionary()

@@ -199,7 +199,6 @@ def _signed_sum(parts: Mapping[EntropyName, EntropyInfluence], signs: Mapping[En
     """The recipes' results combined for Σ ± H; the doubt is now without sign."""
     terms = [(signs[part], entropy) for part, entropy in parts.items()]
     pairs = [sign * entropy.pairs for sign, entropy in terms if entropy.pairs is not None]
-
     return EntropyInfluence(
         plug_in=sum(sign * entropy.plug_in for sign, entropy in terms),
         estimate=sum(sign * entropy.estimate for sign, entropy in terms),
@@ -227,12 +226,10 @@ def _doubt_of_sum(doubts: dict[EntropyName, float]) -> float:
 
 def _signed_bracket(terms: Sequence[tuple[float, EntropyInfluence]]) -> tuple[float, float] | None:
     """The bracket of Σ ± H, as wide as all brackets of H together; None if an H has none."""
-    low = high = 0.0
-    for sign, entropy in terms:
-        if entropy.bracket is None:
-            return None
-        least, most = sorted(sign * end for end in entropy.bracket)
-        low, high = low + least, high + most
+    brackets = [sorted(sign * end for end in entropy.bracket) for sign, entropy in terms if entropy.bracket is not None]
+    if len(brackets) < len(terms):
+        return None
+    low, high = (sum(ends) for ends in zip(*brackets, strict=True))
     return low, high
 
 
@@ -338,17 +335,11 @@ class InformationVendi(ConditionedScore):
     terms: ClassVar[Mapping[EntropyName, float]] = {"features": 1.0, "prompts": 1.0, "joint": -1.0}
 
 
-_SCORES: tuple[type[ConditionedScore], ...] = (ConditionalVendi, InformationVendi)
-
-
 def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
     """The score by both kernels' feature maps. Raises FixError without a kernel, or if one is still open."""
     if declared.kernel is None or declared.prompt_kernel is None:
         raise FixError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
     widths = setting.widths["features"], setting.widths["prompts"]
     maps = pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device)
-    return _score(declared)(*maps, declared.order, setting.list_length)
-
-
-def _score(declared: OfPairs) -> type[ConditionedScore]:
-    return next(score for score in _SCORES if score.declared is type(declared))
+    score = ConditionalVendi if isinstance(declared, metrics.ConditionalVendi) else InformationVendi
+    return score(*maps, declared.order, setting.list_length)

@@ -170,20 +170,14 @@ class Estimate:
 
     def is_sound(self) -> bool:
         """True if every number may be stored: the values finite, the errors finite and not negative, no bound NaN."""
+        numbers = (self.value, self.plug_in, self.value_skewness or 0.0, *(self.bracket or ()), *(self.farthest or ()))
         errors = [error for error in (self.standard_error, self.stopping_error) if error is not None]
+        parts = (self.pairing, self.prompted, self.audited)
         return (
-            math.isfinite(self.value)
-            and all(
-                map(
-                    math.isfinite,
-                    (self.plug_in, self.value_skewness or 0.0, *(self.bracket or ()), *(self.farthest or ())),
-                )
-            )
-            and all(math.isfinite(error) and error >= 0 for error in errors)
-            and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
-            and (self.pairing is None or self.pairing.is_sound())
-            and (self.prompted is None or self.prompted.is_sound())
-            and (self.audited is None or self.audited.is_sound())
+            all(map(math.isfinite, (*numbers, *errors)))
+            and all(error >= 0.0 for error in errors)
+            and not any(map(math.isnan, (self.lower, self.upper, self.optimistic)))
+            and all(part is None or part.is_sound() for part in parts)
         )
 
 

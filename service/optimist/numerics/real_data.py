@@ -234,12 +234,14 @@ class RealData:
         return reference_scale(self.mean, self.covariance)
 
     def rows_for(self, metric: str) -> NDArray[Any]:
-        """The rows (m, d). Raises FixError, naming the metric that needs them, if they were not kept."""
+        """The rows (m ≥ 2, d). Raises FixError, naming the metric that needs them, if they were not kept."""
         if self.rows is None:
             raise FixError(
                 f"reference: metric {metric!r} compares samples with the rows of real features (n, d), "
                 "and only their mean and covariance are known"
             )
+        if len(self.rows) < 2:
+            raise FixError(f"reference: expected at least 2 rows of real features, got {len(self.rows)}")
         return self.rows
 
 

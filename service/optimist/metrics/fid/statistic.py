@@ -262,9 +262,6 @@ class GaussianStatistic(Statistic):
             self._even = EvenHalf(self.dimension, self.device) if self.halves else None
         return super().restore(tensors)
 
-    def _zeros(self, *shape: int) -> Tensor:
-        return torch.zeros(shape, dtype=torch.float64, device=self.device)
-
     def _absorb(self, rows: Tensor, room: Tensor) -> None:
         """Chan's update of the moments by rows (b ≥ 1, d) of any real dtype; room (b + 1, d) is written to."""
         # About the first row, so that identical rows have a scatter of exactly zero.

@@ -39,19 +39,18 @@ LEADING = 512
 """Eigenvectors, those of the largest eigenvalues, in which second derivatives are computed."""
 
 
+@dataclass(frozen=True, eq=False)
 class GeneratorFeatures:
     """Some samples of one generator, by all their φ (n, width) in log order, or by the last ones and their moment."""
 
-    def __init__(
-        self, kept: Tensor, rows: Tensor | None, count: int, total: Callable[[], Tensor] | None = None
-    ) -> None:
-        self.kept = kept
-        """φ of the last rows (b, width)."""
-        self.rows = rows
-        """All φ, where they are kept."""
-        self.count = count
-        """n."""
-        self._total = total
+    kept: Tensor
+    """φ of the last rows (b, width)."""
+    rows: Tensor | None
+    """All φ, where they are kept."""
+    count: int
+    """n."""
+    total: Callable[[], Tensor] | None = None
+    """Σ φφᵀ (width, width), where not all φ are kept."""
 
     @classmethod
     def from_statistic(cls, statistic: KernelStatistic, half: Half | None) -> GeneratorFeatures:
@@ -77,8 +76,8 @@ class GeneratorFeatures:
         """C_i (width, width)."""
         if self.rows is not None:
             return symmetric_product(self.rows.T, self.rows) / self.count
-        assert self._total is not None
-        return self._total() / self.count
+        assert self.total is not None
+        return self.total() / self.count
 
 
 class MixtureSpectrum:
