@@ -237,7 +237,7 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
         return found
 
     async def checked(self: ScoreJob) -> None:
-        ordinal = f"{self._task.ordinal}"
+        ordinal = f"{self.task.ordinal}"
         clashes.extend([ordinal] if ordinal in reading and not go_on.is_set() else [])
         await run(self)
 

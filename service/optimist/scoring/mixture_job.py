@@ -37,9 +37,9 @@ class MixtureJob(CombinedJob[MixtureTask]):
         CorruptData if neither snapshot nor log of a generator can be read; ValueError or ArithmeticError if there is no
         mixture.
         """
-        task, state = self._task, await self._store.state(self._task.name)
+        task, state = self.task, await self.store.state(self.task.name)
         generators = state.mixable
-        standing = await self._store.artefact(task.name, Artefact("mixture", task.label))
+        standing = await self.store.artefact(task.name, Artefact("mixture", task.label))
         parts = {} if standing is None else standing.parts
         is_new = {g.ordinal: g.seq for g in generators} != {ordinal: part.seq for ordinal, part in parts.items()}
         if generators and is_new and (task.is_wanted or state.is_mixture_ready):
@@ -48,10 +48,10 @@ class MixtureJob(CombinedJob[MixtureTask]):
         task.is_wanted = False
 
     async def _make(self, generators: list[GeneratorState]) -> None:
-        task = self._task
+        task = self.task
         async with self._acquired(generators) as statistics:
             estimators = {generator.name: statistics[generator.ordinal].estimator for generator in generators}
             parts = parts_of(statistics)
-            made, task.seconds = await self._in_thread(timed, _made, estimators, self._experiment)
+            made, task.seconds = await self.in_thread(timed, _made, estimators, self.experiment)
         self._observe("mixture", task.seconds)
         await self._put(Artefact("mixture", task.label), made.payload, parts, made.point)

@@ -93,8 +93,8 @@ class ModelJob(CombinedJob[ModelTask]):
         the claim, or if a batch that something was made of counts no longer; CorruptData if no generator can be read;
         ValueError or ArithmeticError if there is no model.
         """
-        task, state = self._task, await self._store.state(self._task.name)
-        standing = await self._store.artefact(task.name, Artefact("table", task.label))
+        task, state = self.task, await self.store.state(self.task.name)
+        standing = await self.store.artefact(task.name, Artefact("table", task.label))
         tabled = {} if standing is None else standing.parts
         # Whoever wants a table of later batches says so again, perhaps during this quantum.
         is_wanted, task.is_wanted = task.is_wanted, False
@@ -120,18 +120,18 @@ class ModelJob(CombinedJob[ModelTask]):
             task.is_wanted = task.again = True
 
     def _readable(self, state: ExperimentState) -> dict[int, LogExtent]:
-        left_out = self._task.left_out
+        left_out = self.task.left_out
         return {g.ordinal: LogExtent(g.seq, g.samples) for g in state.modelled if g.ordinal not in left_out}
 
     def _has_news(self, state: ExperimentState) -> bool:
         """True if the model is due for another reason than generators that could not be read the last time."""
-        if state.model is None or not self._task.left_out:
+        if state.model is None or not self.task.left_out:
             return True
         return is_outgrown(state.model.parts, self._readable(state), state.model_growth or 0.0, OWN_GROWTH)
 
     async def _has_other_costs(self, table: StoredArtefact, state: ExperimentState) -> bool:
         """True if costs have changed since the table was made."""
-        text = await self._store.config(self._task.name)
+        text = await self.store.config(self.task.name)
         if text is None:
             return False
         now = PolicyState(Experiment.model_validate_json(text), state)
@@ -139,7 +139,7 @@ class ModelJob(CombinedJob[ModelTask]):
         return now.goal.has_other_costs(now, now.goal.read_table(now, table))
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
-        task, model, rows = self._task, b"", None
+        task, model, rows = self.task, b"", None
         async with self._acquired(state.modelled, without_corrupt=True) as statistics:
             task.left_out = frozenset(generator.ordinal for generator in state.modelled) - statistics.keys()
             if not statistics:
@@ -147,29 +147,29 @@ class ModelJob(CombinedJob[ModelTask]):
             estimators = {ordinal: cached.estimator for ordinal, cached in statistics.items()}
             parts = parts_of(statistics)
             if makes_model:
-                model, task.seconds = await self._in_thread(timed, _model, estimators, self._experiment)
+                model, task.seconds = await self.in_thread(timed, _model, estimators, self.experiment)
                 self._observe("model", task.seconds)
             if makes_table:
-                rows = await self._in_thread(_learner_of(self._experiment).rows, estimators, len(state.generators))
+                rows = await self.in_thread(_learner_of(self.experiment).rows, estimators, len(state.generators))
         return _Taken(model, rows, parts)
 
     async def _put_table(self, rows: Any, parts: list[ChainedExtent], state: ExperimentState) -> None:
         """Make the table after the model was published, and generators have quanta again."""
-        task, text = self._task, await self._store.config(self._task.name)
+        task, text = self.task, await self.store.config(self.task.name)
         if text is None:
             return
         experiment = Experiment.model_validate_json(text)
         newest = Artefact("model", task.label)
-        model = await self._store.artefact(task.name, newest) if experiment.config.keeps_budget else None
+        model = await self.store.artefact(task.name, newest) if experiment.config.keeps_budget else None
         made_of = experiment, state, model, rows, parts
         try:
-            made, task.table_seconds = await self._in_thread(timed, _table, *made_of)
+            made, task.table_seconds = await self.in_thread(timed, _table, *made_of)
         except Exception as error:
             # Asks are answered from the model, which goes on without it.
             SCORING_FAILURES.inc()
             _log.exception("the table of %s cannot be made", task)
             note = f"the table cannot be made: {reason(error)}"
-            await self._store.put_scoring_error(*task.address, note, task.token, task.label)
+            await self.store.put_scoring_error(*task.address, note, task.token, task.label)
             return
         self._observe("table", task.table_seconds)
         await self._put(Artefact("table", task.label), made.payload, parts, made.point)

@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from optimist.insight.metrics import QUARANTINED, SCORING_SECONDS, SNAPSHOTS
@@ -55,23 +56,16 @@ async def _has_whole_log(store: Store, log: tuple[str, int], retracted: Retracte
     return True
 
 
+@dataclass(frozen=True, slots=True)
 class ScoreJob:
     """One quantum of a generator by one metric, whose task must have a claim and an experiment."""
 
-    def __init__(
-        self,
-        store: Store,
-        in_thread: InThread,
-        task: GeneratorTask,
-        experiment: ScoredExperiment,
-        is_over: Callable[[GeneratorTask], bool] = lambda _: False,
-    ) -> None:
-        """is_over: whether the quantum ends once it has stored something, so that other generators get the thread."""
-        self._is_over = is_over
-        self._store = store
-        self._in_thread = in_thread
-        self._task = task
-        self._experiment = experiment
+    store: Store
+    in_thread: InThread
+    task: GeneratorTask
+    experiment: ScoredExperiment
+    is_over: Callable[[GeneratorTask], bool] = lambda _: False
+    """True if the quantum ends once it has stored something, so that other generators get the thread."""
 
     async def run(self) -> None:
         """Apply the log, publish the estimate that is due, and replace a long log by a snapshot.
@@ -80,16 +74,16 @@ class ScoreJob:
         Superseded if another scorer has the claim, CorruptData if neither snapshot nor log can be read, ArithmeticError
         if an estimate cannot be made.
         """
-        task = self._task
+        task = self.task
         try:
             # The first estimate is made as early as possible, later ones only at the newest due position.
             await self._take(task.due if task.published else 0)
         except LogGap as error:
             # Another scorer had the claim meanwhile and trimmed the log, or Redis has lost its end. Start again from
             # the snapshot; but fixed kernels may be lost, too, and must then be read again.
-            task.start(self._experiment)
+            task.start(self.experiment)
             task.due = 0
-            if self._experiment.kernels:
+            if self.experiment.kernels:
                 raise Superseded(str(error)) from None
             try:
                 await self._take(0)
@@ -100,15 +94,15 @@ class ScoreJob:
 
     async def _take(self, newest: int) -> None:
         """Apply the log. `newest`: the newest known due position; no estimate is made at earlier ones."""
-        task = self._task
+        task = self.task
         cached = task.cached = task.cached or await self._resumed()
         cached.published = task.published
         while entries := await self._read_log(cached):
             if not cached.knows(entries):
-                task.start(self._experiment)
+                task.start(self.experiment)
                 await self._take(newest)
                 return
-            step, seconds = await self._in_thread(timed, cached.apply, entries, newest)
+            step, seconds = await self.in_thread(timed, cached.apply, entries, newest)
             await self._quarantine(step, entries)
             if step.scored is not None:
                 task.seconds = seconds
@@ -117,75 +111,75 @@ class ScoreJob:
             is_outgrown = cached.has_outgrown()
             if is_outgrown:
                 await self._put_snapshot(cached)
-            if (is_outgrown or step.scored is not None) and self._is_over(task):
+            if (is_outgrown or step.scored is not None) and self.is_over(task):
                 task.again = True
                 break
         else:
             if cached.seq < max(newest, cached.reaches):
                 raise LogGap(f"log of generator {task.ordinal} in {task.name!r} ends before {newest}")
             if task.wants_estimate and cached.seq > task.published and not cached.is_empty:
-                await self._publish(await self._in_thread(cached.scored))
+                await self._publish(await self.in_thread(cached.scored))
             task.wants_estimate = False
         if task.is_wanted and not cached.is_empty:
             await self._put_modes(cached)
 
     async def _read_log(self, cached: CachedStatistic) -> list[LogEntry]:
-        task = self._task
-        return await self._store.read_log(*task.address, cached.seq, chain=cached.chain, label=task.label)
+        task = self.task
+        return await self.store.read_log(*task.address, cached.seq, chain=cached.chain, label=task.label)
 
     async def _resumed(self) -> CachedStatistic:
-        task = self._task
-        return await resumed(self._store, self._in_thread, task.address, task.label, self._experiment)
+        task = self.task
+        return await resumed(self.store, self.in_thread, task.address, task.label, self.experiment)
 
     async def _quarantine(self, step: Step, entries: Sequence[LogEntry]) -> None:
         chains = {entry.seq: entry.chain for entry in entries}
         for seq, reason in step.unreadable:
-            _log.warning("batch %d of %s is quarantined: %s", seq, self._task, reason)
+            _log.warning("batch %d of %s is quarantined: %s", seq, self.task, reason)
             QUARANTINED.inc()
-            await self._store.quarantine(
-                *(*self._task.address, seq, reason, self._task.token), chain=chains[seq], label=self._task.label
+            await self.store.quarantine(
+                *(*self.task.address, seq, reason, self.task.token), chain=chains[seq], label=self.task.label
             )
 
     async def _publish(self, scored: ScoredEstimate) -> None:
-        SCORING_SECONDS.labels(self._experiment.bound.metric.name, scored.kind).observe(scored.seconds)
+        SCORING_SECONDS.labels(self.experiment.bound.metric.name, scored.kind).observe(scored.seconds)
         payload = codec.encode(scored.estimate)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
-        await self._store.put_estimate(
-            *(*self._task.address, scored.seq, payload, self._task.token),
+        await self.store.put_estimate(
+            *(*self.task.address, scored.seq, payload, self.task.token),
             chain=scored.chain,
-            kernels=self._experiment.kernels,
+            kernels=self.experiment.kernels,
             point=point,
-            label=self._task.label,
+            label=self.task.label,
         )
-        self._task.published = scored.seq
+        self.task.published = scored.seq
         change = scored.estimate.change
-        if change is not None and not self._task.has_changed:
+        if change is not None and not self.task.has_changed:
             _log.warning(
                 "answers of %s have changed since about pick %d, position %d of the log, by %.2g",
-                *(self._task, change.pick, change.position + 1, change.shift),
+                *(self.task, change.pick, change.position + 1, change.shift),
             )
-        self._task.has_changed = change is not None
+        self.task.has_changed = change is not None
 
     async def _put_snapshot(self, cached: CachedStatistic) -> None:
-        body = await self._in_thread(cached.freeze)
-        await self._store.put_snapshot(
-            *(*self._task.address, cached.seq, body, self._task.token),
+        body = await self.in_thread(cached.freeze)
+        await self.store.put_snapshot(
+            *(*self.task.address, cached.seq, body, self.task.token),
             chain=cached.chain,
-            kernels=self._experiment.kernels,
-            label=self._task.label,
+            kernels=self.experiment.kernels,
+            label=self.task.label,
         )
         cached.snapshot_taken(len(body))
         SNAPSHOTS.inc()
 
     async def _put_modes(self, cached: CachedStatistic) -> None:
-        task = self._task
+        task = self.task
         task.is_wanted = False
-        generator = (await self._store.state(task.name)).generators[task.ordinal].name
-        made, task.modes_seconds = await self._in_thread(timed, cached.modes, generator)
+        generator = (await self.store.state(task.name)).generators[task.ordinal].name
+        made, task.modes_seconds = await self.in_thread(timed, cached.modes, generator)
         parts = [ChainedExtent(task.ordinal, cached.seq, cached.estimator.samples, cached.chain)]
         modes = Artefact("modes", task.label, task.ordinal)
-        await self._store.put_artefact(
-            *(task.name, modes, made.model_dump_json(), task.token, parts), kernels=self._experiment.kernels
+        await self.store.put_artefact(
+            *(task.name, modes, made.model_dump_json(), task.token, parts), kernels=self.experiment.kernels
         )
 
 

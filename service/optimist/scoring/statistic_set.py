@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from optimist.insight.metrics import SCORING_SECONDS
@@ -31,31 +32,24 @@ _log = logging.getLogger(__name__)
 Task = TypeVar("Task", bound=CombinedTask[Any])
 
 
+@dataclass(frozen=True, slots=True)
 class StatisticLock:
     """Locks cached statistics of a scorer for a reader: while one is locked, its generator gets no quantum."""
 
-    def __init__(
-        self,
-        store: Store,
-        in_thread: InThread,
-        tasks: ScoringTasks,
-        queue: FairQueue,
-        running: Mapping[ScoringTask[Any], asyncio.Task[None]],
-        schedule: Callable[[GeneratorTask], None],
-    ) -> None:
-        """running: the tasks at work now. schedule: queues a generator for a quantum."""
-        self._store = store
-        self._in_thread = in_thread
-        self._tasks = tasks
-        self._queue = queue
-        self._running = running
-        self._schedule = schedule
-        self._locked: dict[TaskKey, GeneratorTask] = {}
+    store: Store
+    in_thread: InThread
+    tasks: ScoringTasks
+    queue: FairQueue
+    running: Mapping[ScoringTask[Any], asyncio.Task[None]]
+    """The tasks at work now."""
+    schedule: Callable[[GeneratorTask], None]
+    """Queues a generator for a quantum."""
+    locked: dict[TaskKey, GeneratorTask] = field(default_factory=dict[TaskKey, GeneratorTask])
 
     def is_busy(self, name: str, ordinal: int, label: str) -> bool:
         """True if the generator is at work: `acquire` would wait for the end of its quantum."""
-        task = self._tasks.get((name, ordinal, label))
-        return task is not None and task in self._running
+        task = self.tasks.get((name, ordinal, label))
+        return task is not None and task in self.running
 
     async def acquire(
         self, name: str, ordinal: int, label: str, experiment: ScoredExperiment, position: int
@@ -65,16 +59,16 @@ class StatisticLock:
         None where this scorer does not hold the generator, or cannot score it. What its own quantum would do, such as
         publishing an estimate that is due, is done first, under its own claim.
         """
-        task = self._tasks.get((name, ordinal, label))
+        task = self.tasks.get((name, ordinal, label))
         if task is None:
             return None
-        self._locked[task.key] = task
+        self.locked[task.key] = task
         task.is_locked, cached = True, None
         try:
-            while (running := self._running.get(task)) is not None:
+            while (running := self.running.get(task)) is not None:
                 await asyncio.wait([running])
             if task.state == "waiting":
-                self._queue.remove(task)
+                self.queue.remove(task)
                 task.again = True
             task.state = "working"
             cached = await self._caught_up(task, experiment, position)
@@ -85,15 +79,15 @@ class StatisticLock:
 
     def release(self, name: str, ordinal: int, label: str) -> None:
         """Let a generator that was locked have quanta again."""
-        task = self._locked.pop((name, ordinal, label))
+        task = self.locked.pop((name, ordinal, label))
         task.is_locked, task.state, task.worked = False, "idle", time.monotonic()
         if task.again:
             task.again = False
-            self._schedule(task)
+            self.schedule(task)
 
     def look_into(self, name: str, ordinal: int, label: str) -> None:
         """Give an unreadable generator a separate quantum, which records the cause if this scorer gets the claim."""
-        self._schedule(self._tasks.task_of(name, ordinal, label))
+        self.schedule(self.tasks.task_of(name, ordinal, label))
 
     async def _caught_up(
         self, task: GeneratorTask, experiment: ScoredExperiment, position: int
@@ -103,7 +97,7 @@ class StatisticLock:
         try:
             while True:
                 task.again = False
-                await ScoreJob(self._store, self._in_thread, task, experiment).run()
+                await ScoreJob(self.store, self.in_thread, task, experiment).run()
                 if task.cached is None or task.cached.seq >= position:
                     return task.cached
         except Exception as error:
@@ -115,23 +109,16 @@ class StatisticLock:
             return None
 
 
+@dataclass(frozen=True)
 class CombinedJob(Generic[Task]):
     """One quantum of a job on the statistics of all generators, whose task must have a claim and an experiment.
     Statistics of this scorer are locked; others are copies, read from snapshots and logs."""
 
-    def __init__(
-        self,
-        store: Store,
-        in_thread: InThread,
-        task: Task,
-        experiment: ScoredExperiment,
-        lock: StatisticLock,
-    ) -> None:
-        self._store = store
-        self._in_thread = in_thread
-        self._task = task
-        self._experiment = experiment
-        self._lock = lock
+    store: Store
+    in_thread: InThread
+    task: Task
+    experiment: ScoredExperiment
+    lock: StatisticLock
 
     @asynccontextmanager
     async def _acquired(
@@ -143,17 +130,17 @@ class CombinedJob(Generic[Task]):
         snapshot or log, for which otherwise CorruptData is raised; a separate quantum records the cause. Raises
         Superseded where a log was replaced.
         """
-        task, statistics = self._task, dict[int, CachedStatistic]()
+        task, statistics = self.task, dict[int, CachedStatistic]()
         # Copies of generators that are locked now, or retired since, are useless.
         task.copies = {g.ordinal: task.copies[g.ordinal] for g in generators if g.ordinal in task.copies}
         try:
             async with AsyncExitStack() as stack:
                 # Generators at work come last: their quantum may be over by then.
-                for generator in sorted(generators, key=lambda state: self._lock.is_busy(*self._unit(state))):
+                for generator in sorted(generators, key=lambda state: self.lock.is_busy(*self._unit(state))):
                     unit = self._unit(generator)
-                    cached = await self._lock.acquire(*unit, self._experiment, generator.seq)
+                    cached = await self.lock.acquire(*unit, self.experiment, generator.seq)
                     if cached is not None:
-                        stack.callback(self._lock.release, *unit)
+                        stack.callback(self.lock.release, *unit)
                         task.copies.pop(generator.ordinal, None)
                     else:
                         try:
@@ -162,7 +149,7 @@ class CombinedJob(Generic[Task]):
                             if not without_corrupt:
                                 raise
                             _log.warning("generator %r is left out of %s: %s", generator.name, task, error)
-                            self._lock.look_into(*unit)
+                            self.lock.look_into(*unit)
                             continue
                     statistics[generator.ordinal] = cached
                 yield dict(sorted(statistics.items()))
@@ -170,33 +157,33 @@ class CombinedJob(Generic[Task]):
             task.bytes = sum(copy.memory for copy in task.copies.values())
 
     async def _put(self, artefact: Artefact, payload: str | bytes, parts: list[ChainedExtent], point: str = "") -> None:
-        task, kernels = self._task, self._experiment.kernels
-        await self._store.put_artefact(task.name, artefact, payload, task.token, parts, point=point, kernels=kernels)
+        task, kernels = self.task, self.experiment.kernels
+        await self.store.put_artefact(task.name, artefact, payload, task.token, parts, point=point, kernels=kernels)
 
     def _observe(self, kind: str, seconds: float) -> None:
-        SCORING_SECONDS.labels(self._experiment.bound.metric.name, kind).observe(seconds)
+        SCORING_SECONDS.labels(self.experiment.bound.metric.name, kind).observe(seconds)
 
     def _unit(self, generator: GeneratorState) -> tuple[str, int, str]:
-        return self._task.name, generator.ordinal, self._task.label
+        return self.task.name, generator.ordinal, self.task.label
 
     async def _copied(self, generator: GeneratorState) -> CachedStatistic:
         """A statistic to be read, at the generator's position or later, from a snapshot and the log behind it.
 
         The copy is kept for the next time. Only the scorer that has the generator publishes.
         """
-        task = self._task
+        task = self.task
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 cached = task.copies.get(generator.ordinal)
                 if cached is None:
                     log = task.name, generator.ordinal
-                    cached = await resumed(self._store, self._in_thread, log, task.label, self._experiment)
+                    cached = await resumed(self.store, self.in_thread, log, task.label, self.experiment)
                 if await self._read(cached, generator):
                     task.copies[generator.ordinal] = cached
                     return cached
             except LogGap as error:
                 # Trimmed meanwhile; or Redis has lost the end of the log, and perhaps kernels that samples fixed.
-                if self._experiment.kernels and generator.ordinal in task.copies:
+                if self.experiment.kernels and generator.ordinal in task.copies:
                     raise Superseded(str(error)) from None
                 if attempt == ATTEMPTS:
                     raise CorruptData(str(error)) from None
@@ -205,11 +192,11 @@ class CombinedJob(Generic[Task]):
 
     async def _read(self, cached: CachedStatistic, generator: GeneratorState) -> bool:
         """Apply the log. False if a batch was retracted since the statistic was begun."""
-        log, label = (self._task.name, generator.ordinal), self._task.label
-        while entries := await self._store.read_log(*log, cached.seq, chain=cached.chain, label=label):
+        log, label = (self.task.name, generator.ordinal), self.task.label
+        while entries := await self.store.read_log(*log, cached.seq, chain=cached.chain, label=label):
             if not cached.knows(entries):
                 return False
-            await self._in_thread(cached.apply, entries, sys.maxsize)
+            await self.in_thread(cached.apply, entries, sys.maxsize)
         if cached.seq < max(generator.seq, cached.reaches):
             raise LogGap(f"log of generator {generator.name!r} in {log[0]!r} ends before {generator.seq}")
         return True
