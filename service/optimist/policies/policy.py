@@ -45,25 +45,21 @@ class Draws:
 
 def ucb(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """The best optimistic value (upper confidence bound), with intervals narrowed by the open picks."""
-    del draws
     return _least(_indices(arms, told), arms)
 
 
 def greedy(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """The best value, ignoring uncertainty."""
-    del told, draws
     return _least(losses(arms), arms)
 
 
 def uniform(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """Round robin: the fewest samples, recorded and pending."""
-    del told, draws
     return fewest_samples(arms)
 
 
 def thompson(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """The best of one random draw per generator from value + sd_select·N(0, 1)."""
-    del told
     noise = draws.normals(len(arms))
     known = zip(arms, losses(arms), selection_errors(arms), noise, strict=True)
     return _least([value + error * arm.shrink * draw for arm, value, error, draw in known], arms)

@@ -67,7 +67,6 @@ class Goal(Protocol):
     @classmethod
     def check_added(cls, config: ExperimentConfig, count: int, cost: float | None) -> None:
         """Raise FixError unless a generator with this cost may be added, after which there are so many."""
-        del config, count, cost
 
     @abstractmethod
     def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
@@ -79,7 +78,6 @@ class Goal(Protocol):
 
     def overspent(self, state: PolicyState) -> float:
         """What was paid above the budget that the goal keeps."""
-        del state
         return 0.0
 
     @abstractmethod
@@ -92,12 +90,10 @@ class Goal(Protocol):
 
     def deciding_tolerance(self, arms: Arms, told: int) -> tuple[float, float] | None:
         """The tolerance above which the decision would be made now, and the value that a share of it is of."""
-        del arms, told
         return None
 
     def with_tolerance(self, tolerance: str) -> Goal | None:
         """The same goal with this tolerance; None where it has one, or would not decide sooner by one."""
-        del tolerance
         return None
 
     @abstractmethod
@@ -106,7 +102,6 @@ class Goal(Protocol):
 
     def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
         """The estimates, mixture or model that this choice rests on, if it is made now."""
-        del choice
         return Basis([generator.primary.estimate_seq for generator in contenders])
 
     def rests_on(self, generator: GeneratorState, position: int) -> bool:
@@ -115,7 +110,6 @@ class Goal(Protocol):
 
     def warnings(self, stored: ExperimentState) -> tuple[str, ...]:
         """What is to be said with a decision."""
-        del stored
         return ()
 
     def pending(self, stored: ExperimentState) -> Pending:
@@ -124,7 +118,6 @@ class Goal(Protocol):
 
     def warms_up(self, arms: Arms) -> bool:
         """True if the next pick among the active arms is one of the warm-up, and rests on nothing that is made."""
-        del arms
         return False
 
     def is_by_counts(self, arms: Arms) -> bool:
@@ -170,12 +163,10 @@ class WithModel(Goal):
 
     def marked(self, *, is_stale: bool) -> WithModel:
         """The same goal with this mark, which picks then bear."""
-        del is_stale
         return self
 
     def foresee(self, contexts: AskedContexts, most: int) -> None:
         """Compute what picks for the first contexts need, at most so many. Runs in a thread."""
-        del contexts, most
 
     @classmethod
     def work(cls, config: ExperimentConfig) -> float:
@@ -194,19 +185,16 @@ class WithModel(Goal):
     @classmethod
     def has_other_costs(cls, state: PolicyState, table: Any) -> bool:
         """True if costs have changed since this table was made."""
-        del state, table
         return False
 
     @classmethod
     def table_point(cls, table: Any) -> str:
         """A table as one point of a chart; "" where none is drawn."""
-        del table
         return ""
 
     @classmethod
     def charted(cls, points: Sequence[ArtefactPoint], after: int) -> dict[str, Any]:
         """The fields of `Progress` of points made after so many batches were recorded, and of the last one before."""
-        del points, after
         return {}
 
     @classmethod

@@ -34,7 +34,6 @@ class ForBest(Goal):
 
     @classmethod
     def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
-        del stored, known
         config = experiment.config
         warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
         return cls(Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed))

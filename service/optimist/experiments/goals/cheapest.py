@@ -58,7 +58,6 @@ class ForCheapest(ForBest):
         return None if self.rule.limits else ForBest.deciding_tolerance(self, arms, told)
 
     def with_tolerance(self, tolerance: str) -> Goal | None:
-        del tolerance
         return None
 
 

@@ -75,7 +75,6 @@ class ForMixture(Goal):
 
     def rests_on(self, generator: GeneratorState, position: int) -> bool:
         """True: a mixture is made of all batches."""
-        del generator, position
         return True
 
     def warnings(self, stored: ExperimentState) -> tuple[str, ...]:
