@@ -50,29 +50,35 @@ Missing = Literal["drop", "zero"]
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Which fields of a row are what, and which rows count; None: the fields of the usual names."""
+    """Roles of the fields of a row, and the rows that count; None: the fields of the usual names.
+
+    Commands have an option for each field, whose help is its docstring."""
 
     field: str | None = None
-    """Field of the sample, or several fields of numbers, such as "gpt,small"."""
+    """Of the rows of tables (.csv, .tsv, .jsonl, .json, .parquet): the field of the sample, or several of numbers as
+    gpt,small; by default text or answer, or the only field of numbers that is no cost or count. A field within another
+    is named as metrics.acc."""
     id: str | None = None
-    """Field by which rows of several files belong together; usually one of `QUESTIONS`."""
+    """Of rows: the field by which rows of several files belong together; by default question_id, doc_id, id, sample_id
+    or task_id, or an index."""
     cost: str | None = None
-    """Field of the sample's cost; usually "cost"."""
+    """Of rows: the field of a sample's cost; by default cost, if there is one."""
     prompt: str | None = None
-    """The text that the sample was made for; usually "prompt"."""
+    """Of rows: the field of the prompt's text; by default prompt, if there is one."""
     by: str | None = None
-    """Field of the generator's name; usually one of `GENERATORS`."""
+    """Of rows: the field of the generator's name; by default generator, model or name."""
     where: tuple[str, ...] = ()
-    """Only rows of which all of these hold, each such as "filter=strict-match" or "score!=-1"."""
+    """Of rows: only those with this value of a field, as filter=strict-match or score!=-1."""
     missing: Missing | None = None
-    """Treatment of rows without a number: left out ("drop"), or 0 ("zero"); None: refused."""
+    """Of rows: drop leaves those without a score out, zero takes it as 0; by default refused."""
     cluster: str | None = None
-    """Rows with the same value of it are one cluster, which errors count instead of rows; None: rows are independent.
-    Rows may then repeat an id, as epochs of a question do."""
+    """Of rows: those with the same value of this field are one cluster, such as epochs of a question, whose id may then
+    repeat. Errors count clusters instead of rows."""
     labels: str | None = None
-    """Field of human scores of some rows, where the sample is a judge's score."""
+    """Of rows: the field of what people say of some of them, where --field is what a judge says of all. The scores are
+    by the people; the judge only makes their intervals smaller."""
     doubt: str | None = None
-    """Field of the judge's uncertainty about a row, by which rows for people are chosen."""
+    """Of rows: the field of how unsure the judge is, by which --next chooses what people label."""
 
     @property
     def chosen(self) -> dict[str, str]:

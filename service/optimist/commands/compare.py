@@ -18,17 +18,10 @@ from optimist.commands.options import takes
 from optimist.commands.shared import (
     FORM,
     AsJson,
-    By,
-    Cluster,
-    Cost,
     Costs,
-    Field,
-    Id,
     Limits,
     MetricText,
-    Prompt,
     ReferenceSamples,
-    Where,
     console,
     extras,
     format_errors,
@@ -43,7 +36,7 @@ from optimist_client.goals import BestPolicy
 from optimist_client.layout import Page
 from optimist_client.models import Report
 from optimist_client.progress import Line, bars, expected_total
-from optimist_client.rows import Fields
+from optimist_client.rows import NO_FIELDS, Fields
 
 PROVISIONAL = 3
 """The exit code where the decision rests on batches that may be wrong."""
@@ -54,6 +47,7 @@ IGNORE = "--ignore-anomalies"
 POLICIES = ", ".join(get_args(BestPolicy))
 
 
+@takes(Fields, "field", "id", "prompt", "cost", "by", "where", "cluster", into="fields")
 @takes(ExperimentConfig, "budget", "delta", "tolerance", "good_enough", "cost_metric")
 def compare(
     generators: Annotated[
@@ -99,13 +93,7 @@ def compare(
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="Do not compare files of the same name (lines of the same number).")
     ] = False,
-    field: Field = None,
-    id: Id = None,
-    prompt: Prompt = None,
-    cost: Cost = None,
-    by: By = None,
-    where: Where = None,
-    cluster: Cluster = None,
+    fields: Fields = NO_FIELDS,
     plot: Annotated[Path | None, typer.Option(help="Write the standings as a picture (.png, .svg or .pdf).")] = None,
     page: Annotated[
         Path | None,
@@ -164,7 +152,7 @@ def compare(
                 cache=cache,
                 cache_bytes=int(cache_size * 2**30),
                 resume=not fresh,
-                fields=Fields(field, id, cost, prompt, by, tuple(where or ()), cluster=cluster),
+                fields=fields,
                 examples=0 if page is None else EXAMPLES,
                 display=shows,
                 **(settings or {}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,21 +24,16 @@ from optimist.commands.logs import (
     contrast_logs,
     several,
 )
+from optimist.commands.options import takes
 from optimist.commands.score import progress
 from optimist.commands.shared import (
     AsJson,
-    By,
-    Cluster,
     Costs,
     Device,
-    Field,
-    Id,
     Limits,
-    MissingScores,
     OnPrompts,
     ReferenceFile,
     ReferenceSamples,
-    Where,
     console,
     extras,
     format_errors,
@@ -53,10 +47,11 @@ from optimist.commands.shared import (
 )
 from optimist_client.errors import FixError
 from optimist_client.limits import Limit
-from optimist_client.rows import Fields
+from optimist_client.rows import NO_FIELDS, Fields
 from optimist_client.tolerance import parsed
 
 
+@takes(Fields, "field", "id", "by", "where", "cluster", "missing", "labels", "doubt", into="fields")
 def contrast(
     files: Annotated[
         list[Path],
@@ -88,27 +83,11 @@ def contrast(
             "--every", help="Print all differences of more than six generators, and all of more than six tasks."
         ),
     ] = False,
-    field: Field = None,
-    id: Id = None,
-    by: By = None,
-    where: Where = None,
-    cluster: Cluster = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            help="Of rows: the field of what people say of some of them, where --field is what a judge says of all. "
-            "The scores are by the people; the judge only makes their intervals smaller."
-        ),
-    ] = None,
-    doubt: Annotated[
-        str | None,
-        typer.Option(help="Of rows: the field of how unsure the judge is, by which --next chooses what people label."),
-    ] = None,
+    fields: Fields = NO_FIELDS,
     next: Annotated[
         int | None, typer.Option(help="Print the ids of so many rows to label next, and nothing else.", min=1)
     ] = None,
     prompts_are: OnPrompts = "sample",
-    missing: MissingScores = None,
     good_enough: Annotated[
         str | None,
         typer.Option(help="How much worse than the best a good generator may be: 0.02 or 2%; with --costs."),
@@ -133,14 +112,12 @@ def contrast(
     Example: optimist contrast old.jsonl new.jsonl --id question_id
     """
     shown = Shown(as_json, as_csv, as_markdown, as_latex, plot, page, every)
-    fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
-    fields = replace(fields, labels=labels, doubt=doubt)
     with extras("server"), format_errors(ValueError, OSError), progress() as begun:
         from optimist.datasets.logs.reading import logs_in
         from optimist.leaderboards.board import Spec
 
         shown.check()
-        if labels is None and (doubt is not None or next is not None):
+        if fields.labels is None and (fields.doubt is not None or next is not None):
             raise FixError("--doubt and --next: expected --labels, the field of what people say")
         metrics = (*(metric or "").split(","),) if metric else ()
         asked = Spec(metrics, filter, baseline, micro, prompts_are, delta, several(of_pass, of_all))
@@ -164,10 +141,10 @@ def contrast(
         )
         from optimist.local.offline import wanted_by
     with format_errors(ValueError), progress() as begun:
-        is_paired = paired or id is not None
+        is_paired = paired or fields.id is not None
         real = real_data(reference, reference_samples, is_paired=is_paired)
         (declared,) = metrics_of([usual_metric(metric, files, reference)], real)
-        declared = declared if labels is None else audited_by(declared)
+        declared = declared if fields.labels is None else audited_by(declared)
         question = question_on(declared, is_paired, delta, settings.device, prompts_are)
         wanted = wanted_by([question], reference, fields)
         wants = [Limit("best", parsed(good_enough))] if good_enough is not None else []

@@ -9,22 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
+from optimist.commands.options import takes
 from optimist.commands.score import progress
 from optimist.commands.shared import (
     DEFAULT_URL,
     METRIC,
     AsJson,
-    By,
-    Cluster,
     Device,
-    Field,
-    Id,
-    MissingScores,
     OnPrompts,
     ReferenceFile,
     ReferenceSamples,
     Url,
-    Where,
     extras,
     format_errors,
     metrics_of,
@@ -38,7 +33,7 @@ from optimist.commands.shared import (
 from optimist.commands.usage import WRONG_USE, Command
 from optimist_client.margins import parsed
 from optimist_client.models import Gate
-from optimist_client.rows import Fields
+from optimist_client.rows import NO_FIELDS, Fields
 
 FAILED = 3
 """The exit code where there is no answer: of wrong use, and of files that cannot be read."""
@@ -86,6 +81,7 @@ def _print(found: Gate, markdown: bool, junit: Path | None, as_json: bool) -> No
             note(f"Warning: {warning}.")
 
 
+@takes(Fields, "field", "id", "by", "where", "cluster", "missing", into="fields")
 def gate(
     candidate: Annotated[
         str,
@@ -122,13 +118,8 @@ def gate(
     delta: Annotated[
         float, typer.Option(help="δ: the risk of a yes for a candidate that is too bad, and of a no for a good one.")
     ] = 0.05,
-    field: Field = None,
-    id: Id = None,
-    by: By = None,
-    where: Where = None,
-    cluster: Cluster = None,
+    fields: Fields = NO_FIELDS,
     prompts_are: OnPrompts = "sample",
-    missing: MissingScores = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown for a pull request instead of one line.")
     ] = False,
@@ -151,7 +142,6 @@ def gate(
                 margins = parsed(margin, [of.info.config.metric.shown_label])
                 found = of.gate(candidate, baseline, margins)
         else:
-            how = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
             chosen = [_file_of(text) for text in (candidate, baseline)]
             settings = settings_of(device=device)
             with extras("server,scoring"):
@@ -159,12 +149,12 @@ def gate(
                 from optimist.local.gate import gate_on_sets, named_sets
                 from optimist.local.offline import wanted_by
             with format_errors(ValueError, OSError), progress() as begun:
-                is_paired = paired or id is not None
+                is_paired = paired or fields.id is not None
                 real = real_data(reference, reference_samples, is_paired=is_paired)
                 declared = metrics_of(metric or [usual_metric(None, [file for file, _ in chosen], reference)], real)
                 questions = [question_on(one, is_paired, delta, settings.device, prompts_are) for one in declared]
                 margins = parsed(margin, [one.shown_label for one in declared])
-                sets = named_sets(chosen, wanted_by(questions, reference, how), is_paired)
+                sets = named_sets(chosen, wanted_by(questions, reference, fields), is_paired)
                 found = gate_on_sets(sets, questions, margins, begun)
         _print(found, markdown, junit, as_json)
     raise typer.Exit(found.exit_code)

@@ -1,15 +1,16 @@
-"""Options of commands that are fields of a model: their names, types, limits, defaults and docstrings."""
+"""Options of commands that are fields of a class: their names, types, limits, defaults and docstrings."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from annotated_types import Ge
@@ -22,27 +23,26 @@ from optimist.commands import usage
 Command = Callable[..., None]
 
 
-def takes(model: type[BaseModel], *fields: str) -> Callable[[Command], Command]:
-    """A decorator of a command that has options for these fields of a model, in the place of its parameter `settings`.
+def takes(kind: type, *names: str, into: str = "settings") -> Callable[[Command], Command]:
+    """A decorator of a command that has options for these fields of a class, in the place of its parameter `into`.
 
-    The command gets those that were given, by name. A model checks them; here only what click must know is checked.
+    Of a pydantic model the command gets the given values by name, which the model checks; of a dataclass an object.
     """
-    notes = field_notes(model)
-    options = {name: _option(name, model.model_fields[name], notes.get(name, "")) for name in fields}
+    fields, notes = _fields_of(kind), field_notes(kind)
+    options = {name: _option(name, fields[name], notes.get(name, "")) for name in names}
 
     def decorate(command: Command) -> Command:
         def called(**given: Any) -> None:
-            settings = {name: value for name in fields if (value := given.pop(name)) is not None}
-            command(
-                **given, settings={name: _value(value, model.model_fields[name]) for name, value in settings.items()}
-            )
+            values = {name: _value(value, fields[name]) for name in names if (value := given.pop(name)) is not None}
+            command(**given, **{into: kind(**values) if dataclasses.is_dataclass(kind) else values})
 
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            if parameter.name == "settings":
+            if parameter.name == into:
                 keyword = inspect.Parameter.KEYWORD_ONLY
                 parameters += [
-                    inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in options.items()
+                    inspect.Parameter(name, keyword, default=None, annotation=option)
+                    for name, option in options.items()
                 ]
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
@@ -54,15 +54,27 @@ def takes(model: type[BaseModel], *fields: str) -> Callable[[Command], Command]:
     return decorate
 
 
+def _fields_of(kind: type) -> dict[str, FieldInfo]:
+    """The fields of a pydantic model or a dataclass, by name."""
+    if issubclass(kind, BaseModel):
+        return kind.model_fields
+    hints = get_type_hints(kind)
+    return {
+        field.name: FieldInfo.from_annotated_attribute(hints[field.name], field.default)
+        for field in dataclasses.fields(kind)
+    }
+
+
 def _option(name: str, field: FieldInfo, note: str) -> Any:
     kinds, limits = _kinds(field), [*field.metadata]
     kind = str if len(kinds) > 1 else kinds[0]
+    kind = list[str] if get_origin(kind) is tuple else kind
     if get_origin(kind) is Annotated:
         kind, *limits = get_args(kind)
     least = next((limit.ge for limit in _spread(limits) if isinstance(limit, Ge)), None)
     flag = f"--{'' if field.default else 'no-'}{name.replace('_', '-')}"
     shown = flag if kind is bool else usage.shown(field.default)
-    shown = False if field.default in (None, PydanticUndefined) else shown
+    shown = False if field.default in (None, PydanticUndefined, ()) else shown
     option = typer.Option(help=note, min=least, show_default=shown)  # pyright: ignore[reportArgumentType]
     return Annotated[kind | None, option]
 
@@ -88,7 +100,9 @@ def _spread(limits: Iterable[Any]) -> Iterator[Any]:
 
 
 def _value(value: Any, field: FieldInfo) -> Any:
-    """A text for a field that may also be a number as that number."""
+    """A text for a field that may also be a number as that number, several texts as a tuple."""
+    if isinstance(value, list):
+        return (*value,)
     if not {float, str} <= set(_kinds(field)):
         return value
     try:

@@ -10,11 +10,13 @@ from typing import Annotated
 import typer
 
 from optimist.commands.logs import Filter, Micro
-from optimist.commands.shared import AsJson, Cluster, Id, extras, format_errors, print_page
+from optimist.commands.options import takes
+from optimist.commands.shared import AsJson, extras, format_errors, print_page
 from optimist_client.layout import Table
-from optimist_client.rows import Fields
+from optimist_client.rows import NO_FIELDS, Fields
 
 
+@takes(Fields, "id", "cluster", into="fields")
 def plan(
     logs: Annotated[
         list[Path], typer.Argument(help="Logs of a pilot of two or more models, as for `optimist contrast`.")
@@ -25,8 +27,7 @@ def plan(
     metric: Annotated[str | None, typer.Option("--metric", help="The metric; by default the first one.")] = None,
     filter: Filter = None,
     micro: Micro = False,
-    id: Id = None,
-    cluster: Cluster = None,
+    fields: Fields = NO_FIELDS,
     as_json: AsJson = False,
 ) -> None:
     """Say how many questions it takes to tell models apart, from how the answers of a pilot vary. Needs no service.
@@ -38,7 +39,7 @@ def plan(
         from optimist.leaderboards.board import Spec
         from optimist.leaderboards.planning import plan_of
 
-        answers = named(answers_in(logs_in(logs, Fields(id=id, cluster=cluster), with_tables=True)))
+        answers = named(answers_in(logs_in(logs, fields, with_tables=True)))
         asked = Spec((*(metric or "").split(","),) if metric else (), filter, micro=micro, delta=delta)
         found = plan_of(answers, asked, difference, power)
     if as_json:

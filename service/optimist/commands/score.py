@@ -11,20 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from optimist.commands.options import takes
 from optimist.commands.shared import (
     BOUNDS,
     AsJson,
-    By,
-    Cluster,
     Device,
-    Field,
-    Id,
     MetricOfFiles,
-    MissingScores,
     OnPrompts,
     ReferenceFile,
     Watch,
-    Where,
     extras,
     format_errors,
     metrics_of,
@@ -40,13 +35,14 @@ from optimist_client.mixture_display import as_text
 from optimist_client.models.basis import merged
 from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
 from optimist_client.progress import counted
-from optimist_client.rows import Fields
+from optimist_client.rows import NO_FIELDS, Fields
 
 if TYPE_CHECKING:
     from optimist.local.offline import FileScore
     from optimist.numerics.estimate import Estimate
 
 
+@takes(Fields, "field", "id", "by", "where", "cluster", "missing", into="fields")
 def score(
     files: Annotated[
         list[Path],
@@ -74,13 +70,8 @@ def score(
             "many at a time. The score does not depend on how many.",
         ),
     ] = None,
-    field: Field = None,
-    id: Id = None,
-    by: By = None,
-    where: Where = None,
-    cluster: Cluster = None,
+    fields: Fields = NO_FIELDS,
     prompts_are: OnPrompts = "sample",
-    missing: MissingScores = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +87,6 @@ def score(
     with format_errors(ValueError, RuntimeError), progress(jobs is None) as begun:
         primary, *further = metrics_of([usual_metric(metric, files, reference), *(watch or [])], real_data(reference))
         how: dict[str, Any] = {"delta": delta, "device": settings.device, "prompts_are": prompts_are}
-        fields = Fields(field=field, id=id, by=by, where=(*(where or ()),), missing=missing, cluster=cluster)
         questions = questions_by(primary, further, bound=bound, **how)
         if jobs is None:
             rows = score_files(files, questions, beside=reference, begun=begun, fields=fields)

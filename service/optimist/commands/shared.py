@@ -21,7 +21,7 @@ from optimist_client.installed import install_hint
 from optimist_client.layout import Page, Table
 from optimist_client.metrics import Metric, declared, find
 from optimist_client.metrics.texts import parsed
-from optimist_client.rows import TABLES, Missing
+from optimist_client.rows import TABLES
 from optimist_client.validation import each_in_words
 
 if TYPE_CHECKING:
@@ -90,61 +90,12 @@ ExperimentName = Annotated[str, typer.Argument(metavar="ID", help="Name of the e
 DEFAULT_URL = transport.DEFAULT_URL
 Url = Annotated[str, typer.Option(help="URL of the service.", envvar=transport.URL)]
 
-Field = Annotated[
-    str | None,
-    typer.Option(
-        "--field",
-        help="Of the rows of tables (.csv, .tsv, .jsonl, .json, .parquet): the field of the sample, or several of "
-        "numbers as gpt,small; by default text or answer, or the only field of numbers that is no cost or count. A "
-        "field within another is named as metrics.acc.",
-    ),
-]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        help="Of rows: the field by which rows of several files belong together; by default question_id, doc_id, id, "
-        "sample_id or task_id, or an index.",
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        help="Of rows: those with the same value of this field are one cluster, such as epochs of a question, whose id "
-        "may then repeat. Errors count clusters instead of rows.",
-    ),
-]
 OnPrompts = Annotated[
     PromptsAre,
     typer.Option(
         "--prompts-are",
         help="Of the prompts that --cluster names: sample, scores are about prompts like these; list, about exactly "
         "these, all of which every generator has answered.",
-    ),
-]
-Cost = Annotated[
-    str | None, typer.Option("--cost", help="Of rows: the field of a sample's cost; by default cost, if there is one.")
-]
-Prompt = Annotated[
-    str | None,
-    typer.Option("--prompt", help="Of rows: the field of the prompt's text; by default prompt, if there is one."),
-]
-By = Annotated[
-    str | None,
-    typer.Option("--by", help="Of rows: the field of the generator's name; by default generator, model or name."),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--where",
-        help="Of rows: only those with this value of a field, as filter=strict-match or score!=-1.",
-    ),
-]
-MissingScores = Annotated[
-    Missing | None,
-    typer.Option(
-        "--missing", help="Of rows: drop leaves those without a score out, zero takes it as 0; by default refused."
     ),
 ]
 Costs = Annotated[str | None, typer.Option(help="What a sample of each generator costs, as a=1.5,b=2.5.")]

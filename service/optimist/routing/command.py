@@ -11,15 +11,16 @@ import typer
 
 from optimist.commands.logs import Filter
 from optimist.commands.options import takes
-from optimist.commands.shared import AsJson, Cost, Field, Id, Prompt, embedded, extras, format_errors, print_page
+from optimist.commands.shared import AsJson, embedded, extras, format_errors, print_page
 from optimist_client.config import ExperimentConfig
 from optimist_client.layout import Table
-from optimist_client.rows import Fields
+from optimist_client.rows import NO_FIELDS, Fields
 
 if TYPE_CHECKING:
     from optimist.routing.gain.reports import RouteReport
 
 
+@takes(Fields, "field", "id", "prompt", "cost", into="fields")
 @takes(ExperimentConfig, "price", "ceiling", "at_least")
 def route(
     log: Annotated[
@@ -37,10 +38,7 @@ def route(
         str | None, typer.Option("--metric", help="Of logs: the metric; by default the first one.")
     ] = None,
     filter: Filter = None,
-    field: Field = None,
-    id: Id = None,
-    prompt: Prompt = None,
-    cost: Cost = None,
+    fields: Fields = NO_FIELDS,
     frequencies: Annotated[int, typer.Option(min=2, help="Random features of the contexts, an even number.")] = 256,
     types: Annotated[int, typer.Option(min=1, max=20, help="The largest number of types of prompt to show.")] = 6,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the features, and of the parts of the cross-fitting.")] = 0,
@@ -60,7 +58,6 @@ def route(
         from optimist.routing.gain.reports import route_arrays, route_file
     how = {**(settings or {}), "features": frequencies, "types": types, "seed": seed}
     with format_errors(ValueError):
-        fields = Fields(field=field, id=id, prompt=prompt, cost=cost)
         logs = logs_in(log, fields) if log[0].suffix != ".npz" else []
         if logs:
             answers = named(answers_in(logs))
