@@ -21,5 +21,6 @@ def page() -> str:
 
 def _sections(command: Any, context: Any) -> Iterator[str]:
     yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
-    for name, one in getattr(command, "commands", {}).items():
-        yield from _sections(one, typer.Context(one, parent=context, info_name=name))
+    for name in getattr(command, "commands", {}):
+        subcommand = command.get_command(context, name)
+        yield from _sections(subcommand, typer.Context(subcommand, parent=context, info_name=name))

@@ -76,8 +76,8 @@ def commands() -> dict[tuple[str, ...], Any]:
 
     def among(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
         yield path, command
-        for name, one in getattr(command, "commands", {}).items():
-            yield from among((*path, name), one)
+        for name in getattr(command, "commands", {}):
+            yield from among((*path, name), command.get_command(None, name))
 
     return dict(among((), typer.main.get_command(app)))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,76 +21,41 @@ from optimist.experiments.goals.commands import COMMANDS
 from optimist_client.errors import FixError
 from optimist_client.installed import missing
 
-FIRST = {
-    "serve": "serve:serve",
-    "scorer": "serve:scorer",
-    **{name: f"{name}:{name}" for name in ("worker", "score", "compare", "contrast", "plan", "bandwidth", "simulate")},
-    **{name: f"{name}:{name}" for name in ("demo", "evaluate", "docs")},
-}
-"""Where each subcommand is: the module, and its function, or the app that has a function of the subcommand's name."""
-LAST = {
-    "gate": "gate:app",
-    "help": "words:help_",
-    "list": "browse:list_",
+_PLACES = {
+    **{name: f"{name}:{name}" for name in ("backup", "bandwidth", "compare", "contrast", "demo", "docs", "evaluate")},
+    **{name: f"{name}:{name}" for name in ("plan", "score", "simulate", "worker")},
+    **{name: f"{name}:app" for name in ("gate", "keys")},
+    **{name: f"serve:{name}" for name in ("scorer", "serve")},
+    **{name: f"experiments:{name}" for name in ("accept", "annotate", "anomalies", "delete", "records", "retract")},
+    **{name: f"experiments:{name}_experiment" for name in ("export", "import")},
+    **{name: f"browse:{name}_" for name in ("list", "open")},
     "show": "browse:show",
-    "open": "browse:open_",
-    "annotate": "experiments:annotate",
-    "delete": "experiments:delete",
-    "export": "experiments:export_experiment",
-    "import": "experiments:import_experiment",
-    "backup": "backup:backup",
-    **{name: f"experiments:{name}" for name in ("records", "anomalies", "retract", "accept")},
-    "keys": "keys:app",
+    "help": "words:help_",
 }
-"""Those that are listed behind the ones that goals bring."""
+"""The module of each subcommand, and its function, or the app that has a function of the subcommand's name."""
 
 
 def places() -> dict[str, str]:
-    """Where each subcommand is, those that goals bring included."""
-    first, last = ({name: f"{__name__}.{place}" for name, place in part.items()} for part in (FIRST, LAST))
-    return {**first, **{place.partition(":")[2]: place for place in COMMANDS}, **last}
+    """The module and the function of each subcommand, those of goals included, in alphabetical order."""
+    of_goals = {place.partition(":")[2]: place for place in COMMANDS}
+    return dict(sorted({**{name: f"{__name__}.{place}" for name, place in _PLACES.items()}, **of_goals}.items()))
 
 
-class Lazily(MutableMapping[str, Any]):
-    """The subcommands by name, each imported and made when it is asked for.
+def _load_brought() -> None:
+    """Import the modules of OPTIMIST_METRICS: options list the metrics there are, and such a module may bring commands.
 
-    Ends the process where a module of OPTIMIST_METRICS is missing: options list the metrics there are, and such a
-    module may bring commands.
+    Ends the process where one is missing.
     """
+    if brought := os.environ.get("OPTIMIST_METRICS", ""):
+        try:
+            from optimist.numerics.registry import load
+            from optimist.settings import split
 
-    def __init__(self) -> None:
-        if brought := os.environ.get("OPTIMIST_METRICS", ""):
-            try:
-                from optimist.numerics.registry import load
-                from optimist.settings import split
-
-                load(split(brought))
-            except FixError as error:
-                sys.exit(f"{error}")
-            except ModuleNotFoundError as error:
-                sys.exit(missing(error))
-        self._places = places()
-        self._made: dict[str, Any] = dict.fromkeys(self._places)
-
-    def __getitem__(self, name: str) -> Any:
-        self._made[name] = self._made[name] or _made(name, self._places[name])
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-    def explained(self) -> dict[str, str]:
-        """The docstring of each, which is read without importing it."""
-        return {name: _explained(name, place) for name, place in self._places.items()}
+            load(split(brought))
+        except FixError as error:
+            sys.exit(f"{error}")
+        except ModuleNotFoundError as error:
+            sys.exit(missing(error))
 
 
 def _made(name: str, place: str) -> Any:
@@ -119,20 +83,24 @@ def _explained(name: str, place: str) -> str:
     return match[1] if match else ""
 
 
-class InOneLine(Group):
-    """Commands whose wrong use is said in one line."""
+class LazyGroup(Group):
+    """Commands that are imported when they are called, and whose wrong use is said in one line."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = self._lazily = Lazily()
+        _load_brought()
+        self._places = places()
+        self.commands: dict[str, Any] = dict.fromkeys(self._places)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the subcommands."""
-        return [*self.commands]
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name, imported and made now; None if there is none."""
+        if self.commands.get(cmd_name, self) is None:
+            self.commands[cmd_name] = _made(cmd_name, self._places[cmd_name])
+        return self.commands.get(cmd_name)
 
     def explained(self) -> dict[str, str]:
-        """The help of each subcommand."""
-        return self._lazily.explained()
+        """The docstring of each subcommand, which is read without importing it."""
+        return {name: _explained(name, place) for name, place in self._places.items()}
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command line, and end the process unless that is left to the caller."""
@@ -152,7 +120,7 @@ class InOneLine(Group):
 
 
 app = typer.Typer(
-    cls=InOneLine,
+    cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -104,8 +104,8 @@ def help_(
         for word, meaning in WORDS.items():
             typer.echo(textwrap.fill(f"{word}: {meaning}", width, subsequent_indent="    "))
         return
-    commands = getattr(parent.command, "commands", {})
-    if topic is not None and topic not in commands:
+    group: Any = parent.command
+    command = group if topic is None else group.get_command(parent, topic)
+    if command is None:
         raise typer.BadParameter(f"expected `words` or a command, got {topic!r}", param_hint="topic")
-    told = parent if topic is None else typer.Context(commands[topic], parent=parent, info_name=topic)
-    typer.echo(told.command.get_help(told))
+    typer.echo(command.get_help(parent if topic is None else typer.Context(command, parent=parent, info_name=topic)))
