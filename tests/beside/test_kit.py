@@ -9,6 +9,7 @@ import pytest
 import torch
 import toy_score
 from toy_metric import ColumnMean
+from toy_shift import ColumnShift
 
 from optimist.metrics.base import Analysis
 from optimist.testing import BrokenPromises, check_metric
@@ -52,6 +53,7 @@ METRICS: list[Metric] = [
     Mean(),
     WinRate(),
     ColumnMean(dimension=4, column=3),
+    ColumnShift(column=1),
 ]
 
 

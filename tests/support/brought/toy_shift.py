@@ -1,0 +1,20 @@
+"""A metric that compares with real data: the mean of one column beyond the real one. Free of torch, for the API."""
+
+from typing import Any
+
+from optimist.numerics.registry import register
+from optimist_client.metrics import Metric
+
+
+class ColumnShift(Metric):
+    name = "column-shift"
+    title = "Column shift"
+    arrays = {"features": ""}  # noqa: RUF012
+    lower_is_better = True
+    needs = frozenset({"reference"})
+
+    reference: Any = None
+    column: int = 0
+
+
+register(ColumnShift, "toy_shift_score")
