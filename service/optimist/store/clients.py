@@ -13,7 +13,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Self
@@ -23,6 +23,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.client import PubSub
 from redis.asyncio.cluster import ClusterPipeline
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import RedisError, ResponseError
@@ -180,6 +181,24 @@ class Coalescer(Redis):
 
     async def _cut(self, error: Exception) -> None:
         await self._own.disconnect(error=error)
+
+
+class MendedConnection(AbstractConnection):
+    """A connection of redis-py (8.1) that knows how uvloop says that a transport is closed, and that does not swallow a
+    cancellation which arrives as a write ends, as `asyncio.wait_for` does in Python 3.11."""
+
+    async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
+        task = asyncio.current_task()
+        cancelled = 0 if task is None else task.cancelling()
+        try:
+            await super().send_packed_command(command, check_health)
+        except RuntimeError as error:
+            await self.disconnect(nowait=True)
+            raise redis_errors.ConnectionError(f"the connection to Redis is closed: {error}") from error
+        if task is not None and task.cancelling() > cancelled:
+            # Otherwise the next command on this connection would read the answer to this one.
+            await self.disconnect(nowait=True)
+            raise asyncio.CancelledError
 
 
 class Cluster(RedisCluster):

@@ -9,20 +9,19 @@ import re
 import ssl
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
 
 from redis import exceptions as redis_errors
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import ConnectionError, RedisClusterException
+from redis.exceptions import RedisClusterException
 
 from optimist.records import CannotStart, Unavailable
-from optimist.store.clients import Cluster, Coalescer, ServerIdentity, reaching_redis
+from optimist.store.clients import Cluster, Coalescer, MendedConnection, ServerIdentity, reaching_redis
 from optimist.store.store import Store, check_format
 from optimist_client.errors import FixError
 
@@ -153,24 +152,6 @@ def _lasting(error: BaseException | None) -> str | None:
     return None
 
 
-class _Mended(AbstractConnection):
-    """A connection of redis-py (8.1) that knows how uvloop says that a transport is closed, and that does not swallow a
-    cancellation which arrives as a write ends, as `asyncio.wait_for` does in Python 3.11."""
-
-    async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
-        task = asyncio.current_task()
-        cancelled = 0 if task is None else task.cancelling()
-        try:
-            await super().send_packed_command(command, check_health)
-        except RuntimeError as error:
-            await self.disconnect(nowait=True)
-            raise ConnectionError(f"the connection to Redis is closed: {error}") from error
-        if task is not None and task.cancelling() > cancelled:
-            # Otherwise the next command on this connection would read the answer to this one.
-            await self.disconnect(nowait=True)
-            raise asyncio.CancelledError
-
-
 def format_url(url: str) -> str:
     """A URL of Redis without user, password and options, as it may be shown or logged."""
     scheme, separator, rest = url.partition("://")
@@ -209,7 +190,7 @@ def connect(
             return cast(Redis, cluster)
         timeouts = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
         pool = BlockingConnectionPool.from_url(url, retry=retry, **timeouts, **options)
-        pool.connection_class = type("Connection", (_Mended, pool.connection_class), {})
+        pool.connection_class = type("Connection", (MendedConnection, pool.connection_class), {})
         pool.make_connection()
     except (TypeError, RedisClusterException) as error:
         raise FixError(f"the URL of Redis has an option that is not known: {error}") from None
