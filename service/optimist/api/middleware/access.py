@@ -22,8 +22,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import Scope
 
-from optimist.api.middleware.keys import SAFE, Caller, KeyRecord, ShareRecord, split_key
-from optimist.api.middleware.permissions import PUBLIC, match
+from optimist.api.middleware.keys import SAFE, KeyRecord, ShareRecord, split_key
+from optimist.api.middleware.permissions import PUBLIC, Caller, match
 from optimist.api.problems import ApiError, problem_of
 from optimist.records import StoreError
 from optimist.settings import is_loopback

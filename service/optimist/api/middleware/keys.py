@@ -1,4 +1,4 @@
-"""Access keys and shares, and their callers.
+"""Access keys and shares.
 
 A key is `optimist_<id>_<secret>`. A share is `optimist_<id>_<secret>:<namespace>:<experiment>`: its record stands with
 the experiment, and ends with it. The secret has 256 random bits, and only its SHA-256 is stored. A fast hash is safe
@@ -12,39 +12,18 @@ import hmac
 import re
 import secrets
 import time
-from dataclasses import dataclass
-from typing import Annotated, NamedTuple, get_args
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
+from optimist.api.middleware.permissions import Caller
 from optimist_client.errors import FixError
 from optimist_client.models import Role
 from optimist_client.wire import Identifier
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
-ROLES: tuple[Role, ...] = get_args(Role)
-"""In ascending order: each role includes the permissions of those before it, except that viewers change nothing."""
 _KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})(?::([A-Za-z0-9._-]{1,64}):([A-Za-z0-9._-]{1,64}))?")
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The sender of a request. `key` is the id of the access key, "" if the service needs none."""
-
-    key: str
-    namespace: str
-    role: Role
-    experiments: frozenset[str] = frozenset()
-    previews: bool = True
-
-    def may(self, role: Role) -> bool:
-        """Whether the caller has at least this role."""
-        return ROLES.index(self.role) >= ROLES.index(role)
-
-    def sees(self, experiment: str) -> bool:
-        """Whether the key gives access to this experiment of its namespace."""
-        return not self.experiments or experiment in self.experiments
 
 
 class KeyText(NamedTuple):

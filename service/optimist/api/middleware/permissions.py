@@ -1,16 +1,16 @@
-"""What each route requires of its caller: an attribute of the route's function, without which no route can be made."""
+"""Callers, and what each route requires of its caller: an attribute of the route's function, without which no route can
+be made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
-from optimist.api.middleware.keys import Caller
 from optimist.api.problems import ApiError
 from optimist.store import DEFAULT_NAMESPACE
 from optimist_client.models import Role
@@ -18,6 +18,27 @@ from optimist_client.models import Role
 _EXPERIMENT = "/v1/experiments/{name}"
 _ATTRIBUTE = "__permission__"
 Function = TypeVar("Function", bound=Callable[..., Any])
+ROLES: tuple[Role, ...] = get_args(Role)
+"""In ascending order: each role includes the permissions of those before it, except that viewers change nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The sender of a request. `key` is the id of the access key, "" if the service needs none."""
+
+    key: str
+    namespace: str
+    role: Role
+    experiments: frozenset[str] = frozenset()
+    previews: bool = True
+
+    def may(self, role: Role) -> bool:
+        """Whether the caller has at least this role."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def sees(self, experiment: str) -> bool:
+        """Whether the key gives access to this experiment of its namespace."""
+        return not self.experiments or experiment in self.experiments
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
-from optimist.api.middleware.keys import Caller
-from optimist.api.middleware.permissions import RATE, READ, permits
+from optimist.api.middleware.permissions import RATE, READ, Caller, permits
 from optimist.api.problems import invalid
 from optimist.api.routes.previews import RESERVE, shown
 from optimist.experiments.audits import (

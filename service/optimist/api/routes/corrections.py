@@ -14,9 +14,8 @@ from optimist.api.alone import Alone
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
-from optimist.api.middleware.keys import Caller
 from optimist.api.middleware.limits import Share
-from optimist.api.middleware.permissions import ADMINISTER, permits
+from optimist.api.middleware.permissions import ADMINISTER, Caller, permits
 from optimist.api.problems import invalid
 from optimist.api.routes.generators import accept, retract
 from optimist.api.temporary import TemporaryFile

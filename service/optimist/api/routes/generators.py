@@ -13,8 +13,7 @@ from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
-from optimist.api.middleware.keys import Caller
-from optimist.api.middleware.permissions import ADMINISTER, WORK, permits
+from optimist.api.middleware.permissions import ADMINISTER, WORK, Caller, permits
 from optimist.api.problems import invalid
 from optimist.experiments.admission import INDEXED, has_open_contexts, kernels_of
 from optimist.experiments.anomalies import acceptance, retracted_batch
