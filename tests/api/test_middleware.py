@@ -17,12 +17,11 @@ from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
-from optimist.api.bodies.asks import read_parameters
 from optimist.api.bodies.objects import LARGE, parsed, run_in_thread
 from optimist.api.middleware.access import Access
 from optimist.api.middleware.limits import Limits, SharedCounters
 from optimist.api.middleware.permissions import PUBLIC, GuardedRoute, permits
-from optimist.api.middleware.service import RawRoute, Service
+from optimist.api.middleware.service import RawRoute, Service, read_parameters
 from optimist.api.problems import invalid
 from optimist.json_sizes import MOST_FIELDS, MOST_VALUES
 from optimist.records import Conflict

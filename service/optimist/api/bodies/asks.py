@@ -1,14 +1,9 @@
-"""Reads asks, and the contexts that they bring with the goal "route": the embeddings of the prompts of their picks.
-
-Parameters of the routes that bypass FastAPI are read here, too: FastAPI's parsing would double the time of a tell.
-"""
+"""Reads asks, and the contexts that they bring with the goal "route": the embeddings of the prompts of their picks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin
-from urllib.parse import parse_qsl
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Request
@@ -19,6 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from optimist.api.bodies.objects import JSON_WORK, LARGE, expect_json, run_in_thread, text_of
 from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body
+from optimist.api.middleware.service import parameters_in_openapi
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.goals.asked import AskedContexts
 from optimist.json_sizes import MOST_VALUES
@@ -27,7 +23,6 @@ from optimist_client.errors import FixError
 from optimist_client.models import AskRequest, Experiment, Identifier
 from optimist_client.wire import GeneratorName, RequestId, WorkerName
 
-Parameters = TypeVar("Parameters", bound=BaseModel)
 MOST_CONTEXTS = 1000
 """Contexts of one ask."""
 MOST_NUMBERS = 2**19
@@ -36,60 +31,6 @@ CONTEXTS = "contexts"
 _ONLY_OF_THEM = "only asks of the goal 'route' have"
 _IN_JSON = "; send contexts as application/x-safetensors"
 _OF_TENSORS = "In a request with a body of safetensors: as the field of this name in JSON"
-
-
-def read_parameters(model: type[Parameters], request: Request) -> Parameters:
-    """Read the fields of `model` from the request's path and query like FastAPI.
-
-    Raises RequestValidationError if they are not valid.
-    """
-    path, text = request.path_params, request.scope["query_string"].decode("latin-1")
-    if "%" in text or "+" in text:
-        pairs = parse_qsl(text, keep_blank_values=True)
-    else:  # the same, in a fifth of the time
-        pairs = [pair.partition("=")[::2] for pair in text.split("&") if pair]
-    given: dict[str, Any] = {**dict(pairs), **path}
-    for name in _lists(model):
-        if name in given:
-            given[name] = [value for key, value in pairs if key == name]
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        errors = error.errors(include_url=False)
-        raise RequestValidationError(
-            [{**one, "loc": ("path" if one["loc"][0] in path else "query", *one["loc"])} for one in errors]
-        ) from None
-
-
-@cache
-def _lists(model: type[BaseModel]) -> list[str]:
-    """The names of the fields that are lists, for which a query may give several values."""
-    fields = model.model_fields.items()
-    return [name for name, one in fields if list in map(get_origin, (one.annotation, *get_args(one.annotation)))]
-
-
-def parameters_in_openapi(model: type[BaseModel], *path: str) -> dict[str, Any]:
-    """The OpenAPI description of the parameters, for the route's `openapi_extra`. `path` names those in the path."""
-    schema = model.model_json_schema()
-    required = schema.get("required", [])
-    return {
-        "parameters": [
-            {
-                "name": name,
-                "in": "path" if name in path else "query",
-                "required": name in required,
-                "schema": {key: value for key, value in one.items() if key != "description"},
-                **({"description": one["description"]} if "description" in one else {}),
-            }
-            for name, one in schema["properties"].items()
-        ],
-        "responses": {
-            "422": {
-                "description": "Validation Error",
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/HTTPValidationError"}}},
-            }
-        },
-    }
 
 
 class AskParameters(BaseModel):

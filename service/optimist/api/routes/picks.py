@@ -15,15 +15,13 @@ from optimist.api.bodies.asks import (
     AskParameters,
     bytes_of,
     check_worker,
-    parameters_in_openapi,
     read_ask,
-    read_parameters,
 )
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
 from optimist.api.bodies.objects import run_in_thread
 from optimist.api.context import ContextDep, context_of
 from optimist.api.middleware.permissions import WORK, GuardedRoute, permits
-from optimist.api.middleware.service import RawRoute
+from optimist.api.middleware.service import RawRoute, parameters_in_openapi, read_parameters
 from optimist.api.problems import ApiError, invalid, problem_of
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.records import Batch, NotFound, StoreError
