@@ -18,7 +18,6 @@ from optimist.estimation.audited import AuditAnswer, AuditEstimator
 from optimist.estimation.clustered import ClusterKind, Clusters
 from optimist.estimation.learner import Learner
 from optimist.estimation.paired import IndexedRows, IndexRuns, Paired, placed
-from optimist.estimation.timed import Timed
 from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.metrics.mean import MeanScore, MeanStatistic
@@ -28,8 +27,28 @@ from optimist.metrics.state import Stateful
 from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.pairing import most_common
+from optimist.numerics.timing import Timing
 from optimist.records import AskedPrompt
 from optimist_client.errors import FixError
+
+
+class Timed(Stateful):
+    """Mean and seconds a sample of the newest 256 batches whose time is known."""
+
+    held = ("_batches",)
+
+    def __init__(self) -> None:
+        self._batches = np.zeros((0, 2))
+
+    def add(self, values: Tensor, seconds: float) -> None:
+        """Add a batch (b, 1) that took so many seconds."""
+        batch = [[float(values.mean()), seconds / len(values)]]
+        self._batches = np.concatenate([self._batches, batch])[-256:]
+
+    @property
+    def timing(self) -> Timing | None:
+        """The timing of these batches; None before the first one."""
+        return Timing.of(self._batches)
 
 
 class StreamingEstimator(Stateful):
@@ -127,40 +146,29 @@ class StreamingEstimator(Stateful):
         are not valid; KeyError if an array is missing.
         """
         with few_threads(self.columns, len(ids)):
-            return self._add(batch, ids, listed, indices, prompt, seconds)
-
-    def _add(
-        self,
-        batch: Mapping[str, Tensor],
-        ids: Sequence[str],
-        listed: Tensor | None,
-        indices: IndexRuns | None,
-        prompt: AskedPrompt | None,
-        seconds: float | None,
-    ) -> bool:
-        batch = {own: batch[name] for own, name in self._reads.items()}
-        if self._paired is not None:
-            self._paired.check(indices, len(ids))
-        if self.reservoir is not None:
-            self.reservoir.check(batch, ids)
-        learned = None if self.learned is None else self.learned.read(next(iter(batch.values())), prompt)
-        named = {} if self.statistic.list_length is None else {"listed": listed}
-        self.statistic.update(*(batch[name] for name in self._bound.metric.widths), **named)
-        if self.reservoir is not None:
-            self.reservoir.update(batch, ids)
-        if self._clusters is not None:
-            self._clusters.add(torch.tensor(placed(indices, len(ids))), listed)
-        if self._paired is not None:
-            self._paired.add(batch, indices, listed)
-        if self.learned is not None:
-            self.learned.add(learned)
-        if self._timed is not None and seconds is not None:
-            self._timed.add(next(iter(batch.values())), seconds)
-        if self._audited is not None:
-            self._audited.add(next(iter(batch.values())), indices)
-        if self._growth == 0.0 and self._bound.name != "influence":
-            self._bound.metric.follow(self.statistic)
-        return self.skip(len(ids))
+            batch = {own: batch[name] for own, name in self._reads.items()}
+            if self._paired is not None:
+                self._paired.check(indices, len(ids))
+            if self.reservoir is not None:
+                self.reservoir.check(batch, ids)
+            learned = None if self.learned is None else self.learned.read(next(iter(batch.values())), prompt)
+            named = {} if self.statistic.list_length is None else {"listed": listed}
+            self.statistic.update(*(batch[name] for name in self._bound.metric.widths), **named)
+            if self.reservoir is not None:
+                self.reservoir.update(batch, ids)
+            if self._clusters is not None:
+                self._clusters.add(torch.tensor(placed(indices, len(ids))), listed)
+            if self._paired is not None:
+                self._paired.add(batch, indices, listed)
+            if self.learned is not None:
+                self.learned.add(learned)
+            if self._timed is not None and seconds is not None:
+                self._timed.add(next(iter(batch.values())), seconds)
+            if self._audited is not None:
+                self._audited.add(next(iter(batch.values())), indices)
+            if self._growth == 0.0 and self._bound.name != "influence":
+                self._bound.metric.follow(self.statistic)
+            return self.skip(len(ids))
 
     @property
     def audited(self) -> AuditEstimator:

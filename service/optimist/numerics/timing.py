@@ -8,18 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST_BATCHES = 4
-"""Batches from which on it is said whether scores go with time: 20 samples, with which a decision can come, are four
-picks."""
-RELATED = 0.5
-"""The rank correlation of a batch's mean with its time a sample above which scores go with time, from 20 batches on."""
-CHANCE = 2.2
-"""Factor of 1/√(k − 1), the standard deviation of the rank correlation of k independent batches: with fewer than 20
-batches scores are related to time only above this, as 3 % of independent ones are. Four or five batches are where time
-orders them exactly."""
-KEPT = 256
-"""The newest batches that are looked at."""
-
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -43,9 +31,12 @@ class Timing:
     @property
     def is_related(self) -> bool:
         """True if scores are related to time, in either direction."""
-        if self.batches < FEWEST_BATCHES:
+        # 20 samples, with which a decision can come, are four picks.
+        if self.batches < 4:
             return False
-        return abs(self.correlation) > min(max(RELATED, CHANCE / math.sqrt(self.batches - 1)), 1.0 - 1e-9)
+        # Of fewer than 20 batches 3 % of independent ones are related so; of four or five, only if time orders them.
+        by_chance = 2.2 / math.sqrt(self.batches - 1)
+        return abs(self.correlation) > min(max(0.5, by_chance), 1.0 - 1e-9)
 
 
 def rank_correlation(values: NDArray[np.float64], other: NDArray[np.float64]) -> float:
