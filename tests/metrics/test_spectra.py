@@ -35,8 +35,7 @@ def small_borders(monkeypatch: pytest.MonkeyPatch) -> None:
     """All routes within 150 samples of width 40, and sums of logarithms that are found sooner."""
     torch.set_num_threads(1)
     monkeypatch.setattr(following, "GRAM_ROWS", 15)
-    monkeypatch.setattr(following, "GRAM_LIMIT", 12)
-    monkeypatch.setattr(following, "SCATTER_LIMIT", 30)
+    monkeypatch.setattr(following, "CYCLE", 12)
     monkeypatch.setattr(low_rank, "COUNTS", (16, 27, 48))
     monkeypatch.setattr(low_rank, "POINTS", POINTS // 2)
     for module in (frechet, vendi):

@@ -22,8 +22,6 @@ from optimist.numerics.clusters import FEW, Alike, alike, alike_warning
 
 ClusterKind = Literal["prompt", "batch"]
 """Kind of the clusters."""
-NEWEST = 512
-"""Number of newest samples whose clusters are kept. Metrics give at most as many influences."""
 
 
 class Clusters(Stateful):
@@ -43,7 +41,8 @@ class Clusters(Stateful):
         """Clusters. A sample of unknown prompt is one."""
         self._squares = 0  # Σ c² over the samples c of each
         self._counts = torch.zeros(0, dtype=torch.int64)  # of each prompt; none by batch
-        self._newest = LastRows(torch.zeros(0, 2, dtype=torch.int64), NEWEST)  # cluster, and index or UNKNOWN
+        # Metrics give at most as many influences. Columns: cluster, and index or UNKNOWN.
+        self._newest = LastRows(torch.zeros(0, 2, dtype=torch.int64), 512)
         self._common = torch.full((common,), UNKNOWN)  # the cluster of each first index that was told
 
     @property

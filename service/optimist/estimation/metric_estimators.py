@@ -23,8 +23,7 @@ from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
-from optimist.policies import MIN_SAMPLES
-from optimist.records import AskedPrompt, codec
+from optimist.records import MIN_MIXED, AskedPrompt, codec
 from optimist_client.errors import FixError
 
 Start = int | Literal["next"] | None
@@ -182,7 +181,7 @@ class MetricEstimators:
         """
         check_mixtures(self.question)
         if not self._estimators:
-            needed = max(self.question.rows_to_fit(len(self.estimates)), MIN_SAMPLES)
+            needed = max(self.question.rows_to_fit(len(self.estimates)), MIN_MIXED)
             raise FixError(f"a mixture needs at least {needed} samples of each generator")
         return mixture_of(self._estimators, published)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from optimist.metrics.spectra.symmetric import symmetric_product
@@ -16,8 +16,11 @@ from optimist.metrics.state import check_size
 from optimist.numerics.batches import LARGEST
 from optimist_client.errors import FixError
 
-LANDMARK_CUTOFF = 1e-10
-"""Eigenvalues of the landmarks' kernel below this fraction of the largest are left out: their inverse is noise."""
+
+def blocks_of(rows: NDArray[np.float64], device: torch.device, size: int = 1024) -> Iterator[Tensor]:
+    """The rows (n, d) on the device, `size` at a time, which limits the memory of their φ."""
+    for start in range(0, len(rows), size):
+        yield torch.from_numpy(rows[start : start + size]).to(device)
 
 
 class FeatureMap(ABC):
@@ -152,7 +155,8 @@ class Nystrom(FeatureMap):
         super().__init__(dimension, count, self.landmarks.device)
         self.sigma = check_sigma(sigma)
         eigenvalues, eigenvectors = torch.linalg.eigh(_log_kernel(self.landmarks, self.landmarks, sigma).exp())
-        kept = eigenvalues > LANDMARK_CUTOFF * eigenvalues[-1]
+        # Eigenvalues below this fraction of the largest are left out: their inverse is noise.
+        kept = eigenvalues > 1e-10 * eigenvalues[-1]
         basis = eigenvectors[:, kept]
         self._root = (basis / eigenvalues[kept].sqrt()) @ basis.T
 
@@ -175,10 +179,6 @@ class Nystrom(FeatureMap):
         return (self.landmarks, torch.tensor(self.sigma, dtype=torch.float64))
 
 
-LARGEST_EXACT = 10_000
-"""Samples up to which exact kernels are computed: the matrix then has 0.8 GB, and its eigenproblem takes minutes."""
-
-
 class ExactKernel(FeatureMap):
     """A kernel itself, without features: the rows represent φ, and products of rows are the kernel's values.
 
@@ -191,7 +191,8 @@ class ExactKernel(FeatureMap):
     def __init__(self, parts: Sequence[tuple[int, float | None]], device: torch.device | str = "cpu") -> None:
         """parts: the number of columns, one behind the other, and the bandwidth σ of each kernel of which it is the
         product; None: the cosine kernel."""
-        super().__init__(sum(columns for columns, _ in parts), LARGEST_EXACT, torch.device(device))
+        # The matrix of 10,000 samples has 0.8 GB, and its eigenproblem takes minutes.
+        super().__init__(sum(columns for columns, _ in parts), 10_000, torch.device(device))
         self.parts = tuple((columns, sigma if sigma is None else check_sigma(sigma)) for columns, sigma in parts)
         self._columns = [columns for columns, _ in parts]
 

@@ -22,8 +22,6 @@ from optimist_client.metrics import InceptionScore as Declared
 
 FOLDS = 10
 """Sample i belongs to fold i mod 10, i counted over the whole log."""
-BUFFER = 512
-"""Last rows kept."""
 
 
 def entropy(probabilities: Tensor) -> Tensor:
@@ -67,7 +65,7 @@ class ClassStatistic(Statistic):
         self._squares = self._zeros(classes + 1)
         self.fold_sums = self._zeros(FOLDS, classes)
         """Σp over each fold (10, K)."""
-        self._tail = LastRows(self._zeros(0, classes), BUFFER)
+        self._tail = LastRows(self._zeros(0, classes), 512)
 
     @property
     def mean(self) -> Tensor:
@@ -141,12 +139,6 @@ class ClassStatistic(Statistic):
         self.samples = total
 
 
-SECOND_ORDER_ROWS = 256
-"""Number of last rows from which the second-order variance is computed."""
-SMALLEST_PROBABILITY = 1e-12
-"""Floor of p̄ in logarithms and quotients."""
-
-
 def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor | None = None) -> Analysis:
     """The analysis of n ≥ 2 samples, whose log IS̃ is `plug_in`, with the influence of the rows `common` (m, K).
 
@@ -164,13 +156,15 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
             recent=statistic.mean.new_zeros(len(statistic.last_rows)),
         )
     mean, rows = statistic.mean, statistic.last_rows
-    floored = mean.clamp_min(SMALLEST_PROBABILITY)
+    # For logarithms and quotients.
+    floored = mean.clamp_min(1e-12)
     estimate = _jackknife(statistic)
     miller_madow = plug_in + float((variance / floored).sum()) / (2.0 * n)
 
     recent = _influence(rows, floored)
     influence_variance = float(recent.var())
-    scaled = (rows[-SECOND_ORDER_ROWS:] - mean) / floored.sqrt()
+    # The second-order variance is that of the last 256 rows.
+    scaled = (rows[-256:] - mean) / floored.sqrt()
     # ‖Q‖_F² is equal for both products; take the smaller one.
     product = scaled @ scaled.T if len(scaled) < statistic.classes else scaled.T @ scaled
     squares = float(product.square().sum()) / len(scaled) ** 2

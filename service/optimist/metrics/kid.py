@@ -26,8 +26,6 @@ from optimist_client.references import some_places
 LARGEST = 1e20
 """Largest entry of a row: squares of the kernel then fit a float64."""
 SCALE = ", as the cubic kernel grows with its sixth power: scale them"
-REAL_PIECE = 1024
-"""Real rows whose kernels with other rows are computed at once."""
 
 
 def cubic(rows: Tensor, others: Tensor) -> Tensor:
@@ -67,7 +65,8 @@ class RealRows(Reference):
 
     def witness(self, rows: Tensor) -> Tensor:
         """The mean kernel (b,) of rows (b, d) with the real ones."""
-        return torch.stack([cubic(rows, some).sum(1) for some in self.rows.split(REAL_PIECE)]).sum(0) / len(self.rows)
+        # Some real rows at a time, which limits the memory.
+        return torch.stack([cubic(rows, some).sum(1) for some in self.rows.split(1024)]).sum(0) / len(self.rows)
 
 
 def _beside(some: Tensor, part: Tensor, place: int) -> Tensor:

@@ -30,8 +30,6 @@ GRID = 1001
 """Candidate means of the betting sequence, equally spaced from the least to the largest value."""
 _MAX_BET = 0.5
 """Largest bet of both sequences, as a fraction of the possible loss."""
-_ROWS = 64
-"""Number of rows added at a time. Few, because the betting sequence skips candidates that are already excluded."""
 
 
 class ConfidenceSequence(Stateful, ABC):
@@ -66,7 +64,8 @@ class ConfidenceSequence(Stateful, ABC):
         low, high = self._limits
         if not low <= float(values.min()) <= float(values.max()) <= high:
             raise FixError(f"values: expected numbers from {low:g} to {high:g}")
-        for part in ((values - low) / (high - low)).split(_ROWS):
+        # Few rows at a time, because the betting sequence skips candidates that are already excluded.
+        for part in ((values - low) / (high - low)).split(64):
             self._add(part)
 
     def _add(self, x: Tensor) -> None:
@@ -232,11 +231,6 @@ class MeanStatistic(Statistic):
         self.samples = total
 
 
-_WARNED = 20
-"""Samples from which on it is said that rare values may be missing; no decision is made with fewer."""
-_RARE = 0.2
-"""γ²/n above which rare values decide: for values of two points, one of them with fewer than about five samples."""
-
 UNBOUNDED = (
     "no range is declared, so that time-outs and other rare large values may be missing: the bound betting allows for "
     "them, with a range up to the time-out or the highest cost"
@@ -245,8 +239,6 @@ UNBOUNDED = (
 
 
 _INDEPENDENT = Setting({"values": 1})
-_ROUNDING = 1e-12
-"""Share of the sum of squares that equal values of a prompt may have by rounding."""
 
 
 class MeanScore(Score):
@@ -319,7 +311,8 @@ class MeanScore(Score):
         errors = {"selection_error": error, "stopping_error": error}
         errors |= {"systematic_selection": step, "systematic_stopping": step}
         warnings = self._censored(statistic) if mean.is_complete else analysis.warnings
-        if mean.kind == "repeatable" and sums.squares > _ROUNDING * statistic.squares:
+        # Equal values of a prompt may have a share of the squares by rounding.
+        if mean.kind == "repeatable" and sums.squares > 1e-12 * statistic.squares:
             warnings += ("answers to one prompt have different scores, so that they are not repeatable",)
         return replace(analysis, estimate=value, prompted=mean, farthest=None, warnings=warnings, **errors)
 
@@ -380,13 +373,15 @@ class MeanScore(Score):
     def _rare_values(self, statistic: MeanStatistic) -> tuple[str, ...]:
         """A warning where the mean may depend on rare values that have not occurred yet; else none."""
         n, skewness = statistic.samples, statistic.skewness
-        if n < _WARNED:
+        # No decision is made with fewer.
+        if n < 20:
             return ()
         warnings = () if self.limits or not self.lower_is_better or statistic.lowest < 0.0 else (UNBOUNDED,)
         if statistic.squares == 0.0:
             equal = f"all {n:,} values are equal: rare other ones may decide the mean"
             return warnings if self.limits else (*warnings, equal)
-        if skewness**2 <= _RARE * n:
+        # As for values of two points, one of them with fewer than about five samples.
+        if skewness**2 <= 0.2 * n:
             return warnings
         rare = f"rare values decide the mean (skewness {skewness:.1f} of {n:,} samples): more of them may come"
         return (*warnings, rare)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Identity, Score, linear_share
-from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
+from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier, blocks_of
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, standard_error
@@ -90,10 +90,6 @@ def orthogonal_normals(dimension: int, count: int, seed: int) -> NDArray[np.floa
     return np.concatenate(bases, axis=1)[:, :count] * (lengths / np.sqrt(np.square(lengths).mean() / dimension))
 
 
-BLOCK = 1024
-"""Rows whose φ are computed at once."""
-
-
 class RealMean(Reference):
     """The mean of φ over real rows (m, d), float64, m ≥ 2. Raises FixError on rows without a φ."""
 
@@ -101,8 +97,7 @@ class RealMean(Reference):
         self.feature_map, self.dimension = feature_map, feature_map.dimension
         self.samples = len(rows)
         total = torch.zeros(feature_map.width - 1, dtype=torch.float64, device=feature_map.device)
-        for start in range(0, len(rows), BLOCK):
-            block = torch.from_numpy(rows[start : start + BLOCK]).to(feature_map.device)
+        for block in blocks_of(rows, feature_map.device):
             total += feature_map.plain(block).sum(0)
         self.mean: Tensor = total / len(rows)
         """(width of φ,)"""

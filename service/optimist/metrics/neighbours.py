@@ -18,16 +18,13 @@ from optimist.metrics.base import Analysis, Identity, Score, Statistic, linear_s
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.state import LastRows, check_rows
+from optimist.numerics.clusters import FEW
 from optimist.numerics.real_data import RealData, Reference
 from optimist_client.errors import FixError
 from optimist_client.metrics import Coverage, Density, Precision
 
 ENTRIES = 2**21
 """Number of distances in memory at a time, 16 MiB a matrix."""
-OPEN = 64
-"""Products in float32 that leave more than one in so many pairs open are repeated in float64."""
-_PAIRS = 2**20
-"""Numbers of the pairs whose distances are computed again at a time."""
 
 
 class Balls(Reference):
@@ -115,7 +112,8 @@ class Balls(Reference):
             if not of_rows:
                 own = squares[near[:, 0], 0] + self._squares[near[:, 1]]
                 near = near[apart[near[:, 0], near[:, 1]] <= rounding * own]
-            if len(near) * OPEN <= len(rows) * self.count:
+            # Where float32 leaves more than one pair in 64 open, float64 follows.
+            if len(near) * 64 <= len(rows) * self.count:
                 break
         return result, near
 
@@ -135,7 +133,7 @@ class Balls(Reference):
             torch.cdist(
                 rows[some[:, 0], None], self._rows[some[:, 1], None], compute_mode="donot_use_mm_for_euclid_dist"
             ).flatten()
-            for some in pairs.split(max(1, _PAIRS // self.dimension))
+            for some in pairs.split(max(1, (2**20) // self.dimension))
         ]
         return torch.cat(distances) if distances else self._squares.new_zeros(0)
 
@@ -248,12 +246,6 @@ def _places(device: torch.device) -> Tensor:
     return torch.arange(8, dtype=torch.uint8, device=device)
 
 
-LARGEST_OVERLAP = 3.0
-"""Largest y of rules/estimates.md that is believed."""
-FEW = 5.0
-"""1 + 5/n is the factor of a variance from few samples."""
-
-
 def missed(counts: Tensor, n: int, draws: int) -> Tensor:
     """C(n − c, draws)/C(n, draws) for counts c (m,) ≤ n: the chance that `draws` ≤ n of the n samples miss a ball."""
     most = torch.arange(int(counts.max()), dtype=torch.float64, device=counts.device)
@@ -304,7 +296,9 @@ def analyse_coverage(
     first += (neighbours * draws / (n - 1)) ** 2
     both = _pairs(last, _lost(counts, max(n - 2, 1), draws, 2), n) if n > 3 else 0.0
     # Few samples of a kind may by chance all occur twice: singly they then lose nothing, and only pairs show them.
-    first = max(first, 2.0 * both / LARGEST_OVERLAP)
+    # Few samples of a kind may by chance all occur twice: singly they then lose nothing, and only pairs show them. The
+    # overlap y of rules/estimates.md is believed up to 3.
+    first = max(first, 2.0 * both / 3.0)
     overlap = 2.0 * both / first
     of_mean = n * mean**2
     variance = first * (-math.expm1(-overlap) / overlap if overlap > 0.0 else 1.0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Identity, Score
-from optimist.metrics.feature_maps import FeatureMap
+from optimist.metrics.feature_maps import FeatureMap, blocks_of
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.modes import Mode
@@ -24,9 +24,6 @@ from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.real_data import RealData, Reference
 from optimist_client.metrics import KEN
 
-BLOCK = 1024
-"""Rows whose φ are computed at once."""
-
 
 class RealMoment(Reference):
     """C_Y = (1/m) Σ φφᵀ over real rows (m, d), float64, m ≥ 1. Raises FixError on rows that have no φ."""
@@ -35,8 +32,8 @@ class RealMoment(Reference):
         self.feature_map, self.dimension = feature_map, feature_map.dimension
         width, device = feature_map.width, feature_map.device
         total = torch.zeros(width, width, dtype=torch.float64, device=device)
-        for start in range(0, len(rows), BLOCK):
-            features = feature_map(torch.from_numpy(rows[start : start + BLOCK]).to(device))
+        for block in blocks_of(rows, device):
+            features = feature_map(block)
             total.addmm_(features.T, features)
         self.moment = total.div_(len(rows))
         """(width, width)"""

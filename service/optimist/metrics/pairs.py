@@ -184,10 +184,6 @@ def prompt_groups(
     return groups
 
 
-UNSHARED = 0.1
-"""The part of every doubt that does not cancel between entropies."""
-
-
 def _rows_of_parts(common: Mapping[str, Tensor]) -> dict[EntropyName, list[Tensor]]:
     """The rows that each part's map takes, of pairs "features" (m, d) and "prompts" (m, d_t)."""
     # In float64 first, so that neither is rounded to the other's dtype.
@@ -219,7 +215,8 @@ def _signed_sum(parts: Mapping[EntropyName, EntropyInfluence], signs: Mapping[En
 
 def _doubt_of_sum(doubts: dict[EntropyName, float]) -> float:
     """The doubt of Σ ± H, from the doubts of the signed entropies."""
-    unshared = UNSHARED**2 * sum(doubt**2 for doubt in doubts.values())
+    # A tenth of every doubt does not cancel between entropies.
+    unshared = 0.1**2 * sum(doubt**2 for doubt in doubts.values())
     of_outputs = sum(doubt for part, doubt in doubts.items() if part != "prompts")
     return math.sqrt(doubts["prompts"] ** 2 + of_outputs**2 + unshared)
 

@@ -11,13 +11,6 @@ from optimist.numerics.distances import usual_distance
 Groups = NDArray[np.int64]
 MAX_MODES = 8
 """The most modes."""
-CANDIDATES = 512
-"""Number of samples that a new mode may begin at."""
-ROUNDS = 30
-"""Rounds of k-means, which usually settles in a few."""
-NEAR = 0.15
-"""Part of the usual distance up to which two samples are nearly identical. Of rows of length 1 that are usually at
-right angles it is a cosine of 0.98."""
 
 
 def modes_and_copies(features: NDArray[np.float32], sources: NDArray[np.int64]) -> tuple[Groups, Groups]:
@@ -31,7 +24,9 @@ def modes_and_copies(features: NDArray[np.float32], sources: NDArray[np.int64]) 
     shown = np.arange(len(rows))  # the sample that represents each sample
     for source in np.unique(sources):
         members = np.flatnonzero(sources == source)
-        shown[members] = members[representatives(rows[members], NEAR)]
+        # Up to this part of the usual distance two samples are nearly identical. Of rows of length 1 that are usually
+        # at right angles it is a cosine of 0.98.
+        shown[members] = members[representatives(rows[members], 0.15)]
     kept, of = np.unique(shown, return_inverse=True)
     modes = _by_size(modes_of(rows[kept])[of])
     copies = np.zeros(len(rows), dtype=np.int64)
@@ -48,7 +43,8 @@ def modes_of(rows: Floats) -> Groups:
     2003), so nothing is random. The number of clusters, up to `MAX_MODES`, has the best silhouette from centres
     (Hruschka, Campello and de Castro 2004). Equal rows give one cluster.
     """
-    candidates = rows[:: max(1, -(-len(rows) // CANDIDATES))]
+    # A new mode may begin at one of 512 samples.
+    candidates = rows[:: max(1, -(-len(rows) // 512))]
     apart = _squares(candidates, rows)
     centres = rows.mean(0, keepdims=True)
     tried: list[tuple[float, Groups]] = []
@@ -93,7 +89,8 @@ def representatives(rows: Floats, radius: float) -> Groups:
 def _settled(rows: Floats, centres: Floats) -> Floats:
     """The centres (k, d) where k-means comes to rest; one without rows stays where it is."""
     groups = None
-    for _ in range(ROUNDS):
+    # Usually it settles in a few rounds.
+    for _ in range(30):
         before, groups = groups, _squares(rows, centres).argmin(1)
         if before is not None and (groups == before).all():
             break

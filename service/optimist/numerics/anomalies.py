@@ -21,8 +21,6 @@ KEPT = 256
 """Levels kept of a generator; also in store/lua/levels.lua."""
 EXTREMES = 64
 """The lowest and the highest levels that are kept at each end; also in store/lua/levels.lua."""
-NARROW = 8
-"""Arrays of fewer columns have no levels: latencies, costs and rewards may jump."""
 
 _FACTOR = math.log(3.0)
 """Logarithm of the least factor between batches of a generator that is ever anomalous."""
@@ -30,15 +28,10 @@ _FROM_REFERENCE = math.log(10.0)
 """Logarithm of that factor between a generator and the reference, and between two groups of a generator's batches."""
 _FROM_OTHERS = math.log(30.0)
 """Logarithm of that factor between generators."""
-_WIDE = 3.0
-"""The gap between two groups is at least this many times the range of either."""
 _CHANCE = math.log(1e4)
 """Logarithm of 1/α: α is about the chance that any batch of lawful generators is named."""
 _VIRTUAL = tuple(-math.log2(1 - (i + 0.5) / 6) for i in range(6))
 """Assumed deviations before there are any: six of exponential law, in units of their median."""
-_TYPICAL = 0.675
-"""This median for batches of one row whose norms are lognormal with σ = 0.8, times 1.25 as medians vary more than
-means; it falls with the square root of the rows."""
 _SLACK = 1e-12
 """Relative rounding error of sums of weights."""
 
@@ -175,7 +168,8 @@ def _groups(levels: Levels) -> list[_Group]:
         return [_Group(kept, weights)]
     gap, cut = max((after.value - before.value, index) for index, (before, after) in enumerate(pairwise(kept), start=1))
     spread = max(part[-1].value - part[0].value for part in (kept[:cut], kept[cut:]))
-    if len(kept) > 2 and gap <= max(_FROM_REFERENCE, _WIDE * spread):
+    # The gap between two groups is at least three times the range of either.
+    if len(kept) > 2 and gap <= max(_FROM_REFERENCE, 3.0 * spread):
         return [_Group(kept, weights)]
     return [_Group(kept[:cut], weights[:cut]), _Group(kept[cut:], weights[cut:])]
 
@@ -302,7 +296,9 @@ def _threshold(own: Sequence[tuple[float, float]], rows: float) -> float:
     The tail of the deviations is taken as exponential, with the scale of their upper half. Both are quantiles, so that
     few wrong batches do not matter.
     """
-    typical = _TYPICAL / math.sqrt(max(rows, 1.0))
+    # The median deviation of batches of one row whose norms are lognormal with σ = 0.8, times 1.25 as medians vary more
+    # than means; it falls with the square root of the rows.
+    typical = 0.675 / math.sqrt(max(rows, 1.0))
     weighted = [(typical * virtual, 1.0) for virtual in _VIRTUAL] + list(own)
     weighted.sort()
     deviations, weights = [deviation for deviation, _ in weighted], [weight for _, weight in weighted]

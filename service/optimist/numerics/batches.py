@@ -46,8 +46,6 @@ LARGEST = 1e30
 """Largest accepted absolute value of a feature: its fourth power, summed over any dimension, fits a float64."""
 SIMPLEX_TOLERANCE = 1e-3
 """Accepted error of a row's sum of probabilities, which float16 causes; the statistic renormalises the row."""
-_ROWS = 4096
-"""Number of ids that are checked at a time."""
 
 
 def as_matrices(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> dict[str, NDArray[Any]]:
@@ -149,9 +147,9 @@ def _check_shape(name: str, shape: tuple[int, ...], dimension: int) -> None:
 def _check_texts(name: str, texts: NDArray[Any]) -> None:
     if texts.ndim != 2 or texts.shape[1] > BESIDE[name]:
         raise FixError(f"{name}: expected one of at most {BESIDE[name]} bytes a row, got shape {texts.shape}")
-    # Some rows at a time, because as Python strings they may take four times the memory.
-    for start in range(0, len(texts), _ROWS):
-        some = texts[start : start + _ROWS]
+    at_once = 4096  # as Python strings they may take four times the memory
+    for start in range(0, len(texts), at_once):
+        some = texts[start : start + at_once]
         unpack_ids(some, name)
         inside = ((some[:, :-1] == 0) & (some[:, 1:] != 0)).any(axis=1)
         if inside.any():

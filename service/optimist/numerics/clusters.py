@@ -21,9 +21,6 @@ SHOWN = 1.5
 """The design effect above which it is reported, and which a warning needs where errors do not count batches."""
 FEWEST_BATCHES = 20
 """Batches from which on samples of a batch can be found to be alike."""
-CERTAIN = 3.0
-"""Its errors that a design effect must be above 1 to be found, as it is looked at again and again: chance alone passes
-1.5 in 8 % of generators with 20 batches."""
 FEWEST_WITHIN = 10
 """Degrees of freedom below which nothing is known of the variance within clusters."""
 
@@ -127,7 +124,8 @@ def alike(values: Floats, clusters: Counts, uneven: float) -> Alike | None:
 
 def alike_warning(similarity: Alike, samples: int, batches: int) -> tuple[str, ...]:
     """The warning that samples of a batch are alike, if they are."""
-    if batches < FEWEST_BATCHES or similarity.effect <= max(SHOWN, 1.0 + CERTAIN * similarity.error):
+    # Three of its errors, as it is looked at again and again: chance alone passes 1.5 in 8 % of generators.
+    if batches < FEWEST_BATCHES or similarity.effect <= max(SHOWN, 1.0 + 3.0 * similarity.error):
         return ()
     alike = f"samples of a batch are alike: they count as {samples / similarity.effect:,.0f} independent ones"
     return (f"{alike} (clusters='batch' counts them so)",)

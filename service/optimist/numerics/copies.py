@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 Hashes = NDArray[np.uint64]
 NOTABLE = 0.01
 """The share of copies from which on there is a warning."""
-_BLOCK = 2**15
-"""Numbers hashed at a time: they fit into a core's cache."""
 _MIXING = np.uint64(0xFF51AFD7ED558CCD)
 _SHIFT = np.uint64(33)
 
@@ -24,7 +22,8 @@ def hashes_of(rows: NDArray[np.floating]) -> Hashes:
     """A hash (n,) of each row (n, …): equal for equal rows, and for different rows with a chance of 2⁻⁶⁴."""
     flat = rows.reshape(len(rows), -1)
     odd = np.random.default_rng(0).integers(2**63, size=flat.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    hashes, step = np.empty(len(flat), np.uint64), max(_BLOCK // max(flat.shape[1], 1), 1)
+    # Numbers hashed at a time: they fit into a core's cache.
+    hashes, step = np.empty(len(flat), np.uint64), max(2**15 // max(flat.shape[1], 1), 1)
     for start in range(0, len(flat), step):
         part = np.add(flat[start : start + step], 0.0, dtype=np.float64)  # without −0
         bits = part.view(np.uint64)

@@ -10,11 +10,6 @@ from numpy.typing import NDArray
 from optimist.numerics.arrays import Floats
 from optimist_client.errors import FixError
 
-MAX_DISTANCE_ROWS = 1000
-"""Rows from which the median distance is taken."""
-BANDWIDTHS = (1e-30, 1e30)
-"""The smallest and the largest bandwidth: float32 holds the frequencies of others badly, or not at all."""
-
 
 def median_distance(rows: NDArray[Any]) -> float:
     """The median distance of different rows (n, d), n ≥ 2, by at most 1000 of them.
@@ -39,12 +34,13 @@ def usual_distance(rows: NDArray[Any]) -> float:
     if not len(above):
         return 1.0
     middle = float(np.median(apart))
-    return float(np.clip(middle if middle > 0.0 else above.mean(), *BANDWIDTHS))
+    # float32 holds the frequencies of other bandwidths badly, or not at all.
+    return float(np.clip(middle if middle > 0.0 else above.mean(), 1e-30, 1e30))
 
 
 def _distances(samples: NDArray[Any]) -> Floats:
-    """The distances of all pairs of at most `MAX_DISTANCE_ROWS` rows; 0 where one is but rounding of the two."""
-    chosen = np.random.default_rng(0).permutation(len(samples))[:MAX_DISTANCE_ROWS]
+    """The distances of all pairs of at most 1000 rows; 0 where one is but rounding of the two."""
+    chosen = np.random.default_rng(0).permutation(len(samples))[:1000]
     rows = np.asarray(samples, dtype=np.float64)[np.sort(chosen)]
     squares = np.square(rows).sum(1)
     first, second = np.triu_indices(len(rows), 1)

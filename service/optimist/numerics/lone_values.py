@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_SHARE = 0.25
-"""The largest share of such values: a third outcome, such as a loss, is more frequent."""
-
 
 def lone_value(values: NDArray[np.floating]) -> str | None:
     """Sentence about the lowest of some values (n,), if it stands alone: it is the only negative one, or it repeats and
     is farther from the next value than the range of the others.
     """
     distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) < 2 or counts[0] > _SHARE * len(values):
+    # A third outcome, such as a loss, is more frequent.
+    if len(distinct) < 2 or counts[0] > 0.25 * len(values):
         return None
     lowest, low, high = distinct[0], distinct[1], distinct[-1]
     is_negative = lowest < 0.0 <= low

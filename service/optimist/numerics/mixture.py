@@ -14,11 +14,6 @@ import numpy as np
 from optimist.numerics.estimate import Scale, natural
 from optimist.numerics.programme import Floats, Quadratic, least
 
-_PARTS = (0.9, 0.5)
-"""Parts of the curvature that are set against errors; the best one is taken."""
-_NULL = 1e-10
-"""Eigenvalues of a curvature below this part of its largest count as 0."""
-
 
 @dataclass(frozen=True, eq=False)
 class Improvement:
@@ -75,7 +70,8 @@ class Improvement:
         limit = _largest(spread, curved)
         if limit == 0.0:
             return _most(curved, rates)
-        tried = [part * 2.0 / limit for part in _PARTS] if math.isfinite(limit) else []
+        # Parts of the curvature that are set against errors; the best one is taken.
+        tried = [part * 2.0 / limit for part in (0.9, 0.5)] if math.isfinite(limit) else []
         return min(
             (_most(curved - 0.5 * t * spread, rates) + radius / (2.0 * t) for t in tried),
             default=math.inf,
@@ -91,7 +87,8 @@ def _most(curved: Floats, rates: Floats) -> float:
 def _largest(spread: Floats, curved: Floats) -> float:
     """The least s with spread ≤ s · curved as quadratic forms, both positive semidefinite; ∞ if there is none."""
     values, vectors = np.linalg.eigh(curved)
-    is_flat = values <= _NULL * max(float(values[-1]), 0.0)
+    # Smaller eigenvalues of a curvature count as 0.
+    is_flat = values <= 1e-10 * max(float(values[-1]), 0.0)
     inner = vectors.T @ spread @ vectors
     size = float(np.abs(inner).max())
     if size == 0.0:
@@ -106,10 +103,6 @@ def _quantile(freedom: int, z: float) -> float:
     """The quantile of χ² with the probability of z under the normal law (Wilson and Hilferty 1931)."""
     part = 2.0 / (9.0 * freedom)
     return freedom * max(1.0 - part + z * math.sqrt(part), 0.0) ** 3
-
-
-MIN_SAMPLES = 4
-"""Minimum number of samples of each generator of a mixture: two in each half. As `records.MIN_MIXED`."""
 
 
 @dataclass(frozen=True, eq=False)

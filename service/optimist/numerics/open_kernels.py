@@ -7,9 +7,6 @@ from collections.abc import Iterable
 from optimist_client.metrics import Kernel
 from optimist_client.metrics.kernel import MEDIAN
 
-MEDIAN_ROWS = 256
-"""Samples, of all generators together, whose distances give the bandwidth `median`."""
-
 
 def map_size(kernel: Kernel, dimension: int) -> int:
     """Size in numbers of a kernel's feature map, for rows of `dimension` columns."""
@@ -31,5 +28,6 @@ def rows_to_fit(kernels: Iterable[Kernel], generators: int) -> int:
     for kernel in kernels:
         if kernel.is_open:
             landmarks = kernel.features if kernel.name == "nystrom" else 0
-            needed = max(needed, landmarks, MEDIAN_ROWS if kernel.sigma == MEDIAN else 0)
+            # The distances of 256 samples, of all generators together, give the bandwidth `median`.
+            needed = max(needed, landmarks, 256 if kernel.sigma == MEDIAN else 0)
     return max(2, -(-needed // generators)) if needed else 0

@@ -82,14 +82,10 @@ INTERVALS = 64
 
 JACKKNIFE_GROUPS = 10
 """Groups of the delete-a-group jackknife: the sample of index i is in group i mod 10."""
-HISTORY_NUMBERS = 5
-"""Numbers of an earlier estimate, in `history_array`."""
 JACKKNIFE_HISTORY = 8
 """Newest estimates of the history whose jackknife is kept."""
 JACKKNIFE_ROWS = 300
 """The most first samples that a jackknife takes."""
-_JACKKNIFE_GROWTH = 1.2
-"""The ratio of two successive numbers of first samples that a jackknife takes."""
 
 
 def most_common(columns: int) -> int:
@@ -106,7 +102,7 @@ def jackknife_rows(samples: int) -> int:
     """
     rows = JACKKNIFE_ROWS
     while rows > max(samples, 100):
-        rows = int(rows / _JACKKNIFE_GROWTH)
+        rows = int(rows / 1.2)
     return min(rows, samples)
 
 
@@ -151,7 +147,7 @@ class StoredHistory(Sequence[Earlier]):
     @cached_property
     def _known(self) -> tuple[Earlier, ...]:
         numbers, jackknives, influences = self._stored
-        rows = from_text(numbers, "<f8").reshape(-1, HISTORY_NUMBERS)
+        rows = from_text(numbers, "<f8").reshape(-1, 5)
         deviations = from_text(jackknives, "<f8").reshape(-1, JACKKNIFE_GROUPS)
         return tuple(history_of(rows, deviations, a2b_base64(influences)))
 
@@ -288,7 +284,7 @@ def _length(told: Sequence[int], most: int) -> int | None:
 def history_array(history: Sequence[Earlier]) -> NDArray[np.float64]:
     """The numbers of a history (k, 5), without jackknives and influences."""
     rows = [(past.samples, past.value, past.variance, past.first_order, past.systematic) for past in history]
-    return np.array(rows, dtype=np.float64).reshape(-1, HISTORY_NUMBERS)
+    return np.array(rows, dtype=np.float64).reshape(-1, 5)
 
 
 def history_of(numbers: NDArray[np.float64], jackknives: NDArray[np.float64], influences: bytes) -> list[Earlier]:

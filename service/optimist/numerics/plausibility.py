@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.anomalies import NARROW
 from optimist_client.config import MAX_MAGNITUDE
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -26,8 +25,6 @@ USUAL_ROWS = 20
 LARGE = 1000.0
 """Batches with entries above this multiple of the usual size do not change it, as otherwise sizes could grow from batch
 to batch; also in store/lua/checking.lua."""
-_BLOCK = 2**16
-"""Entries read at a time."""
 
 
 class Magnitude(NamedTuple):
@@ -64,15 +61,17 @@ def sized(metrics: Iterable[Metric]) -> list[str]:
 def levelled(metrics: Iterable[Metric], widths: Mapping[str, int]) -> list[str]:
     """The arrays among the `sized` ones that have levels, in their order; `widths` are their columns.
 
-    Narrow arrays have none, as costs or rewards may jump, nor have arrays of which only directions count.
+    Arrays of fewer than 8 columns have none, as costs or rewards may jump, nor have arrays of which only directions
+    count.
     """
     all_metrics = list(metrics)
     lengths_count = {name for m in all_metrics for own, name in m.array_names.items() if own not in m.directed}
-    return [name for name in sized(all_metrics) if name in lengths_count and widths[name] >= NARROW]
+    return [name for name in sized(all_metrics) if name in lengths_count and widths[name] >= 8]
 
 
 def _magnitude(name: str, rows: NDArray[np.floating], *, has_level: bool) -> Magnitude:
-    step = max(1, _BLOCK // max(1, rows.shape[1]))
+    # Some entries at a time, which limits the memory.
+    step = max(1, 65536 // max(1, rows.shape[1]))
     largest, row, squares = -1.0, 0, 0.0
     norms: list[float] = []
     for start in range(0, len(rows), step):

@@ -47,18 +47,6 @@ class Quadratic:
 
 EXACT = 10
 """Generators up to which all supports are tried: 1023 small systems."""
-STEPS = 20_000
-"""Most steps of the projected gradient. Accelerated, it needs tens to hundreds."""
-STILL = 1e-10
-"""The projected gradient stops where no weight changes by more."""
-NEGLIGIBLE = 1e-12
-"""`minimise` stops at a duality gap, or a decrease, below this part of the loss."""
-MODELS = 60
-"""Most models that `minimise` asks for."""
-_NULL = 1e-13
-"""Eigenvalues of a system below this part of its largest count as 0."""
-_TIED = 1e-14
-"""Relative difference below which losses are equal: the smaller support wins."""
 
 
 class Modelled(Protocol):
@@ -92,24 +80,25 @@ def least(quadratic: Quadratic) -> Floats:
     return _least_of(centred, np.concatenate([start[None], _solved(centred, support[None])]))
 
 
-def minimise(objective: Modelled, published: bool = False) -> Floats:
+def minimise(objective: Modelled, published: bool = False, models: int = 60) -> Floats:
     """The weights (G,) of least loss, at least 0, of sum 1, by sequential quadratic programming from uniform weights.
 
     The loss never rises on the way. One model and its check suffice where the model is exact. published: by the papers'
-    biased estimates (`Objective.model`).
+    biased estimates (`Objective.model`). models: the largest number of models that are asked for.
     """
     count = len(objective.samples)
     weights = np.full(count, 1.0 / count)
     model = objective.model(weights, published=published)
     value, asked = model.value(weights), 1
-    while asked < MODELS:
+    while asked < models:
         way = least(model) - weights
         slope = float(model.gradient(weights) @ way)
-        size = NEGLIGIBLE * (abs(value) + float(np.ptp(model.gradient(weights))))
+        # It ends at a duality gap, or a decrease, below this part of the loss.
+        size = 1e-12 * (abs(value) + float(np.ptp(model.gradient(weights))))
         if -slope <= size:
             break
         length, accepted = 1.0, None
-        while accepted is None and asked < MODELS and length > 1e-6:
+        while accepted is None and asked < models and length > 1e-6:
             tried = _normalised(weights + length * way)
             there = objective.model(tried, published=published)
             asked += 1
@@ -178,7 +167,7 @@ def _solved(quadratic: Quadratic, supports: NDArray[np.int64]) -> Floats:
     right = np.ones((count, size + 1))
     right[:, :size] = -quadratic.linear[supports]
     values, vectors = np.linalg.eigh(system)
-    is_null = np.abs(values) <= _NULL * np.abs(values).max(axis=1, keepdims=True)
+    is_null = np.abs(values) <= 1e-13 * np.abs(values).max(axis=1, keepdims=True)
     inverse = np.where(is_null, 0.0, 1.0 / np.where(is_null, 1.0, values))
 
     def times(inner: Floats) -> Floats:
@@ -198,7 +187,7 @@ def _least_of(quadratic: Quadratic, candidates: Floats) -> Floats:
     """The first of the candidates (s, G) whose loss is least, but for rounding."""
     losses = np.einsum("si,ij,sj->s", candidates, quadratic.matrix, candidates) + candidates @ quadratic.linear
     lowest = float(losses.min())
-    return candidates[int(np.argmax(losses <= lowest + _TIED * (1.0 + abs(lowest))))]
+    return candidates[int(np.argmax(losses <= lowest + 1e-14 * (1.0 + abs(lowest))))]
 
 
 def _descended(quadratic: Quadratic) -> Floats:
@@ -207,7 +196,7 @@ def _descended(quadratic: Quadratic) -> Floats:
     weights = ahead = np.full(count, 1.0 / count)
     rate, momentum = 1.0, 1.0
     value = quadratic.value(weights)
-    for _ in range(STEPS):
+    for _ in range(20_000):  # accelerated, it needs tens to hundreds
         gradient, here = quadratic.gradient(ahead), quadratic.value(ahead)
         while True:
             tried = on_simplex(ahead - rate * gradient)
@@ -223,7 +212,7 @@ def _descended(quadratic: Quadratic) -> Floats:
         following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         ahead = tried + (momentum - 1.0) / following * (tried - weights)
         weights, value, momentum = tried, reached, following
-        if moved < STILL:
+        if moved < 1e-10:
             if is_plain:
                 break
             # Momentum may hold it at a corner from which the gradient alone would lead on.

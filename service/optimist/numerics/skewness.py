@@ -16,8 +16,6 @@ from optimist.numerics.arrays import Floats
 
 OF_SCORES = 10.0
 """c of a score's sd_stop²."""
-BORROWED = 0.1
-"""Real rows of skewness γ that count beside a generator's own, as a part of γ²."""
 OF_MEANS = 80.0
 """c of the variance of a difference of means by their own skewness, which counts on one side only, too. It is of the
 skewness of the difference itself, so that n = 1."""
@@ -59,7 +57,7 @@ def missing_widening(ratio: float, skewed: float, samples: int) -> float:
     ratio: the variance by the real rows over that by the samples. b = γ²/10 real rows count beside the n samples:
     (n + b ratio)/(n + b), or 1 where the samples vary more.
     """
-    borrowed = BORROWED * skewed * skewed
+    borrowed = 0.1 * skewed * skewed
     return max(1.0, (samples + borrowed * ratio) / (samples + borrowed))
 
 

@@ -5,7 +5,7 @@
 from optimist.policies.arms import Arm, Arms, optimistic, rivals
 from optimist.policies.cheapest import Cheapest, LimitOn
 from optimist.policies.contrasts import contrast, described
-from optimist.policies.mixture_policy import MIN_SAMPLES, MixturePolicy, Ranges, blend_counts
+from optimist.policies.mixture_policy import MixturePolicy, Ranges, blend_counts
 from optimist.policies.mixture_stopping import decide_mixture, shown_mixture
 from optimist.policies.policy import Policy, warmup_batches
 from optimist.policies.stopping import Decision, Stopping

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimist.numerics.mixture import MIN_SAMPLES, Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Floats, Quadratic, least
 from optimist.policies.arms import Arm, prices
 from optimist.policies.policy import Draws, fewest_samples
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
+from optimist.records import MIN_MIXED
 from optimist_client.errors import FixError
 from optimist_client.goals import BestMixture
 from optimist_client.metrics import Metric
@@ -175,7 +176,7 @@ class MixturePolicy:
         return self._followed(arms, mixture, told, able)
 
     def _is_new(self, arm: Arm) -> bool:
-        return arm.batches + arm.pending_batches < self.warmup or _drawn(arm) < MIN_SAMPLES
+        return arm.batches + arm.pending_batches < self.warmup or _drawn(arm) < MIN_MIXED
 
     def _published(self, arms: Sequence[Arm], mixture: Mixture, round_: int) -> int:
         """The place that a published rule samples, by the active arms and their samples, recorded and open."""

@@ -13,11 +13,6 @@ from optimist.records import StoreError
 from optimist.scoring.scorer import Scorer, score_for_ever
 from optimist_client.errors import FixError
 
-PERIOD = 1.0
-"""Seconds between messages."""
-GRACE = 8.0
-"""Seconds for releasing the generators after the parent's end."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -32,7 +27,8 @@ def main() -> int:
         say({"error": str(error)})
         return 1
     say({"ready": True})
-    end_with_parent(GRACE)
+    # Eight seconds to release the generators.
+    end_with_parent(8.0)
     try:
         score_for_ever(
             settings["redis_url"], device, settings["warm_bytes"], lambda scorer: in_background(report_on, scorer)
@@ -48,7 +44,7 @@ def report_on(scorer: Scorer) -> None:
     with contextlib.suppress(OSError):  # the parent is gone
         while True:
             say({"at_work": scorer.is_alive})
-            time.sleep(PERIOD)
+            time.sleep(1.0)
 
 
 if __name__ == "__main__":

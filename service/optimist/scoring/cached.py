@@ -22,16 +22,11 @@ from optimist.numerics.estimate import Estimate
 from optimist.records import LogEntry, RetractedLog
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
-SHOWN_MODES = 20
-SHOWN_SAMPLES = 32
-"""Number of modes, and of samples of each, that are computed at once; a request may show fewer."""
 FORMAT = 1
 """Version of snapshots; other versions are refused. It increases as the version of the data (`store/store.py`)."""
-DIGEST_BYTES = 32
+DIGEST_BYTES = hashlib.sha256().digest_size
 """Length of the SHA-256 at the start of a snapshot."""
 SINGLE = " as float32"
-LOOKED_AT = 1024
-"""Numbers of a tensor that are looked at before all of it is."""
 NOTHING_RETRACTED = RetractedLog()
 SMALLEST_TAIL = 2**16
 """Minimum bytes that the log may have beyond a snapshot, however small the statistic."""
@@ -178,16 +173,15 @@ class CachedStatistic:
         """True if the statistic has no samples yet."""
         return self._estimator.statistic.samples == 0
 
-    def modes(self, name: str) -> Modes:
-        """The modes at `seq`, and the score by type of prompt if there are prompts."""
-        groups = self._estimator.prompt_groups(SHOWN_MODES, SHOWN_SAMPLES) if self._estimator.has_prompts else []
+    def modes(self, name: str, count: int = 20, samples: int = 32) -> Modes:
+        """The modes at `seq`, and the score by type of prompt if there are prompts; a request may show fewer."""
+        groups = self._estimator.prompt_groups(count, samples) if self._estimator.has_prompts else []
         return Modes(
             generator=name,
             samples=self._estimator.statistic.samples,
             position=self.seq,
             modes=[
-                ModeInfo.model_validate(mode, from_attributes=True)
-                for mode in self._estimator.modes(SHOWN_MODES, SHOWN_SAMPLES)
+                ModeInfo.model_validate(mode, from_attributes=True) for mode in self._estimator.modes(count, samples)
             ],
             prompt_groups=[PromptGroupInfo.model_validate(group, from_attributes=True) for group in groups],
         )
@@ -245,8 +239,8 @@ class CachedStatistic:
 def _packed(name: str, tensor: Tensor) -> tuple[str, Tensor]:
     """A tensor as a snapshot holds it: float32 under a name of its own, where that loses nothing, as with most rows."""
     tensor = tensor.cpu().contiguous()
-    # Of sums the first numbers already differ.
-    for part in (tensor.flatten()[:LOOKED_AT], tensor):
+    # Of sums the first numbers already differ, so that 1024 of them are looked at before all are.
+    for part in (tensor.flatten()[:1024], tensor):
         if tensor.dtype != torch.float64 or not torch.equal(part.float().double(), part):
             return name, tensor
     return name + SINGLE, tensor.float()

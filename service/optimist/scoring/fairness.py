@@ -37,16 +37,8 @@ REMEMBERED = 1.0
 """Seconds after a short quantum for which a thread is kept free for the next one."""
 EXPECTED = 15.0
 """Seconds after a quantum that is not long for which the next one of its experiment is expected."""
-QUANTUM = 0.25
-"""Seconds after which the quantum of a task that asks wait for is over."""
-BACKGROUND_QUANTUM = 0.1
-"""The quantum of any other task."""
-CONTENDED_QUANTUM = 0.02
-"""The quantum of a task that asks wait for, while another namespace waits for one."""
 PATIENCE = 1.0
 """Seconds after which a quantum that nobody waits for begins, however many short quanta are at work."""
-BESIDE = 0.002
-"""Seconds of a quantum beside the threads, for reading the log and publishing."""
 
 
 class SweepSchedule:
@@ -160,7 +152,8 @@ class FairQueue:
                 return None
             if len(running) < lane.threads and (task := self._next_of(lane, running)) is not None:
                 self._running[task] = _Running(lane, task.expected_seconds, now)
-                lane.shares.charge(namespace_of(task.name), BESIDE + task.expected_seconds)
+                # Beside its threads a quantum reads the log and publishes, in some 2 ms.
+                lane.shares.charge(namespace_of(task.name), 0.002 + task.expected_seconds)
                 if lane is self._others:
                     self._last_behind = now
                 elif task.expected_seconds < LONG:
@@ -171,9 +164,11 @@ class FairQueue:
     def is_over(self, task: AnyTask) -> bool:
         """True if a task has used up its quantum, and stops as soon as it has stored something."""
         running = self._running[task]
-        limit = BACKGROUND_QUANTUM if running.lane is self._others else QUANTUM
+        # Seconds. Work that no ask waits for makes way sooner.
+        limit = 0.1 if running.lane is self._others else 0.25
+        # Shorter where asks of another namespace wait, too.
         if running.lane is self._deciding and running.lane.is_wanted_beside(namespace_of(task.name)):
-            limit = CONTENDED_QUANTUM
+            limit = 0.02
         return time.monotonic() - running.begun > limit
 
     def end(self, task: AnyTask, seconds: float | None = None) -> None:

@@ -30,8 +30,6 @@ from optimist_client.errors import reason
 from optimist_client.goals import OWN_GROWTH
 from optimist_client.models import Experiment
 
-TABLE_GROWTH = 0.25
-"""Growth of samples after which a table is made without a request."""
 _log = logging.getLogger(__name__)
 
 
@@ -114,9 +112,8 @@ class ModelJob(CombinedJob[ModelTask]):
             task.published = time.monotonic()
         if taken.rows is not None:
             await self._put_table(taken.rows, taken.parts, state)
-        elif is_outgrown(
-            tabled, {part.generator: LogExtent(part.seq, part.samples) for part in taken.parts}, TABLE_GROWTH
-        ):
+        # Growth of samples after which a table is made without a request.
+        elif is_outgrown(tabled, {part.generator: LogExtent(part.seq, part.samples) for part in taken.parts}, 0.25):
             task.is_wanted = task.again = True
 
     def _readable(self, state: ExperimentState) -> dict[int, LogExtent]:

@@ -34,17 +34,8 @@ from optimist.store.connection import format_url, wait_for_server
 from optimist_client.errors import reason
 
 _log = logging.getLogger(__name__)
-LARGE = 4 * 2**20
-"""Blocks of memory of this size or more are returned to the system as soon as they are freed."""
 CLAIM = 4.0
 """Seconds after which another scorer may take over a generator whose scorer does not renew its claim."""
-IDLE = 60.0
-"""Seconds without work after which a generator is released."""
-STUCK = 60.0
-"""Seconds without a complete sweep after which the scorer counts as dead."""
-QUEUED = 2.0
-"""Seconds that a generator may wait for a thread; later its claim is not renewed, so that other scorers can claim
-it."""
 
 
 class Scorer:
@@ -85,7 +76,8 @@ class Scorer:
     @property
     def is_alive(self) -> bool:
         """True while the sweeps continue; unreachable Redis does not end them."""
-        return time.monotonic() - self._swept < STUCK
+        # The scorer counts as dead after 60 seconds without a complete sweep.
+        return time.monotonic() - self._swept < 60.0
 
     async def run(self) -> None:
         """Score until cancelled; then release all generators, so that other scorers need not wait for the claims to
@@ -158,10 +150,12 @@ class Scorer:
         now = time.monotonic()
         renewed: dict[str, list[ScoringTask[Any]]] = {}
         for task in [task for task in self._tasks.every if task.is_held]:
-            if task.state == "idle" and now - task.worked > IDLE:
+            # A generator is released after a minute without work.
+            if task.state == "idle" and now - task.worked > 60.0:
                 with _surviving_errors():
                     await self._release(task)
-            elif task.state != "waiting" or now - task.queued <= QUEUED:
+            # After two seconds in the queue a claim is not renewed, so that other scorers can claim the generator.
+            elif task.state != "waiting" or now - task.queued <= 2.0:
                 renewed.setdefault(task.name, []).append(task)
         for name, tasks in renewed.items():
             with _surviving_errors():
@@ -322,8 +316,8 @@ def score_for_ever(
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    # Eigenproblems leave some 400 MiB of freed blocks at d = 2048.
-    give_back_from(LARGE)
+    # Larger blocks are returned to the system as soon as they are freed: of eigenproblems at d = 2048 some 400 MiB.
+    give_back_from(4 * 2**20)
     answer_soon()
     # Objects made so far stay: the collector need not go through them, and torch, again and again.
     gc.freeze()

@@ -24,10 +24,6 @@ from optimist.scoring.tasks import CombinedTask, GeneratorTask, ScoringTask, Sco
 from optimist.scoring.threads import InThread
 from optimist.store import Store
 
-ATTEMPTS = 5
-"""Maximum number of readings of a log from the snapshot on, where another scorer trims it meanwhile."""
-
-
 _log = logging.getLogger(__name__)
 Task = TypeVar("Task", bound=CombinedTask[Any])
 
@@ -166,13 +162,14 @@ class CombinedJob(Generic[Task]):
     def _unit(self, generator: GeneratorState) -> tuple[str, int, str]:
         return self.task.name, generator.ordinal, self.task.label
 
-    async def _copied(self, generator: GeneratorState) -> CachedStatistic:
+    async def _copied(self, generator: GeneratorState, attempts: int = 5) -> CachedStatistic:
         """A statistic to be read, at the generator's position or later, from a snapshot and the log behind it.
 
         The copy is kept for the next time. Only the scorer that has the generator publishes.
+        attempts: how often the log is read from the snapshot on, where another scorer trims it meanwhile.
         """
         task = self.task
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             try:
                 cached = task.copies.get(generator.ordinal)
                 if cached is None:
@@ -185,7 +182,7 @@ class CombinedJob(Generic[Task]):
                 # Trimmed meanwhile; or Redis has lost the end of the log, and perhaps kernels that samples fixed.
                 if self.experiment.kernels and generator.ordinal in task.copies:
                     raise Superseded(str(error)) from None
-                if attempt == ATTEMPTS:
+                if attempt == attempts:
                     raise CorruptData(str(error)) from None
             task.copies.pop(generator.ordinal, None)
         raise Superseded(f"batches of generator {generator.name!r} are retracted while they are read")

@@ -24,12 +24,6 @@ TaskKey = tuple[str, int, str]
 """The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
 PUBLISH_EVERY = 2.0
 """Seconds between two models at least, however fast samples grow: every dispatcher reads each of them."""
-TABLE_TIMES = 5.0
-"""Expected ratio of a table's duration to its model's, before the first table."""
-RETRY = 30.0
-"""Seconds after which a failed model is tried again; meanwhile picks use the earlier model."""
-RESTED = 120.0
-"""Seconds without work after which nothing is remembered of a task that the scorer does not hold."""
 LONGEST_TAIL = 8 * 2**20
 """Maximum bytes of a log beyond the snapshot while the size of the statistic is unknown."""
 At = TypeVar("At", bound=Place)
@@ -198,7 +192,8 @@ class ModelTask(CombinedTask[Literal["model"]]):
     def expected_seconds(self) -> float:
         """Seconds of the model, and of the table if it is wanted."""
         seconds = self.seconds or 0.0
-        return seconds + (self.table_seconds or TABLE_TIMES * seconds if self.is_wanted else 0.0)
+        # Before the first table it is expected to take five times as long as the model.
+        return seconds + (self.table_seconds or 5.0 * seconds if self.is_wanted else 0.0)
 
     @property
     def is_ahead(self) -> bool:
@@ -322,7 +317,8 @@ class ScoringTasks(dict[TaskKey, GeneratorTask]):
         self._limited = {name: labels for name, labels in self._limited.items() if name in names}
         self._mixture_goals.intersection_update(names)
         kinds: list[dict[Any, Any]] = [self, self.mixtures, self.models]
-        rested = time.monotonic() - RESTED
+        # Nothing is remembered of a task that was released, and rests for two minutes.
+        rested = time.monotonic() - 120.0
         for tasks in kinds:
             for key, task in list(tasks.items()):
                 rests = task.worked < rested and not task.problem
@@ -379,7 +375,8 @@ class ScoringTasks(dict[TaskKey, GeneratorTask]):
                 yield mixture
         if state.is_model_ready:
             model = self._model(name, state.labels[0])
-            rests = model.problem == "failed" and time.monotonic() < model.worked + RETRY
+            # A failed model is tried again after 30 seconds; meanwhile picks use the earlier one.
+            rests = model.problem == "failed" and time.monotonic() < model.worked + 30.0
             if model.may_publish and not rests:
                 yield model
 

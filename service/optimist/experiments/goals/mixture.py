@@ -10,7 +10,6 @@ from optimist.experiments.goals.asked import AskedContext, Basis, Choice, positi
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.numerics.mixture import Mixture
 from optimist.policies import (
-    MIN_SAMPLES,
     Arms,
     Decision,
     MixturePolicy,
@@ -19,7 +18,7 @@ from optimist.policies import (
     warmup_batches,
 )
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import ExperimentState, GeneratorState, StoredArtefact, codec
+from optimist.records import MIN_MIXED, ExperimentState, GeneratorState, StoredArtefact, codec
 from optimist_client.models import Experiment, WaitReason
 
 
@@ -40,7 +39,7 @@ class ForMixture(Goal):
     def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
         """The warm-up also brings the samples of a first mixture."""
         config, made = experiment.config, stored.mixture
-        needed = max(needed, MIN_SAMPLES)
+        needed = max(needed, MIN_MIXED)
         warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
         stopping = Stopping(config.delta, config.tolerance)
         policy = MixturePolicy.from_metric(config.policy, config.metric, warmup, stopping, config.seed)

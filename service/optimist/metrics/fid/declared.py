@@ -19,9 +19,6 @@ from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import FID
 
-BLOCK = 32
-"""Rows of a matrix that are read together: half a megabyte at d = 2048."""
-
 
 def _check(name: str, value: float, *, positive: bool = False) -> None:
     if not (math.isfinite(value) and value >= 0.0 and (value > 0.0 or not positive)):
@@ -34,9 +31,10 @@ def _kept_sums(scatter: SymmetricSum, n: int, least: float, weights: Tensor) -> 
     `weights` (d, d) is symmetric. In blocks that the processor's caches hold: one pass over the matrices. Entries below
     zero are cut whatever their size, so Σ T is Σ |T|, and the second sum has no sign of its own.
     """
+    block_rows = 32  # half a megabyte at d = 2048
     entries = trace = 0.0
     for part, rows, columns, times in scatter.parts():
-        for block, of_weights in zip(part.split(BLOCK), weights[rows, columns].split(BLOCK), strict=True):
+        for block, of_weights in zip(part.split(block_rows), weights[rows, columns].split(block_rows), strict=True):
             kept = block / n
             kept = torch.where(kept >= least, kept, 0.0).flatten()
             entries += times * float(kept.sum())

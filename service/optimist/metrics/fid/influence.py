@@ -100,15 +100,10 @@ def _covariance_root(scatter: Tensor, factor: Tensor, spectrum: Tensor | None) -
     return root_trace(eigenvalues, whitened)
 
 
-LAST = 512
-"""Number of last rows from which Tr Σ² is computed while n ≤ rank."""
 BUFFER = 256
-"""Number of last rows from which the influence function's variance is computed."""
+"""Number of last rows whose influence is computed."""
 VANISHING = 1e-200
 """Tr M up to which the spectrum counts as zero: its products underflow in float64."""
-
-TOGETHER = 2
-"""Groups of the jackknife whose curves are computed at once: of all ten they take 30 MiB more."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +209,8 @@ class FrechetInfluence:
         rows = statistic.rows
         assert rows is not None
         reference, m = self._reference, len(rows) - 1
-        finite, last = reference.finite, rows[-LAST:] - mean
+        # The last 512 rows, as many as a statistic keeps where it does not hold all.
+        finite, last = reference.finite, rows[-512:] - mean
         whitened, gram = kept.setdefault("gram", KeptGram(reference.factor)).take(rows)
         eigenvalues, eigenvectors = _gram_basis(gram, m)
         scale = float(eigenvalues.sum()) / reference.square_trace
@@ -318,7 +314,8 @@ class _Subsets:
         value = gap + torch.where(alive, trace * (1.0 - 1.0 / p), trace * (m / p)) + reference.trace
         if not bool(alive.any()):
             return value
-        parts = zip(eigenvalues[alive].split(TOGETHER), shares[alive].split(TOGETHER), strict=True)
+        # The curves of two groups at once: of all ten they take 30 MiB more.
+        parts = zip(eigenvalues[alive].split(2), shares[alive].split(2), strict=True)
         roots = [leave_one_out_curve(*part, m, reference.eigenvalues).value for part in parts]
         value[alive] -= 2.0 * torch.cat(roots)
         return value

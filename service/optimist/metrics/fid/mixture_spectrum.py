@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.metrics.fid.influence import BUFFER, VANISHING
 from optimist.metrics.fid.parts import Space
 from optimist.metrics.spectra.eigen import eigen_coordinates
 from optimist.metrics.spectra.leave_one_out import (
@@ -28,13 +29,6 @@ from optimist.metrics.spectra.leave_one_out import (
     residuals,
 )
 from optimist.numerics.programme import Floats
-
-CUT = 1e-10
-"""Part of the largest eigenvalue of M below which others are raised to it, as the rank of the reference is cut."""
-BUFFER = 256
-"""Number of last rows of each part whose influence on the slopes is computed."""
-VANISHING = 1e-200
-"""Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
 
 class MixtureSpectrum:
@@ -127,10 +121,11 @@ class MixtureSpectrum:
         return torch.stack([each.diagonal() for each in self._moments])
 
     def derivatives(self) -> tuple[Floats, Floats]:
-        """Gradient (G,) and Hessian (G, G) of tr √M, by the samples as they are; exact but for `CUT`."""
+        """Gradient (G,) and Hessian (G, G) of tr √M, by the samples as they are; exact but for small eigenvalues."""
         if self.vanishes:
             return self._flat()
-        roots = self.values.clamp_min(CUT * float(self.values[-1])).sqrt()
+        # Eigenvalues below this part of the largest are raised to it, as the rank of the reference is cut.
+        roots = self.values.clamp_min(1e-10 * float(self.values[-1])).sqrt()
         pairs = roots[:, None] + roots
         pairs.mul_(roots[:, None]).mul_(roots).mul_(2.0).reciprocal_()
         gradient = 0.5 * (self._diagonals() / roots).sum(-1)

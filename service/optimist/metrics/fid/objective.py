@@ -25,18 +25,13 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from optimist.metrics.fid.mixture_spectrum import BUFFER, MixtureSpectrum
+from optimist.metrics.fid.influence import BUFFER
+from optimist.metrics.fid.mixture_spectrum import MixtureSpectrum
 from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.mixtures.objective import MixtureAnalysis, Objective
 from optimist.metrics.state import copied
 from optimist.numerics.programme import Floats, Quadratic, least
-
-DOUBT = 0.05
-"""The systematic error over the part of the value that is extrapolated, and over what was taken off the distance of the
-samples as they are: measured, it is still too low by 3 to 6 % of that."""
-INFLATION = 10.0
-"""Variances are those of the rows times 1 + INFLATION/n_i."""
 
 
 class FrechetMixture:
@@ -75,11 +70,14 @@ class FrechetMixture:
             of=self._influence,
             on_slopes=self._inclines if self._slopes else None,
         )
+        # The variances are those of the rows times 1 + 10/n_i.
         beyond = [
-            float(each.std()) * math.sqrt(INFLATION) / part.count
-            for each, part in zip(found.rows, self._parts, strict=True)
+            float(each.std()) * math.sqrt(10.0) / part.count for each, part in zip(found.rows, self._parts, strict=True)
         ]
-        return replace(found, extra=np.array([DOUBT * extrapolated, DOUBT * taken_off, *beyond]))
+        # The systematic error, of what is extrapolated, and of what was taken off the distance of the samples as they
+        # are: measured, that is still too low by 3 to 6 %.
+        doubts = (0.05 * part for part in (extrapolated, taken_off))
+        return replace(found, extra=np.array([*doubts, *beyond]))
 
     def _rows(self, place: int, common: bool) -> Tensor | None:
         """Rows (b, d) of a part, minus its mean; None where it has no common ones."""
@@ -110,18 +108,6 @@ class FrechetMixture:
         found = float(self._weights[place]) * self._spectrum.bends(place, common=common)
         found[:, place] += self._own(place, rows, common)[-BUFFER:]
         return found
-
-
-STEPS = 8
-"""Most eigenproblems that the best mixture is looked for by."""
-ENOUGH = 0.5
-"""The search ends where no weight's slack exceeds this many standard errors."""
-
-
-MATCHED = 128
-"""Indices in common whose rows show how alike generators answer."""
-STILL = 1e-3
-"""The search also ends where a step would change no weight by more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +150,8 @@ class FrechetObjective(Objective):
     def _space(self) -> Space:
         # A log in the order of the indices has the same indices in its half for all generators.
         step = 1 if self.half is None else 2
-        same = [None if each is None else each[self.half or 0 :: step][:MATCHED] for each in self._common]
+        # The first 128 common indices show how alike generators answer.
+        same = [None if each is None else each[self.half or 0 :: step][:128] for each in self._common]
         known = min((len(each) for each in same if each is not None), default=0)
         return Space.from_parts(self._parts, same, self.share) if known > len(same) else Space.from_parts(self._parts)
 
@@ -205,16 +192,16 @@ class FrechetObjective(Objective):
     def _fit(self) -> _Fit:
         count = len(self._parts)
         weights, last, length = np.full(count, 1.0 / count), np.zeros(count), 1.0
-        for asked in range(1, STEPS + 1):
+        for _ in range(7):
             found = self._step(weights)
-            if found.is_best or asked == STEPS:
+            if found.is_best:
                 return found.fit
             # The Hessian is of an unchanged curve. Where a step turns back, the last one was too long.
             length = max(0.5 * length, 0.125) if float(last @ found.way) < 0.0 else length
             weights, last = weights + length * found.way, found.way
             weights = np.where(weights > 1e-9, weights, 0.0)
             weights = weights / weights.sum()
-        raise AssertionError
+        return self._step(weights).fit
 
     def _step(self, weights: Floats) -> _Step:
         spectrum = MixtureSpectrum(self._space, weights, unbiased=True)
@@ -224,7 +211,9 @@ class FrechetObjective(Objective):
         level = float(weights @ gradient)
         errors = np.sqrt(np.square(weights - np.eye(len(weights))) @ (deviations**2 / self.samples))
         way = least(_expansion(weights, 0.0, gradient, hessian)) - weights
-        is_best = bool((level - gradient <= ENOUGH * errors).all() or np.abs(way).max() < STILL)
+        # The search ends where no weight's slack exceeds half a standard error, or where a step would change no weight
+        # by more than 1e-3.
+        is_best = bool((level - gradient <= 0.5 * errors).all() or np.abs(way).max() < 1e-3)
         root = 0.0 if spectrum.vanishes else float(spectrum.curve.value)
         value = float(weights @ self._seconds) + self._reference.trace - 2.0 * root
         # What is not known to be a slope counts as none, so that these weights are the best ones of the model.

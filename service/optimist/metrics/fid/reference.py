@@ -19,11 +19,6 @@ from optimist.numerics.real_data import check_lowest, check_moments
 from optimist.numerics.skewness import missing_widening, skewness
 from optimist_client.references import SOME
 
-_GAUSSIAN_FACTOR = 2.0
-"""By how much more real rows may differ in their influence than Gaussian ones with the same moments do."""
-_MATTERS = 5.0
-"""From m/5 samples of a generator on the choice of m real rows is a large part of what is open in a difference."""
-
 
 @dataclass(frozen=True, eq=False)
 class FiniteReference:
@@ -69,7 +64,8 @@ class FiniteReference:
     def influence(self, shift: Tensor, quadratic: Tensor) -> Tensor:
         """w(y)/√m (k,) for μ_g − μ_r (d,) and vᵀ T v (k,)."""
         found = self.rows.square().sum(-1) - 2.0 * (self.rows @ shift) - quadratic
-        return (_GAUSSIAN_FACTOR if self.is_guessed else 1.0) / math.sqrt(self.samples) * found
+        # Real rows may differ by twice as much in their influence as Gaussian ones with the same moments do.
+        return (2.0 if self.is_guessed else 1.0) / math.sqrt(self.samples) * found
 
     def missing(self, influence: Tensor, variance: float, samples: int) -> float:
         """`Analysis.missing` of so many samples whose influences have this variance, by that of the real rows."""
@@ -80,7 +76,8 @@ class FiniteReference:
 
     def warnings(self, samples: int) -> tuple[str, ...]:
         """A warning where the part of the reference in differences is guessed, and so many samples make it large."""
-        if not self.is_guessed or samples <= self.samples / _MATTERS:
+        # From m/5 samples on the choice of m real rows is a large part of what is open in a difference.
+        if not self.is_guessed or samples <= self.samples / 5.0:
             return ()
         return (
             f"of the reference's {self.samples} samples only mean and covariance are known, so what their choice "
@@ -106,11 +103,6 @@ def _gaussian(reference: Reference) -> Tensor:
     normal = np.random.default_rng(0).standard_normal((SOME, reference.dimension))
     basis = reference.basis()
     return ((torch.from_numpy(normal).to(reference.device) @ basis) * reference.eigenvalues.sqrt()) @ basis.T
-
-
-RANK_CUTOFF = 1e-10
-VANISHING = 1e-100
-"""Largest eigenvalue up to which a covariance counts as zero: the square of a smaller one underflows in float64."""
 
 
 class Reference(RealReference):
@@ -144,9 +136,10 @@ class Reference(RealReference):
         self.mean, covariance = (torch.from_numpy(part).to(device, copy=True) for part in checked)
         eigenvalues = eigenvalues_of(covariance).flip(-1)
         check_lowest(float(eigenvalues[-1]), scale)
-        largest = float(eigenvalues[0]) if eigenvalues[0] > VANISHING else torch.inf
+        # Up to this a covariance counts as zero: the square of a smaller eigenvalue underflows.
+        largest = float(eigenvalues[0]) if eigenvalues[0] > 1e-100 else torch.inf
         rounding = self.dimension * torch.finfo(torch.float64).eps
-        self.rank = int((eigenvalues > RANK_CUTOFF * largest).sum())
+        self.rank = int((eigenvalues > 1e-10 * largest).sum())
         self.support = max(self.rank, int((eigenvalues > rounding * largest).sum()))
         self._eigenvalues = eigenvalues.clamp_min(0.0)
         self._eigenvectors: Tensor | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -20,18 +20,10 @@ from torch import Tensor
 
 from optimist.metrics.base import Score
 from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, SharedChance
-from optimist.numerics.mixture import MIN_SAMPLES, Improvement, Mixture
+from optimist.numerics.mixture import Improvement, Mixture
 from optimist.numerics.programme import Floats, Quadratic, least, minimise
+from optimist.records import MIN_MIXED
 from optimist_client.errors import FixError
-
-FEW = 20
-"""Samples of a generator below which a warning says so."""
-BOUNDED = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 7.0, 8.0)
-"""Standard errors at which the bound of another mixture's gain is computed."""
-APART = 0.25
-"""A warning says so where the halves differ by more than this in the weight of a generator."""
-HALVES: tuple[Half, Half] = (0, 1)
-"""The two halves of the samples."""
 
 
 def cross_fitted(
@@ -57,7 +49,7 @@ def cross_fitted(
         shared = SharedChance.from_common(whole.samples, common)
         fitted = Fitted.of_one(whole.analyse(np.ones(1)), shared)
     else:
-        halves = [score.objective(statistics, half, common) for half in HALVES]
+        halves = [score.objective(statistics, half, common) for half in get_args(Half)]
         fitted = Fitted.across(halves, best, SharedChance.from_common(whole.samples, common))
     at = minimise(whole, published=True) if published else fitted.weights
     sign = 1.0 if score.lower_is_better else -1.0
@@ -193,7 +185,11 @@ def _bounds(whole: Objective, fitted: Fitted) -> tuple[tuple[float, float], ...]
     """The numbers of `Mixture.bounds`: the maximum gain of another mixture, by standard errors."""
     curvature = _curvature(whole, fitted.weights)
     improvement = Improvement(fitted.weights, fitted.slacks, fitted.slack_errors, fitted.covariance, curvature)
-    return tuple((z, improvement.bound(z)) for z in BOUNDED)
+    # Standard errors at which the bound of another mixture's gain is computed.
+    return tuple(
+        (z, improvement.bound(z))
+        for z in (0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 7.0, 8.0)
+    )
 
 
 def _curvature(whole: Objective, weights: Floats) -> Floats:
@@ -206,9 +202,9 @@ def _curvature(whole: Objective, weights: Floats) -> Floats:
 
 
 def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> tuple[str, ...]:
-    few = [name for name, n in zip(names, samples, strict=True) if n < FEW]
-    warnings = [f"fewer than {FEW} samples of {', '.join(few)}"] if few else []
-    if fitted.apart.max() > APART:
+    few = [name for name, n in zip(names, samples, strict=True) if n < 20]
+    warnings = [f"fewer than 20 samples of {', '.join(few)}"] if few else []
+    if fitted.apart.max() > 0.25:
         worst = int(fitted.apart.argmax())
         apart = f"by {fitted.apart[worst]:.2f} in the weight of {names[worst]}"
         warnings.append(f"the halves of the samples disagree: {apart}")
@@ -218,6 +214,6 @@ def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> t
 def _check(score: Score, statistics: Sequence[Any], names: Sequence[str]) -> None:
     if not names or len(names) != len(statistics):
         raise FixError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
-    few = [name for name, own in zip(names, statistics, strict=True) if own.samples < MIN_SAMPLES]
+    few = [name for name, own in zip(names, statistics, strict=True) if own.samples < MIN_MIXED]
     if few:
-        raise FixError(f"a mixture needs at least {MIN_SAMPLES} samples of each generator; fewer of {', '.join(few)}")
+        raise FixError(f"a mixture needs at least {MIN_MIXED} samples of each generator; fewer of {', '.join(few)}")

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.numerics.mixture import MIN_SAMPLES
 from optimist.numerics.pairing import COMMON
 from optimist.numerics.programme import Floats, Quadratic
+from optimist.records import MIN_MIXED
 
 Half = Literal[0, 1]
 """The samples in even (0), or in odd (1) places of a log."""
@@ -81,7 +81,7 @@ class Objective(ABC):
     ) -> None:
         """`Score.objective` of this metric. Raises the same errors."""
         for statistic in statistics:
-            metric.check(statistic, least=MIN_SAMPLES)
+            metric.check(statistic, least=MIN_MIXED)
         self.metric, self.statistics, self.given = metric, statistics, common
         self.half: Half | None = half
         self.share = SharedChance.from_common([statistic.samples for statistic in statistics], common).share
@@ -122,10 +122,6 @@ def places_in(samples: int, rows: int, half: Half | None, device: torch.device) 
     if half is None:
         return torch.ones(rows, dtype=torch.bool, device=device)
     return torch.arange(samples - rows, samples, device=device) % 2 == half
-
-
-FEWEST_COMMON = 10
-"""Minimum number of common indices for a correlation."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +177,8 @@ class SharedChance:
         """Influences (g, m, k) of common rows whose products over m are covariances, from the variances (G, k), and
         their weights for two generators (g, g); None without common rows."""
         counts = np.array(self.samples, dtype=np.float64)
-        paired = [g for g, rows in enumerate(common) if rows is not None and len(rows) >= FEWEST_COMMON]
+        # A correlation needs 10 common indices.
+        paired = [g for g, rows in enumerate(common) if rows is not None and len(rows) >= 10]
         if self.share == 0.0 or len(paired) < 2:
             return None
         centred = np.stack([_centred(rows) for rows in common if rows is not None])

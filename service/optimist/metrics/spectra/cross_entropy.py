@@ -75,10 +75,6 @@ def _tail_by_power(freedom: Tensor, x: Tensor, rank: int, order: float) -> float
 
 POINTS, LOWEST, HIGHEST = 121, 1e-5, 1e4
 """The grid of w: geometric, from LOWEST/p to HIGHEST times the largest eigenvalue."""
-SEEN_PART = 0.8
-"""The curve is used where D₋ ≤ SEEN_PART · n; beyond that a power law takes its place."""
-MIN_POINTS = 12
-"""At least so many points of the grid are used."""
 PULL, POWER = 0.33, 8
 """E = L − PULL · u (1 − t^POWER) K. Fitted."""
 SEEN_DOUBT, UNSEEN_DOUBT, LOW_ORDER_DOUBT = 0.03, 0.07, 1.2
@@ -179,8 +175,9 @@ class LeaveOneOut:
 
     def ridge(self, order: float) -> float:
         """L of the order, 0 < α < 2, not clipped."""
-        reliable = (self.freedom <= SEEN_PART * self.count).to(torch.uint8)
-        start = min(int(reliable.argmax()), POINTS - MIN_POINTS)
+        # Beyond 0.8 n degrees of freedom a power law takes the curve's place; 12 points are used at least.
+        reliable = (self.freedom <= 0.8 * self.count).to(torch.uint8)
+        start = min(int(reliable.argmax()), POINTS - 12)
         freedom, x = self.freedom[start:], self.x[start:]
         return entropy_of_curve(freedom, x, self.rank, order)
 

@@ -23,18 +23,14 @@ from optimist.metrics.spectra.symmetric import symmetric_product, times_lower, t
 from optimist.metrics.state import Buffer
 
 SMALLEST_WIDTH = 256
-PANEL = 128
-"""Vectors of the basis that a batch is projected on at once: 4.4 ms at r = 2048, 6.7 ms by one product (AMD)."""
 GRAM_ROWS = 512
 SHARE = 0.8
 """Share of the width up to which the Gram matrix is used. ms per batch at r = 2048 by it and by the scatter: 28,
 39 from n = 1500, 39, 34 from 1750, 38, 33 from 2000 (AMD)."""
-GRAM_LIMIT = 512
-SCATTER_LIMIT = 512
+CYCLE = 512
+"""Rows between two refreshes of the spectrum, past `SHARE` of the width by a quarter of it more."""
 FINE, COARSE = 1.1e-8, 3.3e-8
 """Tolerances of the sum that approximates f, a little above the powers of √10 to which they are rounded down."""
-NOISE = 1e-7
-"""Largest fraction of the trace that rounding of the eigenvalues may cause when low-rank changes begin."""
 
 
 def cycle(count: int, width: int) -> int:
@@ -45,7 +41,7 @@ def cycle(count: int, width: int) -> int:
     1152 rows from n = 5000, 38, 35, 33, 33, 33 for 512 to 1024 from n = 2000. By the Gram matrix a refresh costs n³:
     for cycles of 256, 384, 512, 640 rows 25, 23, 23, 23 from n = 700, 28, 25, 23, 23 from n = 1000.
     """
-    return GRAM_LIMIT if count <= SHARE * width else SCATTER_LIMIT + width // 4
+    return CYCLE if count <= SHARE * width else CYCLE + width // 4
 
 
 class TraceFollower:
@@ -123,7 +119,8 @@ class TraceFollower:
     def _coordinates(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Rows in the eigenbasis; if it is incomplete, also the rows themselves."""
         assert self._basis is not None
-        inside = torch.cat([rows @ part.T for part in self._basis.split(PANEL)], -1)
+        # By panels of 128 vectors: 4.4 ms at r = 2048, 6.7 ms by one product (AMD).
+        inside = torch.cat([rows @ part.T for part in self._basis.split(128)], -1)
         return (inside,) if self._is_complete else (inside, rows)
 
     def _begin(self, scatter: Callable[[], Tensor]) -> None:
@@ -148,7 +145,8 @@ class TraceFollower:
             self._basis = vectors.T.contiguous() if self._factor is None else times_upper(vectors.T, self._factor)
             self._is_complete = True
         self._retry = self.count + limit
-        if eigenvalues.amax() <= 0.0 or _noise(eigenvalues, self._order) > NOISE:
+        # Rounding of the eigenvalues may cause this fraction of the trace when low-rank changes begin.
+        if eigenvalues.amax() <= 0.0 or _noise(eigenvalues, self._order) > 1e-7:
             return
         try:
             self._low = LowRankTrace(spectrum, self._order, self.count, limit, self._tolerance(), beside)

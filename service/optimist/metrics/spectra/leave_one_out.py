@@ -23,9 +23,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-LIMITS = (0.2, 50.0)
-"""Bounds of the ratios, against rounding where there is nothing left."""
-
 
 @dataclass(frozen=True, eq=False)
 class SameIndex:
@@ -100,13 +97,8 @@ def _positive(left: Tensor) -> Tensor:
 
 
 def _ratio(actual: Tensor, expected: Tensor) -> Tensor:
-    return torch.where(expected > 0.0, actual / expected, 1.0).clamp(*LIMITS)
-
-
-GRID_POINTS = 161
-"""Ridges among which the best one is searched, on a logarithmic scale."""
-BISECTIONS = 45
-"""Halvings of an interval of logarithms: its end is exact to the last bits of a float64."""
+    # The bounds are against rounding where there is nothing left.
+    return torch.where(expected > 0.0, actual / expected, 1.0).clamp(0.2, 50.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +176,7 @@ def leave_one_out_curve(
         # Below the smallest eigenvalue that is no rounding, 1 less the leverage is rounding, too.
         least = torch.where(g > largest[..., None] * 1e-12, g, torch.inf).amin(-2)
     low = (least * (1e-3 if count < degrees else 1e-4)).log()
-    steps = torch.linspace(0.0, 1.0, GRID_POINTS, dtype=g.dtype, device=g.device)
+    steps = torch.linspace(0.0, 1.0, 161, dtype=g.dtype, device=g.device)
     w = torch.exp(low + ((largest * 1e4).log() - low) * steps)[..., None, :]
 
     inverse = 1.0 / (g + w)
@@ -247,7 +239,8 @@ def _root_of_scale(freedom: Tensor, reference: Tensor) -> Tensor:
     squares = reference.square()
     ratio = rank / target - 1.0
     low, high = ((end(squares, -1, keepdim=True) * ratio).log() for end in (torch.amin, torch.amax))
-    for _ in range(BISECTIONS):
+    # 45 halvings of an interval of logarithms: its end is exact to the last bits of a float64.
+    for _ in range(45):
         middle = 0.5 * (low + high)
         too_small = (squares / (squares + middle.exp())).sum(-1, keepdim=True) > target
         low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
@@ -256,8 +249,6 @@ def _root_of_scale(freedom: Tensor, reference: Tensor) -> Tensor:
 
 POWERS = 2.0 ** torch.arange(3.0, -5.25, -0.25, dtype=torch.float64)
 """Exponents between which it is interpolated: with 8 the largest eigenvalue is alone, with 1/32 a spectrum is flat."""
-APART = 4.0
-"""Factor of ridges over which a slope is measured, as in the power law of entropies."""
 
 
 def unlike(curve: LeaveOneOutCurve, reference: Tensor) -> float:
@@ -268,7 +259,8 @@ def unlike(curve: LeaveOneOutCurve, reference: Tensor) -> float:
     dimensions.
     """
     start, full = curve.x[0], curve.freedom[0]
-    index = int((curve.x >= APART * start).to(torch.uint8).argmax())
+    # As in the power law of entropies, the slope is measured over a factor of 4.
+    index = int((curve.x >= 4.0 * start).to(torch.uint8).argmax())
     later, factor = curve.freedom[index], curve.x[index] / start
     if curve.below == curve.flat or not 0.0 < later <= full < len(reference):
         return 0.0

@@ -120,12 +120,6 @@ def rounded_down(value: float, factor: float = 10.0) -> float:
 
 PANEL = 64
 """Smallest number of rows of a panel: enough for BLAS-3, few enough to factor again with every block."""
-ACCURACY = 1e-5
-"""Largest error of Tr f(A) from the fit of f, relative to it, if the errors of all new rows added up."""
-FINEST = 1e-12
-"""The smallest tolerance that is requested of a fit."""
-HEADROOM = 1.5
-"""Factor by which the largest eigenvalue may exceed its expected growth."""
 
 
 class LowRankTrace:
@@ -144,11 +138,13 @@ class LowRankTrace:
         self._order = order
         self._base = trace_of(eigenvalues, order)
         # Everything below is in units of X; an eigenvalue above X is detected.
-        self._unit = float(eigenvalues.amax()) * HEADROOM * (1.0 + limit / rows)
+        # The largest eigenvalue may exceed its expected growth by half.
+        self._unit = float(eigenvalues.amax()) * 1.5 * (1.0 + limit / rows)
         self._scale = self._unit**order
         start = 0.0 if width else rounded_down(float(eigenvalues.amin()) / self._unit)
         size = abs(self._base) / self._scale if order != 1.0 else rows / self._unit
-        tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), tolerance), 10.0**0.5)
+        # Tr f(A) is off by 1e-5 of itself at most if the errors of all new rows add up; no fit is finer than 1e-12.
+        tolerance = rounded_down(min(max(1e-5 * size / limit, 1e-12), tolerance), 10.0**0.5)
         approximation = log_sum(order, start, tolerance)
         if approximation is None:
             raise FixError(f"no sum of logarithms is within {tolerance:g} of x^{order:g}")

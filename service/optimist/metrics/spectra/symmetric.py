@@ -189,26 +189,20 @@ def times_lower(rows: Tensor, factor: Tensor) -> Tensor:
     return product
 
 
-STEPS = 60
-MIN_STEPS = 6
-PRECISION = 1e-10
-"""Relative error of the value."""
-MIXED = 4
-"""Number of top Ritz vectors in the next start, with weights falling by 3: their order may change by then."""
+def largest_eigenvalue(
+    matrix: SymmetricSum, start: Tensor | None = None, steps: int = 60, precision: float = 1e-10
+) -> tuple[float, Tensor]:
+    """λ_max of a symmetric matrix (m, m), m ≥ 1, to `precision` of its size, and a start (m) for one close to this.
 
-
-def largest_eigenvalue(matrix: SymmetricSum, start: Tensor | None = None) -> tuple[float, Tensor]:
-    """λ_max of a symmetric matrix (m, m), m ≥ 1, to 1e-10 of its size, and a start (m) for a matrix close to this one.
-
-    With the start that a close matrix gave some 10 products with the matrix are enough. Without one, or where `STEPS`
+    With the start that a close matrix gave some 10 products with the matrix are enough. Without one, or where `steps`
     are not, all eigenvalues are computed. With residual ρ and distance γ to the next Ritz value, a Ritz value is off by
     ρ²/γ (Kato–Temple), and by no more than ρ.
     """
-    if start is None or matrix.width <= STEPS:
+    if start is None or matrix.width <= steps:
         return _direct(matrix.dense())
     basis = start[None] / start.norm()
-    projected = start.new_zeros(STEPS, STEPS)
-    for step in range(STEPS):
+    projected = start.new_zeros(steps, steps)
+    for step in range(steps):
         product = matrix.times(basis[step : step + 1])[0]
         # Against all earlier vectors, twice: three-term recurrences lose orthogonality.
         for _ in range(2):
@@ -222,8 +216,8 @@ def largest_eigenvalue(matrix: SymmetricSum, start: Tensor | None = None) -> tup
         residual = float((rest * vectors[-1, -1]).abs())
         gap = float(values[-1] - values[-2]) - residual if step else 0.0
         error = min(residual, residual**2 / gap) if gap > 0.0 else residual
-        is_invariant = float(rest) <= PRECISION * scale
-        if is_invariant or (step + 1 >= MIN_STEPS and error <= PRECISION * scale):
+        is_invariant = float(rest) <= precision * scale
+        if is_invariant or (step + 1 >= 6 and error <= precision * scale):
             return float(values[-1]), _mixed(vectors) @ basis
         basis = torch.cat([basis, (product / rest)[None]])
     return _direct(matrix.dense())
@@ -236,5 +230,6 @@ def _direct(matrix: Tensor) -> tuple[float, Tensor]:
 
 def _mixed(vectors: Tensor) -> Tensor:
     """The sum of the columns (m, k), with weights that decrease from the last to the first."""
-    last = vectors[:, -MIXED:].flip(-1)
+    # Of four: their order may change by the next start.
+    last = vectors[:, -4:].flip(-1)
     return last @ (1.0 / 3.0) ** torch.arange(last.shape[1], dtype=last.dtype, device=last.device)

@@ -124,13 +124,6 @@ class Influences:
         return order / (order - 1.0) / (top**2 * trace) * differences(leading / top, order - 1.0)
 
 
-ROUNDS = 2
-"""Times that the programme is corrected. More would end where slopes are equal, but with 20 samples of each generator
-they do not settle."""
-COLLAPSED_SLOPE = 30.0
-"""By how much −log of an eigenvalue that should be 0 is larger than that of one that is 1."""
-
-
 class EntropyObjective(Objective):
     """The `Objective` of log Vendi.
 
@@ -214,9 +207,10 @@ class EntropyObjective(Objective):
                 return None if given is None else given[0].new_zeros(len(given[0]), *shape)
             return self._parts[place].kept.new_zeros(len(self._parts[place].kept), *shape)
 
+        # By 30, −log of an eigenvalue that should be 0 is larger than −log of an eigenvalue that is 1.
         return MixtureAnalysis.from_influences(
             loss=-log_vendi(spectrum.raw, self._order),
-            slopes=-COLLAPSED_SLOPE * others,
+            slopes=-30.0 * others,
             extra=np.zeros(count * (count + 1)),
             of=none,
             on_slopes=lambda place, common: none(place, common, count),
@@ -240,7 +234,9 @@ class EntropyObjective(Objective):
     def _correction(self) -> tuple[Floats, float]:
         """The corrections of the linear part (G,) and of the constant of the model."""
         found = np.zeros(len(self._parts)), 0.0
-        for _ in range(ROUNDS):
+        # Two corrections. More would end where slopes are equal, but with 20 samples of each generator they do not
+        # settle.
+        for _ in range(2):
             weights = minimise(_Corrected(self, *found))
             spectrum = MixtureSpectrum(self._parts, weights)
             if has_collapsed(spectrum.raw):

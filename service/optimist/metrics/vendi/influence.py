@@ -43,8 +43,6 @@ from optimist.metrics.vendi.statistic import KernelStatistic
 if TYPE_CHECKING:
     from optimist.metrics.vendi.score import VendiScore
 
-PAIR_BUFFER = 256
-"""Number of last φ whose pairs give the second-order variance of RKE."""
 COLLAPSED = 1e-12
 """Samples count as identical, without error, if the largest eigenvalue, or ‖C‖_F², is this close to 1."""
 
@@ -167,14 +165,15 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -
         return _collapsed(plug_in, statistic, *common)
 
     buffer, kept = statistic.last_rows, metric.matrix(statistic)
+    newest = slice(-256, None)  # the φ whose pairs give the second-order variance
     if rows is None:
         quadratic = [(statistic.times(each) * each).sum(-1) for each in (buffer, *common)]
-        products = statistic.products(buffer[-PAIR_BUFFER:], buffer[-PAIR_BUFFER:])
+        products = statistic.products(buffer[newest], buffer[newest])
     else:
         matrix = kept.of(statistic.feature_map, rows)
         places = [kept.places(statistic, rows, each) for each in common]
         quadratic = [matrix[each].square().sum(-1) for each in (slice(n - len(buffer), None), *places)]
-        products = matrix[-PAIR_BUFFER:, -PAIR_BUFFER:]
+        products = matrix[newest, newest]
     influence, *of_common = (-2.0 / mean_square * (each - 1.0) / (n - 1) for each in quadratic)
     if n == 2:
         # There is only one pair, so the spread is unknown: take the largest that k² in [0, 1] with this mean can have.

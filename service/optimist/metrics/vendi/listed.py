@@ -18,9 +18,6 @@ from optimist.metrics.state import LastRows, Stateful
 from optimist.numerics.clusters import FEWEST_WITHIN
 from optimist_client.errors import FixError
 
-TRACKED = 256
-"""Prompts, a random choice, whose pairs are still counted when a statistic no longer holds all φ."""
-
 
 def reweighted_mean(total: float, pairs: float, of_one: float, same: float, length: int) -> float:
     """The mean of k² over the pairs of a list of `length` prompts: (1 − 1/M) of different ones + (1/M) of one prompt.
@@ -80,7 +77,7 @@ class ListedPrompts(Stateful):
     """Which prompt of a list each sample of a stream belongs to, and the mean of k² over pairs of one prompt.
 
     While the statistic holds all φ, all pairs of one prompt count. From then on, a φ is paired with the one before it
-    of its prompt, for `TRACKED` prompts at most: the mean enters with a weight of 1/n only.
+    of its prompt, for a random choice of 256 prompts at most: the mean enters with a weight of 1/n only.
     """
 
     held = ("counts", "unknown", "_held", "_sums", "_latest", "_has")
@@ -98,7 +95,8 @@ class ListedPrompts(Stateful):
         self._sums = torch.zeros(2, dtype=torch.float64)  # of k² over pairs of one prompt, and their number
         self._latest = torch.zeros(0, width, dtype=torch.float64, device=device)
         self._has = torch.zeros(0, dtype=torch.bool)
-        chosen = np.random.default_rng(0).permutation(length)[:TRACKED]
+        chosen = np.random.default_rng(0).permutation(length)[:256]
+        self._tracked = len(chosen)
         self._slots = torch.full((length,), UNKNOWN)
         self._slots[torch.from_numpy(chosen)] = torch.arange(len(chosen))
 
@@ -146,9 +144,8 @@ class ListedPrompts(Stateful):
 
     def go_on(self) -> None:
         """Begin to keep the last φ of prompts."""
-        slots = min(self.length, TRACKED)
-        self._latest = self._latest.new_zeros(slots, self._latest.shape[1])
-        self._has = torch.zeros(slots, dtype=torch.bool)
+        self._latest = self._latest.new_zeros(self._tracked, self._latest.shape[1])
+        self._has = torch.zeros(self._tracked, dtype=torch.bool)
         self._held = LastRows(torch.zeros(0, 1, dtype=torch.int64), self._last)
 
     def mean_square(self, total: float, n: int, rows: Tensor | None) -> float:

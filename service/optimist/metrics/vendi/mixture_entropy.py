@@ -39,8 +39,6 @@ from optimist.metrics.vendi.mixture_spectrum import MixtureSpectrum
 from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.numerics.programme import Floats
 
-INDICES = 128
-"""First common indices that are looked at."""
 SLIGHT = 1e-9
 """The least that 1 − L counts as."""
 
@@ -138,7 +136,7 @@ class SameIndex:
 
     @cached_property
     def _coordinates(self) -> dict[int, Tensor]:
-        return {place: self._spectrum.coordinates(rows[:INDICES]) for place, rows in self._features.items()}
+        return {place: self._spectrum.coordinates(rows[:128]) for place, rows in self._features.items()}
 
     @cached_property
     def _roots(self) -> Tensor:

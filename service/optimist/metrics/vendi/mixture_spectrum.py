@@ -33,10 +33,6 @@ from optimist_client.errors import FixError
 
 KEPT = 512
 """Last rows of each generator by which influences are found, as in an estimate of one."""
-NEGLIGIBLE = 1e-6
-"""Weights below count as 0: such rows are lost in the rounding of the others."""
-LEADING = 512
-"""Eigenvectors, those of the largest eigenvalues, in which second derivatives are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +84,8 @@ class MixtureSpectrum:
     """
 
     def __init__(self, parts: Sequence[GeneratorFeatures], weights: Floats, *, vectors: bool = True) -> None:
-        weights = np.where(weights < NEGLIGIBLE, 0.0, weights)
+        # Rows with smaller weights are lost in the rounding of the others.
+        weights = np.where(weights < 1e-6, 0.0, weights)
         self.parts, self.weights = parts, weights / weights.sum()
         self._kept: dict[int, Tensor] = {}
         self.support: list[int] = np.flatnonzero(weights).tolist()
@@ -157,15 +154,15 @@ class MixtureSpectrum:
 
     @cached_property
     def leading(self) -> list[Tensor]:
-        """Each C_i (m, m) in the first m ≤ `LEADING` eigenvectors."""
+        """Each C_i (m, m) in the first m ≤ 512 eigenvectors, in which second derivatives are computed."""
         return [self._leading(place) for place in range(len(self.parts))]
 
-    def _leading(self, place: int) -> Tensor:
+    def _leading(self, place: int, count: int = 512) -> Tensor:
         part = self.parts[place]
         if part.rows is None:
-            vectors = self._vectors[:, :LEADING]
+            vectors = self._vectors[:, :count]
             return vectors.T @ (part.moment() @ vectors)
-        rows = self._rotated(place, all_rows=True)[:, :LEADING]
+        rows = self._rotated(place, all_rows=True)[:, :count]
         return symmetric_product(rows.T, rows) / part.count
 
     def _rotated(self, place: int, all_rows: bool) -> Tensor:

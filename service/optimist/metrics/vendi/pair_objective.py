@@ -33,9 +33,6 @@ ROWS = 128
 """Last rows of each generator by which errors are found: they are known to 6 % from one generator, better from more."""
 LEAST = 1e-6
 """The least value of L that counts on a log scale, as in an estimate of one generator."""
-FEW = 5.0
-"""κ = 1 + FEW/n multiplies variances of n samples, those of one half. A choice, with which root-mean-square z of the
-losses of mixtures was 0.69 to 1.07 with 12 samples of each generator and 0.79 to 1.20 with 50 (eleven problems)."""
 
 
 Seen = Callable[[Tensor], Tensor]
@@ -241,7 +238,9 @@ class PairObjective(Objective):
 
     def _inflation(self, i: int) -> float:
         """√κ, by which errors are larger with few samples."""
-        return (1.0 + FEW / self.samples[i]) ** 0.5
+        # A choice, with which root-mean-square z of the losses of mixtures was 0.69 to 1.07 with 12 samples of each
+        # generator and 0.79 to 1.20 with 50 (eleven problems).
+        return (1.0 + 5.0 / self.samples[i]) ** 0.5
 
 
 class _Rows:

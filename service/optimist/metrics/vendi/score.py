@@ -25,9 +25,6 @@ from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Metric, Vendi
 
-GLIMPSED = 256
-"""Last samples of a generator that stand for all in errors of slopes, once not all φ are held."""
-
 
 class RenyiObjective(PairObjective):
     """κ = k², by the second moments of φ. The loss is log L = −log RKE."""
@@ -75,7 +72,8 @@ class RenyiObjective(PairObjective):
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
         part = self.parts[j]
         if part.rows is None:
-            part = SecondMoment(self.statistics[j].last_rows[-GLIMPSED:])
+            # The last 256 samples stand for all in errors of slopes, once not all φ are held.
+            part = SecondMoment(self.statistics[j].last_rows[-256:])
         return part.within(features) / part.count
 
     def mix(self, shares: Floats) -> Seen:
@@ -86,10 +84,6 @@ class RenyiObjective(PairObjective):
 
     def matched(self, features: Tensor, others: Tensor) -> Tensor:
         return (features * others).sum(-1).square()
-
-
-BLOCK = 64
-"""Common rows whose φ are computed, and kept, at once."""
 
 
 class VendiScore(Score):
@@ -168,7 +162,8 @@ class VendiScore(Score):
     def common_features(self, statistic: KernelStatistic, rows: Tensor) -> Tensor:
         """φ (m, width) of a statistic's common rows (m, d). Most of them have long been told, and are kept."""
         kept: list[tuple[Tensor, Tensor]] = self.cache(statistic).setdefault("common", [])
-        blocks = copied(rows, self.feature_map.device).split(BLOCK)
+        # Blocks of 64 rows, whose φ are computed, and kept, at once.
+        blocks = copied(rows, self.feature_map.device).split(64)
         for place, block in enumerate(blocks):
             if place == len(kept) or not torch.equal(kept[place][0], block):
                 own = block.clone()

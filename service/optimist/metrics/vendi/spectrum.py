@@ -22,15 +22,13 @@ from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.batches import check_number
 from optimist_client.errors import FixError
 
-SMALLEST_ORDER = 1e-6
-"""Smallest α. Its score nearly counts the eigenvalues; smaller orders drown in rounding."""
-
 
 def check_order(order: float) -> float:
     """α as a float, exactly 1 if it differs by no more than 1e-7. Raises FixError unless it is in 1e-6 … inf."""
     order = check_number("order", order)
-    if not order >= SMALLEST_ORDER:
-        raise FixError(f"the order must be positive, from {SMALLEST_ORDER:g} to inf, not {order!r}")
+    # The smallest one nearly counts the eigenvalues; smaller orders drown in rounding.
+    if not order >= 1e-6:
+        raise FixError(f"the order must be positive, from 1e-06 to inf, not {order!r}")
     # 1/(1 − α) magnifies rounding.
     return 1.0 if abs(order - 1.0) <= 1e-7 else order
 
@@ -86,8 +84,6 @@ def eigenvalues_of(matrix: Tensor) -> Tensor:
     return torch.linalg.eigvalsh(matrix).flip(-1).clamp_min(0.0)
 
 
-ROUNDING = 1e-14
-"""By how much less than 1 the product of two equal φ may be."""
 FLOOR = 1e-12
 """Smallest eigenvalue relative to the largest: smaller ones are raised to it."""
 
@@ -129,9 +125,9 @@ class KernelMatrix:
             is_new[:count] = (seen[:count] != self._seen[:count]).any(-1).cpu()
             places[:count] = self._places[:count]
         if is_new.any():
-            # A φ of norm 1 is nearest to itself, and so is a repeat, to rounding.
             products = statistic.products(seen[is_new.to(seen.device)], rows)
-            is_nearest = products >= products.amax(-1, keepdim=True) - ROUNDING
+            # A φ of norm 1 is nearest to itself, and so is a repeat, to rounding.
+            is_nearest = products >= products.amax(-1, keepdim=True) - 1e-14
             places[is_new] = is_nearest.to(torch.uint8).argmax(-1).cpu()
         self._seen, self._places = seen, places
         return places.to(seen.device)
@@ -190,14 +186,11 @@ def slopes(values: Tensor, order: float) -> Tensor:
     return order / (1.0 - order) * ratio ** (order - 1.0) / (values[0] * (ratio**order).sum())
 
 
-PIECE = 64
-"""Rows of a matrix of differences that are computed at once, so that they fit into a core's cache."""
-
-
 def second_order(values: Tensor, found: Tensor, order: float) -> float:
     """Variance of the second-order term, times n², from eigenvalues (k) and their `slopes` (k) of finite order."""
     derivative = found * (order - 1.0) / values if order != 1.0 else -1.0 / values
-    pieces = zip(*(each.split(PIECE) for each in (values, found, derivative)), strict=True)
+    # Pieces that fit into a core's cache.
+    pieces = zip(*(each.split(64) for each in (values, found, derivative)), strict=True)
     return sum(
         float((_divided_differences(values, found, *piece) * values * piece[0][:, None]).square().sum())
         for piece in pieces
