@@ -168,11 +168,11 @@ class Nystrom(FeatureMap):
         exponents = _log_kernel(rows, self.landmarks, self.sigma)
         # The norm is scaled away, so distances may be taken relative to the nearest landmark: then nothing underflows.
         seen = (exponents - exponents.amax(-1, keepdim=True)).exp()
-        found = seen @ self._root
-        largest = found.abs().amax(-1, keepdim=True)
+        features = seen @ self._root
+        largest = features.abs().amax(-1, keepdim=True)
         if not bool((largest > 0.0).all()):
             raise FixError("a row lies outside what the landmarks can tell apart")
-        return _unit_rows(found, largest)
+        return _unit_rows(features, largest)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """The landmarks (m, d) and σ, float64."""

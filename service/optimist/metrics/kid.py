@@ -30,8 +30,8 @@ SCALE = ", as the cubic kernel grows with its sixth power: scale them"
 
 def cubic(rows: Tensor, others: Tensor) -> Tensor:
     """The kernel (xᵀy/d + 1)³ (n, m) of rows (n, d) and (m, d)."""
-    found = (rows @ others.T).div_(rows.shape[1]).add_(1.0)
-    return found.square().mul_(found)
+    kernel = (rows @ others.T).div_(rows.shape[1]).add_(1.0)
+    return kernel.square().mul_(kernel)
 
 
 class RealRows(Reference):
@@ -205,17 +205,17 @@ class KernelDistance(Score):
     def analyse(self, statistic: BlockStatistic, common: Common | None = None) -> Analysis:
         """The influence of common rows is by the rows that are still held."""
         self.check(statistic, least=2)
-        found = PooledMean.from_blocks(statistic.blocks)
-        variance = found.linear + found.quadratic
+        pooled = PooledMean.from_blocks(statistic.blocks)
+        variance = pooled.linear + pooled.quadratic
         error = standard_error(variance, statistic.samples)
         # Rows that are too rare for the samples to have any are among the real ones.
         skewed = float(skewness(statistic.row_means.cpu().numpy())), self.real.skewness
         analysis = Analysis(
-            plug_in=found.mean,
-            estimate=found.mean,
+            plug_in=pooled.mean,
+            estimate=pooled.mean,
             selection_error=error,
             stopping_error=error,
-            first_order=linear_share(found.linear, variance),
+            first_order=linear_share(pooled.linear, variance),
             skewness=max(skewed, key=abs),
             recent=2.0 * statistic.row_means[-LATER:],
         )

@@ -77,8 +77,8 @@ class MixtureSpectrum:
         kinds = [self._shifted(each) for each in (self.space.rows, self._common, self.space.same)]
         blocks = [block for each in kinds for block in each.values()]
         if self._lean:
-            values, found = eigen_coordinates(self.moment, torch.cat(blocks))
-            turned = iter(found.split([len(block) for block in blocks]))
+            values, rotated = eigen_coordinates(self.moment, torch.cat(blocks))
+            turned = iter(rotated.split([len(block) for block in blocks]))
         else:
             values, vectors = self._eigen
             turned = (block @ vectors for block in blocks)
@@ -111,11 +111,11 @@ class MixtureSpectrum:
     @cached_property
     def _moments(self) -> tuple[Tensor, ...]:
         """F_i (k, k) in the eigenbasis."""
-        found, (_, vectors) = [], self._eigen
+        moments, (_, vectors) = [], self._eigen
         for moment, scale, offset in zip(self.space.moments, self.scales, self._turned, strict=True):
             own = vectors.T @ (moment @ vectors)
-            found.append(own.mul_(float(scale)).addr_(offset, offset))
-        return tuple(found)
+            moments.append(own.mul_(float(scale)).addr_(offset, offset))
+        return tuple(moments)
 
     def _diagonals(self) -> Tensor:
         return torch.stack([each.diagonal() for each in self._moments])
@@ -133,15 +133,15 @@ class MixtureSpectrum:
 
     def _quadratic(self, pairs: Tensor, slopes: Tensor) -> Floats:
         """Second derivatives (G, G) of tr f(M), by −f′[λ_k, λ_l] (k, k) and f′(λ) (k)."""
-        found = -2.0 * (self._turned * slopes) @ self._turned.T
+        hessian = -2.0 * (self._turned * slopes) @ self._turned.T
         for first, one in enumerate(self._moments):
             weighted = (pairs * one).flatten()
             for second in range(first + 1):
                 value = weighted @ self._moments[second].flatten()
-                found[first, second] -= value
+                hessian[first, second] -= value
                 if second != first:
-                    found[second, first] -= value
-        return found.cpu().numpy()
+                    hessian[second, first] -= value
+        return hessian.cpu().numpy()
 
     def _flat(self) -> tuple[Floats, Floats]:
         count = len(self.weights)
@@ -164,14 +164,14 @@ class MixtureSpectrum:
     @cached_property
     def _same(self) -> SameIndex | None:
         """The rows of the same indices, those of the support first; None where nothing is known, or for one part."""
-        found = self._rows[3]
-        if len(self.support) < 2 or any(place not in found for place in self.support):
+        rows_of = self._rows[3]
+        if len(self.support) < 2 or any(place not in rows_of for place in self.support):
             return None
         kept = self.values[-self.kept :]
         roots = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12).sqrt()
         order = self._order
         weight = torch.tensor([self.weight(place) for place in self.support], dtype=kept.dtype, device=kept.device)
-        rows = torch.stack([found[place][:, -self.kept :] / roots for place in order])
+        rows = torch.stack([rows_of[place][:, -self.kept :] / roots for place in order])
         inside, others = rows[: len(weight)] * weight.sqrt()[:, None, None], rows[len(weight) :]
         alpha = torch.tensor(self.weights[list(self.support)], dtype=kept.dtype, device=kept.device)
         shared = torch.tensor([self.space.shared[place] for place in order], dtype=kept.dtype, device=kept.device)
@@ -199,13 +199,13 @@ class MixtureSpectrum:
 
     def _outside(self, place: int, rows: Tensor) -> Tensor:
         """zᵀ(M̂₋ + w)⁻¹z (b, W) of rows (b, k) of a part in the eigenbasis, M̂₋ without the row."""
-        found = rows.square() @ self._inverse
+        forms = rows.square() @ self._inverse
         if self.curve.apart is not None and place in self._order:
-            found = found * self.curve.apart[self._order.index(place)]
+            forms = forms * self.curve.apart[self._order.index(place)]
         if place not in self.support:
-            return found
+            return forms
         shares, weight = self._shares(place, rows), rows.new_full((len(rows), 1), self.weight(place))
-        return found / residuals(self.values[-self.kept :], shares, self.curve.w, weight)
+        return forms / residuals(self.values[-self.kept :], shares, self.curve.w, weight)
 
     def debiased_gradient(self) -> Floats:
         """The gradient (G,) of tr √M without bias: what rows that took no part in M find there.
@@ -214,14 +214,14 @@ class MixtureSpectrum:
         """
         if self.vanishes:
             return self._flat()[0]
-        found = self._diagonals() @ self._inverse
+        traces = self._diagonals() @ self._inverse
         for place in self.support:
             rows = self._rows[1][place]
             mean = (rows.square() @ self._inverse).mean(0)
             # The last rows give the ratio alone: all rows are in the moments.
-            found[place] *= torch.where(mean > 0.0, self._outside(place, rows).mean(0) / mean, 1.0)
-        found *= self.curve.freedom / (torch.from_numpy(self.weights).to(found.device) @ found)
-        return (0.5 * found @ self.curve.quadrature).cpu().numpy()
+            traces[place] *= torch.where(mean > 0.0, self._outside(place, rows).mean(0) / mean, 1.0)
+        traces *= self.curve.freedom / (torch.from_numpy(self.weights).to(traces.device) @ traces)
+        return (0.5 * traces @ self.curve.quadrature).cpu().numpy()
 
     @cached_property
     def _pairs(self) -> Tensor:
@@ -263,8 +263,8 @@ class MixtureSpectrum:
         if self.vanishes:
             return rows.new_zeros(len(rows), len(self.weights))
         slopes = self._inverse @ self._ridges
-        found = [
+        columns = [
             2.0 * ((rows @ (self._pairs * moment)) * rows).sum(-1) + 2.0 * rows @ (slopes * offset)
             for moment, offset in zip(self._moments, self._turned, strict=True)
         ]
-        return torch.stack(found, -1) * self.stiffness
+        return torch.stack(columns, -1) * self.stiffness

@@ -63,7 +63,7 @@ class FrechetMixture:
         slopes = np.full(len(self._parts), np.nan)
         if self._slopes:
             slopes = self._seconds - 2.0 * self._spectrum.debiased_gradient()
-        found = MixtureAnalysis.from_influences(
+        analysis = MixtureAnalysis.from_influences(
             loss=float(self._weights @ self._seconds) + self._reference.trace - 2.0 * root,
             slopes=slopes,
             extra=np.zeros(0),
@@ -72,12 +72,13 @@ class FrechetMixture:
         )
         # The variances are those of the rows times 1 + 10/n_i.
         beyond = [
-            float(each.std()) * math.sqrt(10.0) / part.count for each, part in zip(found.rows, self._parts, strict=True)
+            float(each.std()) * math.sqrt(10.0) / part.count
+            for each, part in zip(analysis.rows, self._parts, strict=True)
         ]
         # The systematic error, of what is extrapolated, and of what was taken off the distance of the samples as they
         # are: measured, that is still too low by 3 to 6 %.
         doubts = (0.05 * part for part in (extrapolated, taken_off))
-        return replace(found, extra=np.array([*doubts, *beyond]))
+        return replace(analysis, extra=np.array([*doubts, *beyond]))
 
     def _rows(self, place: int, common: bool) -> Tensor | None:
         """Rows (b, d) of a part, minus its mean; None where it has no common ones."""
@@ -105,9 +106,9 @@ class FrechetMixture:
         rows = self._rows(place, common)
         if rows is None:
             return None
-        found = float(self._weights[place]) * self._spectrum.bends(place, common=common)
-        found[:, place] += self._own(place, rows, common)[-BUFFER:]
-        return found
+        influence = float(self._weights[place]) * self._spectrum.bends(place, common=common)
+        influence[:, place] += self._own(place, rows, common)[-BUFFER:]
+        return influence
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +153,8 @@ class FrechetObjective(Objective):
         step = 1 if self.half is None else 2
         # The first 128 common indices show how alike generators answer.
         same = [None if each is None else each[self.half or 0 :: step][:128] for each in self._common]
-        known = min((len(each) for each in same if each is not None), default=0)
-        return Space.from_parts(self._parts, same, self.share) if known > len(same) else Space.from_parts(self._parts)
+        count = min((len(each) for each in same if each is not None), default=0)
+        return Space.from_parts(self._parts, same, self.share) if count > len(same) else Space.from_parts(self._parts)
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """The loss that weights are chosen by.
@@ -193,12 +194,12 @@ class FrechetObjective(Objective):
         count = len(self._parts)
         weights, last, length = np.full(count, 1.0 / count), np.zeros(count), 1.0
         for _ in range(7):
-            found = self._step(weights)
-            if found.is_best:
-                return found.fit
+            step = self._step(weights)
+            if step.is_best:
+                return step.fit
             # The Hessian is of an unchanged curve. Where a step turns back, the last one was too long.
-            length = max(0.5 * length, 0.125) if float(last @ found.way) < 0.0 else length
-            weights, last = weights + length * found.way, found.way
+            length = max(0.5 * length, 0.125) if float(last @ step.way) < 0.0 else length
+            weights, last = weights + length * step.way, step.way
             weights = np.where(weights > 1e-9, weights, 0.0)
             weights = weights / weights.sum()
         return self._step(weights).fit
@@ -222,11 +223,11 @@ class FrechetObjective(Objective):
 
     def _deviations(self, spectrum: MixtureSpectrum) -> Floats:
         """The numbers of `deviations` (G,) at the weights of the spectrum."""
-        found = []
+        deviations = []
         for place, part in enumerate(self._parts):
             distances = (part.last + (part.mean - self._reference.mean)).square().sum(-1)
-            found.append(float((distances - spectrum.scores(place)).std()))
-        return np.array(found)
+            deviations.append(float((distances - spectrum.scores(place)).std()))
+        return np.array(deviations)
 
 
 def _expansion(weights: Floats, value: float, gradient: Floats, hessian: Floats) -> Quadratic:

@@ -144,15 +144,15 @@ class Space:
     def overlap(self) -> Floats:
         """(G, G), 0 on the diagonal: m_ij/n_j tr C_ij/tr C_i, C_ij the covariance of rows of the same index, of which
         m_ij are among the samples."""
-        found = np.zeros((len(self.counts), len(self.counts)))
+        overlap = np.zeros((len(self.counts), len(self.counts)))
         for i, mine in enumerate(self.same):
             for j, theirs in enumerate(self.same):
                 if i == j or mine is None or theirs is None:
                     continue
                 own = float(mine.square().sum())
                 common = self.shared[i] * min(self.counts[i], self.counts[j]) / self.counts[j]
-                found[i, j] = common * float((mine * theirs).sum()) / own if own > 0.0 else 0.0
-        return found
+                overlap[i, j] = common * float((mine * theirs).sum()) / own if own > 0.0 else 0.0
+        return overlap
 
     def inside(self, whitened: Tensor) -> Tensor:
         """Coordinates (b, k) of whitened rows (b, rank) of the samples."""

@@ -63,9 +63,9 @@ class FiniteReference:
 
     def influence(self, shift: Tensor, quadratic: Tensor) -> Tensor:
         """w(y)/√m (k,) for μ_g − μ_r (d,) and vᵀ T v (k,)."""
-        found = self.rows.square().sum(-1) - 2.0 * (self.rows @ shift) - quadratic
+        influence = self.rows.square().sum(-1) - 2.0 * (self.rows @ shift) - quadratic
         # Real rows may differ by twice as much in their influence as Gaussian ones with the same moments do.
-        return (2.0 if self.is_guessed else 1.0) / math.sqrt(self.samples) * found
+        return (2.0 if self.is_guessed else 1.0) / math.sqrt(self.samples) * influence
 
     def missing(self, influence: Tensor, variance: float, samples: int) -> float:
         """`Analysis.missing` of so many samples whose influences have this variance, by that of the real rows."""

@@ -92,18 +92,18 @@ class FrechetDistance(Score):
         """Warnings if there are few samples for the reference's rank, if they lie outside its span, or if none is near
         some of the real rows, where these are known."""
         samples, rank = statistic.samples, self.reference.rank
-        found: list[str] = []
+        warnings: list[str] = []
         if samples <= rank:
-            found.append(f"fewer samples than dimensions: {samples} samples, and the reference has rank {rank}")
+            warnings.append(f"fewer samples than dimensions: {samples} samples, and the reference has rank {rank}")
         share = self.outside_share(statistic)
         if share > 0.01:
-            found.append(
+            warnings.append(
                 f"too few real samples: {share:.1%} of the variance lies outside the reference's span; add real ones"
             )
         real = self.reference.finite
         if real is not None and not real.is_guessed:
-            found += unsampled(real.rows, statistic.last_rows - self.reference.mean, samples)
-        return tuple(found)
+            warnings += unsampled(real.rows, statistic.last_rows - self.reference.mean, samples)
+        return tuple(warnings)
 
     def outside_share(self, statistic: GaussianStatistic) -> float:
         """The share of Tr Σ̂ outside the span of Σ_r, 0 to 1: it counts in full, for any reference."""

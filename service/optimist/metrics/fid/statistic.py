@@ -338,12 +338,12 @@ class KeptGram:
     def _room(self, n: int) -> tuple[Tensor, Tensor]:
         """Rows (n, k) and products (n, n) that begin with those that are kept, in memory that may be written to behind
         these."""
-        known = self._count
-        if n < known:
+        count = self._count
+        if n < count:
             return self._whitened[:n].clone(), self._gram[:n, :n].clone()
         if n > len(self._whitened):
             size = max(n, min(n + n // 4, len(self._factor)))
             grown, products = self._factor.new_empty(size, len(self._factor)), self._factor.new_empty(size, size)
-            grown[:known], products[:known, :known] = self._whitened[:known], self._gram[:known, :known]
+            grown[:count], products[:count, :count] = self._whitened[:count], self._gram[:count, :count]
             self._whitened, self._gram = grown, products
         return self._whitened[:n], self._gram[:n, :n]

@@ -101,16 +101,16 @@ class Influences:
     def _on_slopes(self, place: int, influence: Tensor, coordinates: Tensor) -> Tensor:
         """The influences on the slopes (b, G) of rows of a generator: through C, and on their own slope."""
         weight, count = float(self._spectrum.weights[place]), len(self.slopes)
-        found = influence.new_zeros(len(influence), count)
+        changes = influence.new_zeros(len(influence), count)
         if weight > 0.0:
             seen = coordinates[:, : len(self._curvature)]
             for other, moment in enumerate(self._spectrum.leading):
-                found[:, other] = weight * ((seen @ (self._curvature * moment)) * seen).sum(-1)
+                changes[:, other] = weight * ((seen @ (self._curvature * moment)) * seen).sum(-1)
             if self._order != 1.0:
                 gradient = torch.from_numpy(self.slopes).to(influence.device)
-                found += weight * (self._order - 1.0) * influence[:, None] * gradient
-        found[:, place] -= influence
-        return self._scale * found
+                changes += weight * (self._order - 1.0) * influence[:, None] * gradient
+        changes[:, place] -= influence
+        return self._scale * changes
 
     @cached_property
     def _curvature(self) -> Tensor:
@@ -149,9 +149,9 @@ class EntropyObjective(Objective):
         return self._loss.in_log(value)
 
     def deviations(self, weights: Floats) -> Floats:
-        found = self.analyse(weights, slopes=True)
-        own = [float(rows[:, place].std()) for place, rows in enumerate(found.slope_rows)]
-        return self._loss.rate(-found.loss) * np.array(own)
+        analysis = self.analyse(weights, slopes=True)
+        own = [float(rows[:, place].std()) for place, rows in enumerate(analysis.slope_rows)]
+        return self._loss.rate(-analysis.loss) * np.array(own)
 
     def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
         """The loss by leave-one-out, or for orders above 2 to second order, and the influences of the last rows.
@@ -163,29 +163,29 @@ class EntropyObjective(Objective):
         if has_collapsed(spectrum.raw):
             return self._collapsed(MixtureSpectrum(self._parts, weights))
         entropy = self._entropy(spectrum)
-        found = Influences(spectrum, entropy, self._order, self._common)
+        influences = Influences(spectrum, entropy, self._order, self._common)
         return MixtureAnalysis.from_influences(
-            loss=-found.estimate,
-            slopes=found.slopes if slopes else np.full(len(weights), np.nan),
-            extra=found.beyond,
-            of=found.of,
-            on_slopes=found.on_slopes if slopes else None,
+            loss=-influences.estimate,
+            slopes=influences.slopes if slopes else np.full(len(weights), np.nan),
+            extra=influences.beyond,
+            of=influences.of,
+            on_slopes=influences.on_slopes if slopes else None,
         )
 
     def _entropy(self, spectrum: MixtureSpectrum) -> MixtureEntropy:
         if self._order > 2.0:
             return AboveTwo(spectrum, self._order, self._width, self._same(spectrum))
-        found = BelowTwo(spectrum, self._order, self._width, self._alone_of, self._same(spectrum))
+        entropy = BelowTwo(spectrum, self._order, self._width, self._alone_of, self._same(spectrum))
         if len(spectrum.support) == 1:
-            self._alone[spectrum.support[0]] = found.alone
-        return found
+            self._alone[spectrum.support[0]] = entropy.alone
+        return entropy
 
     def _same(self, spectrum: MixtureSpectrum) -> SameIndex | None:
         """The samples among the common rows, where there are some of two generators or more."""
-        known = {place: rows[0][rows[1]] for place, rows in enumerate(self._common) if rows is not None}
-        if len(known) < 2 or min(len(rows) for rows in known.values()) < 2 or self.share == 0.0:
+        samples = {place: rows[0][rows[1]] for place, rows in enumerate(self._common) if rows is not None}
+        if len(samples) < 2 or min(len(rows) for rows in samples.values()) < 2 or self.share == 0.0:
             return None
-        return SameIndex(spectrum, known, self.share)
+        return SameIndex(spectrum, samples, self.share)
 
     def _alone_of(self, place: int) -> Alone:
         if place not in self._alone:
@@ -233,11 +233,11 @@ class EntropyObjective(Objective):
     @cached_property
     def _correction(self) -> tuple[Floats, float]:
         """The corrections of the linear part (G,) and of the constant of the model."""
-        found = np.zeros(len(self._parts)), 0.0
+        correction = np.zeros(len(self._parts)), 0.0
         # Two corrections. More would end where slopes are equal, but with 20 samples of each generator they do not
         # settle.
         for _ in range(2):
-            weights = minimise(_Corrected(self, *found))
+            weights = minimise(_Corrected(self, *correction))
             spectrum = MixtureSpectrum(self._parts, weights)
             if has_collapsed(spectrum.raw):
                 break
@@ -245,8 +245,8 @@ class EntropyObjective(Objective):
             plug_in = self.plug_in(weights, self._ridge)
             linear = -self._loss.rate(entropy.estimate) * slopes_of(spectrum, entropy) - plug_in.gradient(weights)
             constant = self._loss.of_score(entropy.estimate) - plug_in.value(weights) - float(linear @ weights)
-            found = linear, constant
-        return found
+            correction = linear, constant
+        return correction
 
     def plug_in(self, weights: Floats, ridge: float) -> Quadratic:
         """The model of the samples as they are."""
@@ -254,8 +254,8 @@ class EntropyObjective(Objective):
 
     def corrected(self, weights: Floats, linear: Floats, constant: float) -> Quadratic:
         """The model with these additions."""
-        found = self.plug_in(weights, self._ridge)
-        return Quadratic(found.matrix, found.linear + linear, found.constant + constant)
+        plug_in = self.plug_in(weights, self._ridge)
+        return Quadratic(plug_in.matrix, plug_in.linear + linear, plug_in.constant + constant)
 
     def _seen(self, rows: Common) -> Seen:
         """φ of common rows, and whether each is among the samples: places in the log count as those of the indices."""

@@ -75,7 +75,7 @@ class EntropyInfluence:
 
 
 def with_errors(
-    found: EntropyInfluence,
+    entropy: EntropyInfluence,
     n: int,
     warnings: tuple[str, ...] = (),
     listed: ListedPrompts | None = None,
@@ -85,28 +85,28 @@ def with_errors(
 
     listed: the prompts of the samples, if they are a fixed list; prompts: those of the common rows (m,), if known.
     """
-    influence, recent = found.common[0] if found.common else None, None
+    influence, recent = entropy.common[0] if entropy.common else None, None
     if listed is None:
-        recent = torch.atleast_2d(found.influence)[-1]  # the common φ have the last one of several influences, too
-        first_order = max(float(each.var()) for each in torch.atleast_2d(found.influence)) / n
+        recent = torch.atleast_2d(entropy.influence)[-1]  # the common φ have the last one of several influences, too
+        first_order = max(float(each.var()) for each in torch.atleast_2d(entropy.influence)) / n
     else:
-        first_order = listed.variance(found.influence, n)
+        first_order = listed.variance(entropy.influence, n)
         if influence is not None:
-            influence = listed.weighed(influence, prompts, len(found.influence))
-    variance = first_order + found.second_order / n**2
-    known = variance * found.inflation
+            influence = listed.weighed(influence, prompts, len(entropy.influence))
+    variance = first_order + entropy.second_order / n**2
+    inflated = variance * entropy.inflation
     return Analysis(
-        plug_in=found.plug_in,
-        estimate=found.estimate,
+        plug_in=entropy.plug_in,
+        estimate=entropy.estimate,
         # Without the factor κ for few samples.
         details={"plain_error": math.sqrt(variance)},
-        selection_error=math.sqrt(known + found.doubt**2),
-        stopping_error=math.sqrt(known + found.doubt**2 + found.systematic**2),
-        bracket=found.bracket,
+        selection_error=math.sqrt(inflated + entropy.doubt**2),
+        stopping_error=math.sqrt(inflated + entropy.doubt**2 + entropy.systematic**2),
+        bracket=entropy.bracket,
         first_order=linear_share(first_order, variance),
-        systematic_selection=abs(found.doubt),
-        systematic_stopping=math.sqrt(found.doubt**2 + found.systematic**2),
-        systematic_sign=found.systematic_sign,
+        systematic_selection=abs(entropy.doubt),
+        systematic_stopping=math.sqrt(entropy.doubt**2 + entropy.systematic**2),
+        systematic_sign=entropy.systematic_sign,
         influence=influence,
         recent=recent,
         skewness=0.0 if listed is None else None,
@@ -201,21 +201,21 @@ def _by_leave_one_out(metric: VendiScore, statistic: KernelStatistic, *common: T
         return replace(_collapsed(plug_in, statistic, *common), bracket=(plug_in, plug_in))
     floored = floored_at(eigenvalues)
     outside = LeaveOneOut(floored, weights, n, metric.width)
-    found = outside.entropy(order)
+    entropy = outside.entropy(order)
     derivative = slopes(floored, order)
-    cross_entropy = min(found.plug_in + found.gap, metric.log_ceiling)
+    cross_entropy = min(entropy.plug_in + entropy.gap, metric.log_ceiling)
     return EntropyInfluence(
         plug_in=plug_in,
-        estimate=found.estimate,
-        influence=torch.stack([n * (weights * floored) @ derivative, found.influence]),
+        estimate=entropy.estimate,
+        influence=torch.stack([n * (weights * floored) @ derivative, entropy.influence]),
         inflation=1.0 + 400.0 / n**2,
         second_order=second_order(floored, derivative, order),
-        systematic=found.systematic,
+        systematic=entropy.systematic,
         # More or less of the same correction: of generators alike it is off in the same direction. Orders below 1 are
         # not calibrated well enough for that.
         systematic_sign=1 if order >= 1.0 else 0,
-        bracket=(plug_in, max(cross_entropy, found.estimate)),
-        common=[outside.influence(order, found.estimate, each) for each in of_common],
+        bracket=(plug_in, max(cross_entropy, entropy.estimate)),
+        common=[outside.influence(order, entropy.estimate, each) for each in of_common],
     )
 
 

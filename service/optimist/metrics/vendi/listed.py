@@ -36,12 +36,12 @@ def mean_variance(influence: Tensor, prompts: Tensor, n: int, unevenness: float)
     T is their variance, W ≤ T the part within prompts. `unevenness` is 1 for independent draws, 0 after whole passes.
     """
     total = float(influence.var())
-    known = prompts != UNKNOWN
+    is_known = prompts != UNKNOWN
     freedom = _freedom(prompts)
     if freedom < FEWEST_WITHIN:
         return total / n
-    values = influence[known]
-    within = min(total, float((values - _prompt_means(values, prompts[known])).square().sum()) / freedom)
+    values = influence[is_known]
+    within = min(total, float((values - _prompt_means(values, prompts[is_known])).square().sum()) / freedom)
     return (within + (total - within) * unevenness) / n
 
 
@@ -51,19 +51,19 @@ def list_influence(influence: Tensor, prompts: Tensor, unevenness: float) -> Ten
     Variances and covariances of the result are W + (T − W)·unevenness of the values, as in `mean_variance`: the mean of
     each prompt counts by the root of the unevenness, what is left is stretched by as much as the means took of it.
     """
-    known = prompts != UNKNOWN
-    values, freedom = influence[known], _freedom(prompts)
-    means, mean = _prompt_means(values, prompts[known]), values.mean()
+    is_known = prompts != UNKNOWN
+    values, freedom = influence[is_known], _freedom(prompts)
+    means, mean = _prompt_means(values, prompts[is_known]), values.mean()
     stretch = math.sqrt(max(len(values) - unevenness * (len(values) - freedom), 0.0) / freedom)
-    found = influence - mean
-    found[known] = stretch * (values - means) + math.sqrt(unevenness) * (means - mean)
-    return found
+    weighted = influence - mean
+    weighted[is_known] = stretch * (values - means) + math.sqrt(unevenness) * (means - mean)
+    return weighted
 
 
 def _freedom(prompts: Tensor) -> int:
     """Degrees of freedom within prompts of values with these prompts (b)."""
-    known = prompts[prompts != UNKNOWN]
-    return len(known) - len(torch.unique(known))
+    listed = prompts[prompts != UNKNOWN]
+    return len(listed) - len(torch.unique(listed))
 
 
 def _prompt_means(values: Tensor, prompts: Tensor) -> Tensor:
@@ -114,9 +114,9 @@ class ListedPrompts(Stateful):
     @property
     def unevenness(self) -> float:
         """Σ (c − m/M)²/n over the counts c of the m samples with known prompts, each unknown one adding 1."""
-        known = self.known
-        uneven = float((self.counts.double() - known / self.length).square().sum())
-        return (uneven + self.unknown) / (known + self.unknown)
+        listed = self.known
+        uneven = float((self.counts.double() - listed / self.length).square().sum())
+        return (uneven + self.unknown) / (listed + self.unknown)
 
     def check(self, prompts: Tensor | None, rows: int) -> Tensor:
         """The prompts (rows,) of a batch, as of `prompts_of_batch`."""
@@ -124,9 +124,9 @@ class ListedPrompts(Stateful):
 
     def add(self, prompts: Tensor, features: Tensor) -> None:
         """Take the prompts (b) of φ (b, width) that follow the samples so far."""
-        known = prompts[prompts != UNKNOWN]
-        self.counts += torch.bincount(known, minlength=self.length)
-        self.unknown += len(prompts) - len(known)
+        listed = prompts[prompts != UNKNOWN]
+        self.counts += torch.bincount(listed, minlength=self.length)
+        self.unknown += len(prompts) - len(listed)
         if isinstance(self._held, Tensor):
             self._held = torch.cat([self._held, prompts[:, None]])
         else:
@@ -153,13 +153,13 @@ class ListedPrompts(Stateful):
 
         rows: all φ while they are held. Before two samples of each prompt are known, it is the mean over all pairs.
         """
-        known, everything = self.known, n * (n - 1.0)
+        listed, everything = self.known, n * (n - 1.0)
         squares, number = self._sums.tolist() if rows is None else self._all_pairs(rows)
-        if known < 2 * self.length or not number:
+        if listed < 2 * self.length or not number:
             return total / everything
         same = float((self.counts.double() * (self.counts - 1)).sum())
         # A sample of unknown prompt is of the same prompt as another one with probability 1/M.
-        same += (everything - known * (known - 1.0)) / self.length
+        same += (everything - listed * (listed - 1.0)) / self.length
         return reweighted_mean(total, everything, squares / number, same, self.length)
 
     def variance(self, influence: Tensor, n: int) -> float:

@@ -54,7 +54,7 @@ class SameIndex:
         self._spectrum, self._features = spectrum, features
         self._support = [place for place in spectrum.support if place in features]
         self._share = share
-        self._known: dict[int, Tensor] = {}
+        self._cached: dict[int, Tensor] = {}
         self._inverse: tuple[Tensor, Tensor] | None = None
 
     def fraction(self, place: int) -> float:
@@ -77,8 +77,8 @@ class SameIndex:
         fraction = self.fraction(place)
         if fraction == 0.0:
             return 0.0
-        found, mine = self._coordinates, self._coordinates[place]
-        return fraction * sum(self._spectrum.share(other) * of(mine, found[other]) for other in self._others(place))
+        rows, mine = self._coordinates, self._coordinates[place]
+        return fraction * sum(self._spectrum.share(other) * of(mine, rows[other]) for other in self._others(place))
 
     @cached_property
     def count(self) -> float:
@@ -92,9 +92,9 @@ class SameIndex:
         fraction = self.fraction(place)
         if fraction == 0.0:
             return torch.zeros_like(ridges)
-        if place not in self._known:
-            self._known[place] = fraction * self._raised(place, ridges)
-        return self._known[place]
+        if place not in self._cached:
+            self._cached[place] = fraction * self._raised(place, ridges)
+        return self._cached[place]
 
     def _others(self, place: int) -> list[int]:
         return [other for other in self._support if other != place]
@@ -104,15 +104,15 @@ class SameIndex:
         if place in self._support:
             at, share = self._support.index(place), self._spectrum.share(place)
             alone = (1.0 / (1.0 - leverage[..., at, at]).clamp_min(SLIGHT) - 1.0) / share
-            found = (inverse[..., at, at] - 1.0) / share
+            raised = (inverse[..., at, at] - 1.0) / share
         else:
             alone = self._product(place, place, ridges)
             column = torch.stack([self._product(place, other, ridges) for other in self._support], dim=-1)
             column = column * self._roots
-            found = alone + torch.einsum("mwi,mwij,mwj->mw", column, inverse, column)
+            raised = alone + torch.einsum("mwi,mwij,mwj->mw", column, inverse, column)
         # Without more rows Q is larger, and never above 1/w: rounding, or rows that are not in C, could say otherwise.
         alone = torch.minimum(alone, 1.0 / ridges)
-        return (torch.minimum(torch.maximum(found, alone), 1.0 / ridges) - alone).mean(0)
+        return (torch.minimum(torch.maximum(raised, alone), 1.0 / ridges) - alone).mean(0)
 
     def _resolved(self, ridges: Tensor) -> tuple[Tensor, Tensor]:
         """(1 − L)⁻¹ and L (m, W, S, S)."""
@@ -220,8 +220,8 @@ class BelowTwo:
         self._outside = LeaveOneOut(spectrum.values, rows, spectrum.count, width, mixed)
         plug_in, gap = log_vendi(spectrum.raw, order), self._outside.first.gap
         if len(support) == 1 or alone is None:
-            found = self._outside.entropy(order)
-            self.alone = Alone(gap, found.estimate - found.plug_in, found.systematic)
+            entropy = self._outside.entropy(order)
+            self.alone = Alone(gap, entropy.estimate - entropy.plug_in, entropy.systematic)
             part = self.alone
         else:
             each = [alone(place) for place in support]
@@ -295,10 +295,10 @@ class AboveTwo:
     def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
         """Influences of any rows, without their own part in C, nor that of their index, to first order."""
         scaled = squares / self._top
-        found = scaled @ self._powers
+        changes = scaled @ self._powers
         if place is not None:
-            found = found - self._spectrum.share(place) * self._second(scaled) - self._second_of_others(place)
-        return self._rate * found
+            changes = changes - self._spectrum.share(place) * self._second(scaled) - self._second_of_others(place)
+        return self._rate * changes
 
     def _second(self, squares: Tensor) -> Tensor:
         """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
@@ -329,18 +329,18 @@ def slopes_of(spectrum: MixtureSpectrum, entropy: MixtureEntropy) -> Floats:
     makes.
     """
     kept = [entropy.influence(place) for place in range(len(spectrum.parts))]
-    found = np.array([float(each.mean()) for each in kept])
+    slopes = np.array([float(each.mean()) for each in kept])
     more = [place for place, part in enumerate(spectrum.parts) if not part.keeps_all]
     if not more:
-        return found
+        return slopes
     size = len(spectrum.values)
     each = entropy.influence_of(torch.eye(size, dtype=kept[0].dtype, device=kept[0].device), None)
     beyond = float(entropy.influence_of(kept[0].new_zeros(1, size), None))
     for place, mean in zip(more, spectrum.means(more, each, beyond), strict=True):
         squares = spectrum.squares(place)
         inside = squares @ each + beyond * (1.0 - squares.sum(-1)).clamp_min(0.0)
-        found[place] += mean - float(inside.mean())
-    return found
+        slopes[place] += mean - float(inside.mean())
+    return slopes
 
 
 def _repeated(values: list[float], rows: list[Tensor]) -> Tensor:

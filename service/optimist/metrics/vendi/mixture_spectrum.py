@@ -95,13 +95,13 @@ class MixtureSpectrum:
         self.by_rows = is_held and total <= parts[0].kept.shape[1]
         """True if the eigenvectors are those of the Gram matrix."""
         if self.by_rows or vectors:
-            values, found = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
+            values, eigenvectors = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
         else:
             kept = [parts[place].kept for place in self.support]
             values, rotated = eigen_coordinates(self._covariance(), torch.cat(kept))
             self._kept = dict(zip(self.support, rotated.flip(-1).split([len(rows) for rows in kept]), strict=True))
-            found = values.new_zeros(0, 0)
-        self._vectors = found.flip(-1)
+            eigenvectors = values.new_zeros(0, 0)
+        self._vectors = eigenvectors.flip(-1)
         """(N, k) of the Gram matrix, (width, k) of C."""
         self.raw = values.flip(-1).clamp_min(0.0)
         """Eigenvalues (k), descending."""
@@ -143,14 +143,14 @@ class MixtureSpectrum:
         """tr C_i f(C) of these generators, for f with these values (k), and `beyond` outside the eigenvectors' span."""
         needs_matrix = any(self.parts[place].rows is None for place in places)
         matrix = (self._vectors * values) @ self._vectors.T if needs_matrix else values
-        found: list[float] = []
+        traces: list[float] = []
         for place in places:
             if self.parts[place].rows is None:
-                found.append(float((self.parts[place].moment() * matrix).sum()))
+                traces.append(float((self.parts[place].moment() * matrix).sum()))
             else:
                 seen = self._rotated(place, all_rows=True).square().mean(0)
-                found.append(float(seen @ values) + beyond * max(1.0 - float(seen.sum()), 0.0))
-        return found
+                traces.append(float(seen @ values) + beyond * max(1.0 - float(seen.sum()), 0.0))
+        return traces
 
     @cached_property
     def leading(self) -> list[Tensor]:

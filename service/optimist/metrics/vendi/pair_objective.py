@@ -175,14 +175,14 @@ class PairObjective(Objective):
         def on_slopes(i: int, rows: _Rows) -> Tensor:
             """Influence of a sample of i on h_j: 2 α_i κ̄_j(x), on h_i also 2 Σ_j α_j κ̄_j(x), and what the rate adds."""
             share, scale, among = float(weights[i]), 2.0 * rate * self._inflation(i), seen(i, rows)
-            found = among.new_zeros(len(among), len(weights))
+            changes = among.new_zeros(len(among), len(weights))
             if share > 0.0:
                 each = [rows.own if i == j else self.glimpsed(rows.features, j) for j in places]
-                found += scale * share * torch.stack(each, dim=1)
-            found[:, i] += scale * among
+                changes += scale * share * torch.stack(each, dim=1)
+            changes[:, i] += scale * among
             if self.is_log:
-                found -= scale * share * among[:, None] * torch.from_numpy(gradient).to(found.device)
-            return found
+                changes -= scale * share * among[:, None] * torch.from_numpy(gradient).to(changes.device)
+            return changes
 
         def weighed(wanted: Callable[[int, _Rows], Tensor], i: int, common: bool) -> Tensor | None:
             rows = self._common_of(i) if common else self._rows_of(i)
@@ -206,16 +206,16 @@ class PairObjective(Objective):
         """Σ_j α_j κ̄_j(x) (b,) of rows x of i; κ̄_i is over the samples of i but x itself."""
         # Made when it is needed: not for one generator alone.
         mix = cache(lambda: self.mix(weights / np.array(self.samples)))
-        found: dict[_Rows, Tensor] = {}
+        cached: dict[_Rows, Tensor] = {}
 
         def seen(i: int, rows: _Rows) -> Tensor:
             share = float(weights[i])
             if share == 1.0:
                 return rows.own
-            if rows not in found:
+            if rows not in cached:
                 among = mix()(rows.features)
-                found[rows] = among if share == 0.0 else among + share * rows.apart
-            return found[rows]
+                cached[rows] = among if share == 0.0 else among + share * rows.apart
+            return cached[rows]
 
         return seen
 

@@ -47,13 +47,13 @@ class RenyiObjective(PairObjective):
         For a list of prompts a half is corrected as much as the whole is: its pairs are any of the whole's.
         """
         n, statistic = self.samples[i], self.statistics[i]
-        found = (self.total(i, i) - n) / (n * (n - 1))
+        mean = (self.total(i, i) - n) / (n * (n - 1))
         if statistic.listed is None:
-            return found
+            return mean
         everything = statistic.samples
         apart = statistic.square_sum - everything
         listed = statistic.listed.mean_square(apart, everything, statistic.rows)
-        return found + listed - apart / (everything * (everything - 1))
+        return mean + listed - apart / (everything * (everything - 1))
 
     def seen(self, features: Tensor, j: int) -> Tensor:
         return self.parts[j].within(features)
@@ -66,8 +66,8 @@ class RenyiObjective(PairObjective):
         prompts = (self.given[i] or {}).get("listed") if common else listed.last[len(listed.last) - count :]
         columns = influence.reshape(count, -1).unbind(1)
         last = min(self.statistics[i].samples, ROWS)
-        found = [listed.weighed(column.contiguous(), prompts, last) for column in columns]
-        return torch.stack(found, dim=1).reshape(influence.shape)
+        weighted = [listed.weighed(column.contiguous(), prompts, last) for column in columns]
+        return torch.stack(weighted, dim=1).reshape(influence.shape)
 
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
         part = self.parts[j]
@@ -207,12 +207,12 @@ class VendiScore(Score):
         weighted as `ListedPrompts.weighed` does. Raises FixError as `Score.analyse` does, and on missing halves.
         """
         n, given = statistic.samples, common or {}
-        found = entropy_influence(self, statistic, *([given["features"]] if given else []))
+        entropy = entropy_influence(self, statistic, *([given["features"]] if given else []))
         if self.truncation is None:
-            said = kernel_warnings(self.order, n, self.feature_map, found.estimate)
-            return with_errors(found, n, said, statistic.listed, given.get("listed"))
+            said = kernel_warnings(self.order, n, self.feature_map, entropy.estimate)
+            return with_errors(entropy, n, said, statistic.listed, given.get("listed"))
         few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
-        return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
+        return with_errors(entropy, n, (few,) if n < 2 * self.truncation else ())
 
     def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes of φ over all samples seen, shown by those of the reservoir; `modes_of` says which.

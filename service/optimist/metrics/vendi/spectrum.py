@@ -107,14 +107,14 @@ class KernelMatrix:
         """The matrix (n, n) of all rows (n, columns), which begin with those of earlier calls."""
         if isinstance(feature_map, ExactKernel):
             return feature_map.gram(rows)
-        found = rows.new_empty(len(rows), len(rows))
+        matrix = rows.new_empty(len(rows), len(rows))
         for place, (start, stop) in enumerate(edges(len(rows))):
             panel = self._full[place] if place < len(self._full) else symmetric_panel(rows, rows.T, start, stop)
             if place == len(self._full) and stop - start == PANEL:
                 self._full.append(panel)
-            found[start:stop, :stop] = panel
-            found[:start, start:stop] = panel[:, :start].T
-        return found
+            matrix[start:stop, :stop] = panel
+            matrix[:start, start:stop] = panel[:, :start].T
+        return matrix
 
     def places(self, statistic: KernelStatistic, rows: Tensor, seen: Tensor) -> Tensor:
         """The places (m,) of φ (m, columns) among all rows (n, columns) of the statistic, of repeats the first."""
@@ -164,12 +164,12 @@ def _eigen(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tup
     rows, n = statistic.rows, statistic.samples
     last = statistic.last_rows
     if rows is None:
-        found = eigen_coordinates(statistic.moment.div_(n), last, *seen, overwrite=True)
+        parts = eigen_coordinates(statistic.moment.div_(n), last, *seen, overwrite=True)
     else:
         latest = torch.arange(n - len(last), n, device=rows.device)
         places = [kept.places(statistic, rows, each) for each in seen]
-        found = eigen_entries(kept.of(statistic.feature_map, rows) / n, latest, *places)
-    eigenvalues, *coordinates = (part.flip(-1) for part in found)
+        parts = eigen_entries(kept.of(statistic.feature_map, rows) / n, latest, *places)
+    eigenvalues, *coordinates = (part.flip(-1) for part in parts)
     return eigenvalues.clamp_min(0.0), *coordinates
 
 
@@ -178,21 +178,21 @@ def slopes(values: Tensor, order: float) -> Tensor:
     if order == 1.0:
         return -values.log()
     if math.isinf(order):
-        found = torch.zeros_like(values)
-        found[0] = -1.0 / values[0]
-        return found
+        derivative = torch.zeros_like(values)
+        derivative[0] = -1.0 / values[0]
+        return derivative
     # Divided by the largest, so that no power underflows.
     ratio = values / values[0]
     return order / (1.0 - order) * ratio ** (order - 1.0) / (values[0] * (ratio**order).sum())
 
 
-def second_order(values: Tensor, found: Tensor, order: float) -> float:
+def second_order(values: Tensor, first_derivative: Tensor, order: float) -> float:
     """Variance of the second-order term, times n², from eigenvalues (k) and their `slopes` (k) of finite order."""
-    derivative = found * (order - 1.0) / values if order != 1.0 else -1.0 / values
+    derivative = first_derivative * (order - 1.0) / values if order != 1.0 else -1.0 / values
     # Pieces that fit into a core's cache.
-    pieces = zip(*(each.split(64) for each in (values, found, derivative)), strict=True)
+    pieces = zip(*(each.split(64) for each in (values, first_derivative, derivative)), strict=True)
     return sum(
-        float((_divided_differences(values, found, *piece) * values * piece[0][:, None]).square().sum())
+        float((_divided_differences(values, first_derivative, *piece) * values * piece[0][:, None]).square().sum())
         for piece in pieces
     )
 
@@ -272,8 +272,8 @@ def leading(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def largest(ids: tuple[str, ...], weights: Tensor, count: int) -> tuple[WeightedSample, ...]:
     """The `count` samples of the largest weights (n), descending, the earlier in the log first where they tie."""
-    found = weights.sort(descending=True, stable=True)
+    ranked = weights.sort(descending=True, stable=True)
     return tuple(
         WeightedSample(ids[sample], weight)
-        for sample, weight in zip(found.indices[:count].tolist(), found.values[:count].tolist(), strict=True)
+        for sample, weight in zip(ranked.indices[:count].tolist(), ranked.values[:count].tolist(), strict=True)
     )

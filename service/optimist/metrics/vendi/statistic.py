@@ -77,19 +77,19 @@ def inner_products(parts: Sequence[SecondMoment]) -> NDArray[np.float64]:
     beside what is kept.
     """
     width, count = parts[0].width, len(parts)
-    found = np.zeros((count, count))
+    products = np.zeros((count, count))
     held = [part.rows for part in parts if part.rows is not None]
     if len(held) == count and sum(map(len, held)) <= 1.5 * width:
         for i, mine in enumerate(held):
             for j, theirs in enumerate(held[: i + 1]):
-                found[i, j] = found[j, i] = float((mine @ theirs.T).square().sum())
-        return found
+                products[i, j] = products[j, i] = float((mine @ theirs.T).square().sum())
+        return products
     for place, (start, _) in enumerate(edges(width)):
         panels = torch.stack([part.panel(place) for part in parts])
         flat, corners = panels.flatten(1), panels[:, :, start:].flatten(1)
         # Entries below the diagonal count twice.
-        found += (2.0 * (flat @ flat.T) - corners @ corners.T).cpu().numpy()
-    return found
+        products += (2.0 * (flat @ flat.T) - corners @ corners.T).cpu().numpy()
+    return products
 
 
 def mixed(parts: Sequence[SecondMoment], shares: NDArray[np.float64]) -> Callable[[Tensor], Tensor]:
