@@ -17,7 +17,7 @@ from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import SharedChance
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Floats, Quadratic, least, minimise
+from optimist.numerics.programme import Floats, Quadratic, best_weights, minimise
 from optimist.records import codec
 from tests.support.streams import fed, rows_of
 
@@ -75,10 +75,10 @@ def test_the_best_single_generator_is_that_of_the_estimates():
 def test_contributions_are_what_the_mixture_loses_without_each():
     mixture = made(streams(3, 80, np.array([*CENTRES, [0.2, 0.1]]), spread=0.7))
     model = mixture.model
-    weights, lowest = least(model), np.log(model.value(least(model)))
+    weights, lowest = best_weights(model), np.log(model.value(best_weights(model)))
     for place in range(4):
         others = model.restricted_to([other for other in range(4) if other != place])
-        lost = np.log(others.value(least(others))) - lowest
+        lost = np.log(others.value(best_weights(others))) - lowest
         assert mixture.contributions[place] == pytest.approx(lost, abs=1e-9)
     assert all(found == 0.0 for found, weight in zip(mixture.contributions, weights, strict=True) if weight == 0.0)
     assert max(mixture.contributions) > 0.1
@@ -117,7 +117,7 @@ def test_published_is_the_model_and_nothing_else():
     ours, published = made(rows), made(rows, published=True)
     objective = METRIC.objective([fed(METRIC, each, 10) for each in rows])
     np.testing.assert_array_equal(published.model.matrix, objective.model(np.ones(3) / 3, published=True).matrix)
-    np.testing.assert_array_equal(published.deviations, objective.deviations(least(published.model)))
+    np.testing.assert_array_equal(published.deviations, objective.deviations(best_weights(published.model)))
     assert codec.encode(replace(published, model=ours.model, deviations=ours.deviations)) == codec.encode(ours)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimist.numerics.mixture import Improvement
-from optimist.numerics.programme import Quadratic, least
+from optimist.numerics.programme import Quadratic, best_weights
 
 
 def loss_of(seed: int, count: int) -> Quadratic:
@@ -32,7 +32,7 @@ def known(loss: Quadratic, weights: np.ndarray, noise: np.ndarray, covariance: n
 def test_without_errors_it_is_what_the_best_mixture_gains(seed: int, count: int, z: float):
     loss = loss_of(seed, count)
     weights = np.random.default_rng(seed + 1).dirichlet(np.ones(count))
-    exact = loss.value(weights) - loss.value(least(loss))
+    exact = loss.value(weights) - loss.value(best_weights(loss))
     none = np.zeros((count, count))
     assert known(loss, weights, np.zeros(count), none).bound(z) == pytest.approx(exact, rel=1e-6, abs=1e-9)
 
@@ -57,11 +57,11 @@ def test_it_holds_as_often_as_it_says_and_falls_with_the_squares_of_errors(count
     bounds, missed, total = {0.1: [], 0.01: []}, 0, 0
     for trial in range(100):
         loss = loss_of(trial, count)
-        lowest = loss.value(least(loss))
+        lowest = loss.value(best_weights(loss))
         for size, found in bounds.items():
             factor = size * rng.normal(0.0, 1.0, (count, count))
             covariance = factor @ factor.T
-            fitted = least(Quadratic(loss.matrix, loss.linear + factor @ rng.standard_normal(count)))
+            fitted = best_weights(Quadratic(loss.matrix, loss.linear + factor @ rng.standard_normal(count)))
             judged = known(loss, fitted, factor @ rng.standard_normal(count), covariance)
             bound = judged.bound(1.645)
             missed += loss.value(fitted) - lowest > bound + 1e-12

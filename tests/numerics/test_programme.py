@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from optimist.numerics import programme
-from optimist.numerics.programme import Floats, Quadratic, least, minimise, on_simplex
+from optimist.numerics.programme import Floats, Quadratic, best_weights, minimise, on_simplex
 
 
 def quadratic_of(seed: int, count: int, rank: int, shift: float = 0.0, slope: float = 0.1) -> Quadratic:
@@ -48,7 +48,7 @@ def test_programmes_are_the_stored_ones(answer, matrix, linear, stored):
     terms = [-file[name[1:]] if name.startswith("-") else file[name] for name in linear]
     ridge = 1e-8 if answer == "rke_cab_code" else 0.0
     quadratic = Quadratic(file[matrix] + ridge * np.eye(3), np.sum([np.zeros(3), *terms], axis=0))
-    weights = least(quadratic)
+    weights = best_weights(quadratic)
     np.testing.assert_allclose(weights, file[f"{answer}_alpha"], atol=1e-6)
     assert quadratic.value(weights) == pytest.approx(float(file[f"{answer}_value"]), abs=1e-9)
 
@@ -56,7 +56,7 @@ def test_programmes_are_the_stored_ones(answer, matrix, linear, stored):
 @given(st.integers(0, 10**6), st.integers(2, 3), st.integers(1, 4), st.sampled_from([0.0, 1.0, 1e4]))
 def test_no_point_of_a_grid_is_better(seed: int, count: int, rank: int, shift: float):
     quadratic = quadratic_of(seed, count, rank, shift)
-    weights = least(quadratic)
+    weights = best_weights(quadratic)
     assert_feasible(weights)
     steps = 40
     grid = [np.array(point) / steps for point in product(range(steps + 1), repeat=count) if sum(point) == steps]
@@ -67,7 +67,7 @@ def test_no_point_of_a_grid_is_better(seed: int, count: int, rank: int, shift: f
 @given(st.integers(0, 10**6), st.integers(1, 14), st.integers(1, 16), st.sampled_from([0.0, 0.01, 10.0]))
 def test_weights_are_optimal_and_no_worse_than_any_vertex(seed: int, count: int, rank: int, slope: float):
     quadratic = quadratic_of(seed, count, rank, slope=slope)
-    weights = least(quadratic)
+    weights = best_weights(quadratic)
     assert_feasible(weights)
     assert gap(quadratic, weights) < 1e-8
     value = quadratic.value(weights)
@@ -79,10 +79,10 @@ def test_weights_are_optimal_and_no_worse_than_any_vertex(seed: int, count: int,
 @given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 12), st.sampled_from([0.0, 1.0, 100.0]))
 def test_both_ways_of_solving_agree(seed: int, count: int, rank: int, slope: float):
     quadratic = quadratic_of(seed, count, rank, slope=slope)
-    exact = least(quadratic)
+    exact = best_weights(quadratic)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(programme, "EXACT", 1)
-        descended = least(quadratic)
+        descended = best_weights(quadratic)
     assert_feasible(descended)
     assert quadratic.value(descended) == pytest.approx(quadratic.value(exact), abs=1e-8 * (1.0 + slope))
     if rank >= count:
@@ -94,7 +94,7 @@ def test_both_ways_of_solving_agree(seed: int, count: int, rank: int, slope: flo
 def test_the_gradient_alone_finds_the_exact_weights_to_1e_8():
     for seed in range(20):
         centred = programme._centred(quadratic_of(seed, 8, 40))
-        np.testing.assert_allclose(programme._descended(centred), least(centred), atol=1e-8)
+        np.testing.assert_allclose(programme._descended(centred), best_weights(centred), atol=1e-8)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 14))
@@ -102,7 +102,7 @@ def test_the_order_of_generators_does_not_matter(seed: int, count: int, rank: in
     quadratic = quadratic_of(seed, count, rank)
     order = np.random.default_rng(seed).permutation(count)
     turned = quadratic.restricted_to(order.tolist())
-    weights, of_turned = least(quadratic), least(turned)
+    weights, of_turned = best_weights(quadratic), best_weights(turned)
     assert turned.value(of_turned) == pytest.approx(quadratic.value(weights), abs=1e-10)
     if rank >= count:
         smallest = np.linalg.eigvalsh(quadratic.matrix)[0]
@@ -116,7 +116,7 @@ def test_a_generator_twice_changes_nothing(seed: int, way: str, monkeypatch: pyt
         monkeypatch.setattr(programme, "EXACT", 1)
     quadratic = quadratic_of(seed, 4, 6)
     twice = quadratic.restricted_to([0, 1, 2, 3, 1, 1])
-    weights, of_twice = least(quadratic), least(twice)
+    weights, of_twice = best_weights(quadratic), best_weights(twice)
     assert_feasible(of_twice)
     assert twice.value(of_twice) == pytest.approx(quadratic.value(weights), abs=1e-10)
     together = of_twice[:4] + np.array([0.0, of_twice[4] + of_twice[5], 0.0, 0.0])
@@ -127,9 +127,9 @@ def test_a_generator_twice_changes_nothing(seed: int, way: str, monkeypatch: pyt
 def test_equal_and_empty_matrices(count: int):
     for size in (0.0, 1.0, 1e12):
         flat = Quadratic(np.full((count, count), size), np.zeros(count))
-        assert_feasible(least(flat))
+        assert_feasible(best_weights(flat))
     linear = np.arange(count, 0.0, -1.0)
-    weights = least(Quadratic(np.ones((count, count)), linear))
+    weights = best_weights(Quadratic(np.ones((count, count)), linear))
     np.testing.assert_array_equal(weights, np.eye(count)[-1])
 
 
@@ -137,14 +137,14 @@ def test_a_common_part_of_all_kernels_costs_no_digits():
     """As with kernels near 1 everywhere, CMMD's for one."""
     quadratic = quadratic_of(3, 6, 9, slope=0.0)
     moved = Quadratic(1.0 + 1e-6 * quadratic.matrix, quadratic.linear)
-    np.testing.assert_allclose(least(moved), least(quadratic), atol=1e-7)
+    np.testing.assert_allclose(best_weights(moved), best_weights(quadratic), atol=1e-7)
 
 
 def test_forty_generators_with_an_ill_conditioned_matrix():
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.standard_normal((40, 40)))[0]
     quadratic = Quadratic(basis @ np.diag(np.geomspace(1.0, 1e-5, 40)) @ basis.T, 0.01 * rng.standard_normal(40))
-    weights = least(quadratic)
+    weights = best_weights(quadratic)
     assert_feasible(weights)
     assert gap(quadratic, weights) < 1e-8
 
@@ -215,6 +215,6 @@ def test_an_exact_model_needs_one_check():
             return quadratic if published else Quadratic(np.eye(5), np.zeros(5))
 
     loss = Exact()
-    np.testing.assert_allclose(minimise(loss, published=True), least(quadratic), atol=1e-12)
+    np.testing.assert_allclose(minimise(loss, published=True), best_weights(quadratic), atol=1e-12)
     assert loss.asked == 2
     np.testing.assert_allclose(minimise(loss), 0.2, atol=1e-12)

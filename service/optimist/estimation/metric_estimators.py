@@ -62,8 +62,8 @@ def checked_start(start: Start, rows: int, end: int) -> IndexRuns | None:
         return None
     first = end if isinstance(start, str) and start == "next" else start
     if isinstance(first, bool) or not isinstance(first, Integral) or not 0 <= first <= LARGEST_INDEX - rows:
-        most = LARGEST_INDEX - rows
-        raise FixError(f'start: expected "next", None, or a whole number from 0 to {most}, got {first!r}')
+        last = LARGEST_INDEX - rows
+        raise FixError(f'start: expected "next", None, or a whole number from 0 to {last}, got {first!r}')
     return int(first), rows
 
 

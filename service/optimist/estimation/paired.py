@@ -29,12 +29,12 @@ from optimist.numerics.pairing import (
     LARGEST_INDEX,
     LATER,
     Earlier,
+    common_count,
     history_array,
     history_of,
     intervals_of,
     jackknife_array,
     joined,
-    most_common,
     packed,
 )
 from optimist_client.errors import FixError
@@ -47,7 +47,7 @@ IndexedRows = tuple[Tensor, dict[str, Tensor]]
 
 
 class CommonRows(Stateful):
-    """The rows of the indices 0 … `most` − 1 as they were recorded, and the indices recorded as intervals.
+    """The rows of the indices 0 … `limit` − 1 as they were recorded, and the indices recorded as intervals.
 
     The state depends on the rows that have an index, in their order, and not on how they were split into batches. The
     first telling of an index wins. Intervals are merged, so that picks in order make one.
@@ -56,14 +56,14 @@ class CommonRows(Stateful):
     held = ("_starts", "_stops", "_rows", "_listed")
 
     def __init__(
-        self, widths: Mapping[str, int], is_listed: bool = False, most: int | None = None, takes_unknown: bool = False
+        self, widths: Mapping[str, int], is_listed: bool = False, limit: int | None = None, takes_unknown: bool = False
     ) -> None:
         """widths: the columns of each array by name. is_listed: whether the prompts of the rows are told.
 
         most: None: as many as the service keeps. takes_unknown: True if rows with unknown prompts are compared.
         """
         self._takes_unknown = takes_unknown
-        self.most = most_common(sum(widths.values())) if most is None else most
+        self.limit = common_count(sum(widths.values())) if limit is None else limit
         self._rows = {name: torch.zeros(0, width, dtype=torch.float64) for name, width in widths.items()}
         self._listed = torch.zeros(0, dtype=torch.int64) if is_listed else None
         self._starts: list[int] = []
@@ -103,8 +103,8 @@ class CommonRows(Stateful):
         if count == 0:
             return
         end = first + count
-        recorded = self._held() if first < self.most else []
-        added = sorted(set(range(first, min(end, self.most))).difference(recorded))
+        recorded = self._held() if first < self.limit else []
+        added = sorted(set(range(first, min(end, self.limit))).difference(recorded))
         if added:
             positions = torch.tensor(added) - first + row
             # Picks in order add at the end: most batches need no sorting, which takes most of the time.
@@ -118,7 +118,7 @@ class CommonRows(Stateful):
         self._merge(first, end)
 
     def rows(self) -> IndexedRows:
-        """The indices (m,) recorded below `most`, ascending, and copies of their rows (m, …) by array, float64, on CPU.
+        """The indices (m,) recorded below `limit`, ascending, and copies of their rows (m, …) by array, float64.
 
         Where prompts are told, "listed" holds the index of each row's prompt; rows without are left out or `UNKNOWN`.
         """
@@ -134,7 +134,9 @@ class CommonRows(Stateful):
     def _held(self) -> list[int]:
         """The indices of the rows held, ascending."""
         intervals = zip(self._starts, self._stops, strict=True)
-        return [index for start, stop in intervals if start < self.most for index in range(start, min(stop, self.most))]
+        return [
+            index for start, stop in intervals if start < self.limit for index in range(start, min(stop, self.limit))
+        ]
 
     def _merge(self, start: int, stop: int) -> None:
         """Mark the indices from `start` to below `stop` as recorded."""
@@ -221,7 +223,7 @@ class Paired(Stateful):
         if estimate.pairing is None:
             return estimate
         history = [past for past in self._history if past.samples < statistic.samples]
-        influence = np.full(self._common.most, np.nan, dtype=np.float32)
+        influence = np.full(self._common.limit, np.nan, dtype=np.float32)
         influence[indices.numpy()] = estimate.pairing.influence
         told, later, later_told = self._common.told, *self._later(estimate.pairing.later)
         pairing = replace(
@@ -247,7 +249,7 @@ class Paired(Stateful):
         """
         count = min(len(recent), len(self._newest))
         influences = zip(self._newest[len(self._newest) - count :], recent[len(recent) - count :].tolist(), strict=True)
-        placed = dict(sorted((index, value) for index, value in influences if index >= self._common.most))
+        placed = dict(sorted((index, value) for index, value in influences if index >= self._common.limit))
         return np.array([*placed.values()], np.float32), intervals_of([*placed])
 
     def follow(self, statistic: Statistic) -> Estimate | None:

@@ -26,7 +26,7 @@ from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
 from optimist.metrics.threads import few_threads
 from optimist.numerics.estimate import Estimate, is_due
-from optimist.numerics.pairing import most_common
+from optimist.numerics.pairing import common_count
 from optimist.numerics.timing import Timing
 from optimist.records import AskedPrompt
 from optimist_client.errors import FixError
@@ -86,7 +86,7 @@ class StreamingEstimator(Stateful):
         self._clusters: Clusters | None = None
         self._paired: Paired | None = None
         if isinstance(bound, InfluenceBound):
-            firsts = 0 if not paired else most_common(self.columns) if common is None else common
+            firsts = 0 if not paired else common_count(self.columns) if common is None else common
             if self.statistic.list_length is None and not self.statistic.allows_for_clusters:
                 self._clusters = Clusters(clusters or "batch", clusters is not None, firsts)
             self._paired = Paired(bound, self.statistic, common, self._clusters) if paired else None
@@ -96,7 +96,7 @@ class StreamingEstimator(Stateful):
         self._timed = Timed() if isinstance(bound.metric, MeanScore) else None
         self._audited: AuditEstimator | None = None
         if isinstance(bound.metric, MeanScore) and bound.metric.is_audited:
-            most = most_common(1) if common is None else common
+            most = common_count(1) if common is None else common
             self._audited = AuditEstimator(bound.delta, most, bound.metric.answers_between)
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
 

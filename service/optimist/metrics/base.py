@@ -197,12 +197,12 @@ class Score:
         """The layout of the statistics that it takes."""
         return self.statistic().layout
 
-    def check(self, statistic: Any, least: int = 1) -> None:
+    def check(self, statistic: Any, min_samples: int = 1) -> None:
         """Raise FixError unless the statistic has so many samples and the layout of this metric."""
         if statistic.layout != self.layout:
             raise FixError("the statistic is laid out for another metric or reference; make it with metric.statistic()")
-        if statistic.samples < least:
-            raise FixError(f"the metric {self.name!r} needs at least {least} sample{'s' * (least > 1)}")
+        if statistic.samples < min_samples:
+            raise FixError(f"the metric {self.name!r} needs at least {min_samples} sample{'s' * (min_samples > 1)}")
 
     def plug_in(self, statistic: Any) -> float:
         """The published formula on 1 sample or more. Raises FixError as `check` does."""

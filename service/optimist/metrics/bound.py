@@ -98,8 +98,8 @@ class InfluenceBound(Bound):
             return _estimate(metric, n, plug_in, plug_in, (-math.inf, math.inf), (NO_INTERVAL, *warnings))
         analysis = allow(metric.analyse(statistic, common))
         factor = max(float(widening(analysis.skewness or 0.0, n, OF_SCORES)), analysis.missing)
-        value, least = analysis.estimate, SMALLEST_ERROR * (1.0 + abs(analysis.estimate))
-        select, stop = (max(error, least) for error in (analysis.selection_error, _widened(analysis, factor)))
+        value, min_error = analysis.estimate, SMALLEST_ERROR * (1.0 + abs(analysis.estimate))
+        select, stop = (max(error, min_error) for error in (analysis.selection_error, _widened(analysis, factor)))
         rare = (FEW_ROWS_DECIDE,) if (factor if n >= FEW_ROWS else analysis.missing) > LARGE_FACTOR else ()
         warnings = (*warnings, *analysis.warnings, *rare)
         half_width = -NormalDist().inv_cdf(self.delta / 2.0) * stop
@@ -113,12 +113,12 @@ class InfluenceBound(Bound):
 class PaperBound(Bound):
     """Base of the papers' bounds: the plug-in value, and the optimistic end of the interval, the only finite end."""
 
-    least: ClassVar[int] = 1
+    min_samples: ClassVar[int] = 1
     """Samples from which on there is an interval."""
 
     def estimate(self, statistic: Any) -> Estimate:
         metric = self.metric
-        has_interval = statistic.samples != 1 or self.least == 1
+        has_interval = statistic.samples != 1 or self.min_samples == 1
         value = self.value(statistic) if has_interval else metric.plug_in(statistic)
         end = self.end(statistic, value) if has_interval else -math.inf if metric.lower_is_better else math.inf
         ends = (end, math.inf) if metric.lower_is_better else (-math.inf, end)
@@ -135,7 +135,7 @@ class PaperBound(Bound):
 
     @abstractmethod
     def end(self, statistic: Any, value: float) -> float:
-        """The optimistic end of the interval of `value`, from `least` samples on."""
+        """The optimistic end of the interval of `value`, from `min_samples` samples on."""
 
 
 def _estimate(

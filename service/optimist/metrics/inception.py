@@ -234,7 +234,7 @@ class InceptionScore(Score):
         return max(float(entropy(statistic.mean)) - statistic.entropy_mean, 0.0)
 
     def analyse(self, statistic: ClassStatistic, common: Common | None = None) -> Analysis:
-        self.check(statistic, least=2)
+        self.check(statistic, min_samples=2)
         rows = None if common is None else normalised(copied(common["probabilities"], self.device))
         return analyse_inception(statistic, self.plug_in(statistic), rows)
 
@@ -252,7 +252,7 @@ class InceptionTheoremBound(PaperBound):
     """
 
     name = "theorem"
-    least = 2
+    min_samples = 2
 
     def end(self, statistic: ClassStatistic, value: float) -> float:
         n, classes = statistic.samples, self.metric.classes

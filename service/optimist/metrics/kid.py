@@ -51,7 +51,7 @@ class RealRows(Reference):
         means: list[Tensor] = []
         for chosen in order.split(block):
             part = self.rows[chosen.to(self.rows.device)]
-            by_row = torch.cat([_beside(some, part, place) for place, some in enumerate(part.split(PIECE))])
+            by_row = torch.cat([_beside(some, part, index) for index, some in enumerate(part.split(PIECE))])
             total += float(by_row.sum())
             pairs += len(part) * (len(part) - 1)
             if len(part) == min(block, len(rows)):
@@ -69,10 +69,10 @@ class RealRows(Reference):
         return torch.stack([cubic(rows, some).sum(1) for some in self.rows.split(1024)]).sum(0) / len(self.rows)
 
 
-def _beside(some: Tensor, part: Tensor, place: int) -> Tensor:
+def _beside(some: Tensor, part: Tensor, index: int) -> Tensor:
     """The sum of the kernel (p,) of rows with the others of a part, of which they are the piece at this place."""
     kernel = cubic(some, part)
-    kernel.diagonal(place * PIECE).zero_()
+    kernel.diagonal(index * PIECE).zero_()
     return kernel.sum(1)
 
 
@@ -204,7 +204,7 @@ class KernelDistance(Score):
 
     def analyse(self, statistic: BlockStatistic, common: Common | None = None) -> Analysis:
         """The influence of common rows is by the rows that are still held."""
-        self.check(statistic, least=2)
+        self.check(statistic, min_samples=2)
         pooled = PooledMean.from_blocks(statistic.blocks)
         variance = pooled.linear + pooled.quadratic
         error = standard_error(variance, statistic.samples)

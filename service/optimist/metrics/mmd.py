@@ -246,7 +246,7 @@ class MeanDiscrepancy(Score):
         return self.factor * float(gap @ gap)
 
     def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> Analysis:
-        self.check(statistic, least=2)
+        self.check(statistic, min_samples=2)
         plug_in = self.plug_in(statistic)
         real, sums = self.real, pair_sums(statistic, self.real.mean)
         error = self.factor * standard_error(sums.variance, sums.n)

@@ -158,15 +158,15 @@ LAST = 256
 
 
 class HitStatistic(Statistic):
-    """Σ s and Σ s² of s, the number of balls that a sample is inside, counted up to `most`, and the last 256 of s."""
+    """Σ s and Σ s² of s, the number of balls that a sample is inside, `max_hits` at most, and the last 256 of s."""
 
     held = ("samples", "sums", "_last")
     can_merge = True
 
-    def __init__(self, balls: Balls, most: int) -> None:
+    def __init__(self, balls: Balls, max_hits: int) -> None:
         self.balls = balls
-        self.most = most
-        self.layout = (*balls.layout, most)
+        self.max_hits = max_hits
+        self.layout = (*balls.layout, max_hits)
         self.samples = 0
         self.sums = torch.zeros(2, dtype=torch.int64)
         self._last = LastRows(torch.zeros(0, 1, dtype=torch.int64), LAST)
@@ -178,7 +178,7 @@ class HitStatistic(Statistic):
 
     def scores(self, rows: Tensor) -> Tensor:
         """s of rows (b, d): (b,), int64."""
-        return self.balls.hits(rows).clamp_max(self.most)
+        return self.balls.hits(rows).clamp_max(self.max_hits)
 
     def update(self, batch: Tensor) -> None:
         check_rows("features", batch, self.balls.dimension)
@@ -232,25 +232,25 @@ class CoverageStatistic(Statistic):
 def pack(inside: Tensor) -> Tensor:
     """Bool (b, m) as bits, uint8 (b, ⌈m/8⌉)."""
     padded = torch.nn.functional.pad(inside.to(torch.uint8), (0, -inside.shape[1] % 8))
-    bits = padded.view(len(inside), padded.shape[1] // 8, 8) << _places(inside.device)
+    bits = padded.view(len(inside), padded.shape[1] // 8, 8) << _shifts(inside.device)
     return bits.sum(-1, dtype=torch.uint8)
 
 
 def unpack(packed: Tensor, count: int) -> Tensor:
     """The inverse of `pack`, m = `count`."""
-    bits = (packed[:, :, None] >> _places(packed.device)) & 1
+    bits = (packed[:, :, None] >> _shifts(packed.device)) & 1
     return bits.flatten(1)[:, :count].bool()
 
 
-def _places(device: torch.device) -> Tensor:
+def _shifts(device: torch.device) -> Tensor:
     return torch.arange(8, dtype=torch.uint8, device=device)
 
 
 def missed(counts: Tensor, n: int, draws: int) -> Tensor:
     """C(n − c, draws)/C(n, draws) for counts c (m,) ≤ n: the chance that `draws` ≤ n of the n samples miss a ball."""
-    most = torch.arange(int(counts.max()), dtype=torch.float64, device=counts.device)
+    others = torch.arange(int(counts.max()), dtype=torch.float64, device=counts.device)
     # Each further sample in a ball takes one factor away; the product has no cancellation.
-    factors = ((n - draws - most) / (n - most)).clamp_min(0.0)
+    factors = ((n - draws - others) / (n - others)).clamp_min(0.0)
     table = torch.cat([factors.new_ones(1), factors.cumprod(0)])
     return table[counts]
 
@@ -346,7 +346,7 @@ class NeighbourScore(Score):
         self.widths = {"features": balls.dimension}
 
     def analyse(self, statistic: Any, common: Common | None = None) -> Analysis:
-        self.check(statistic, least=2)
+        self.check(statistic, min_samples=2)
         return self._analysis(statistic, None if common is None else self._inside(statistic, common["features"]))
 
     def identity(self) -> Identity:
@@ -370,7 +370,7 @@ class NeighbourScore(Score):
 
 
 class MeanOfHits(NeighbourScore):
-    """The mean of s/`unit`, where s is the number of balls that a sample is inside, counted up to `most`.
+    """The mean of s/`unit`, where s is the number of balls that a sample is inside, counted up to `max_hits`.
 
     Precision is the share of samples inside a ball, density the mean number of balls, divided by k.
     """
@@ -378,10 +378,10 @@ class MeanOfHits(NeighbourScore):
     def __init__(self, declared: type[Precision | Density], balls: Balls) -> None:
         super().__init__(balls)
         self.declared = declared
-        self.most, self.unit = (1, 1) if declared is Precision else (2**31, balls.neighbours)
+        self.max_hits, self.unit = (1, 1) if declared is Precision else (2**31, balls.neighbours)
 
     def statistic(self) -> HitStatistic:
-        return HitStatistic(self.balls, self.most)
+        return HitStatistic(self.balls, self.max_hits)
 
     def plug_in(self, statistic: HitStatistic) -> float:
         self.check(statistic)
@@ -405,7 +405,7 @@ class MeanOfHits(NeighbourScore):
             stopping_error=error,
             systematic_selection=step,
             systematic_stopping=step,
-            influence=None if common is None else common.sum(1).clamp_max(self.most).double() / unit,
+            influence=None if common is None else common.sum(1).clamp_max(self.max_hits).double() / unit,
             # Differences of paired generators know the common samples only (rules/differences.md).
             recent=statistic.last.double() / unit if common is None else None,
         )

@@ -147,7 +147,7 @@ class NoveltyScore(Score):
         return ken(torch.linalg.eigvalsh(statistic.moment / statistic.samples - self._scaled_real()))
 
     def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> Analysis:
-        self.check(statistic, least=2)
+        self.check(statistic, min_samples=2)
         rows = None if common is None else self.feature_map(copied(common["features"], self.feature_map.device))
         return analyse_novelty(statistic, self._scaled_real(), rows)
 

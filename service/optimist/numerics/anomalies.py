@@ -121,15 +121,15 @@ def anomalies(generators: Sequence[Levels], reference: float | None = None) -> l
     rows = median([level.rows for levels in generators for level in levels.kept])
     largest = _threshold([deviation for g in present for deviation in _deviations(groups[g], rows)], rows)
     # The median of few batches may be far off by chance, as a single batch may.
-    least = {g: largest / math.sqrt(len(generators[g].kept)) for g in present}
+    min_distances = {g: largest / math.sqrt(len(generators[g].kept)) for g in present}
     counts = {g: len(generators[g].kept) for g in present}
     first = {g: _outside(g, medians, counts, reference) for g in present}
-    centres = {g: _centre(groups[g], first[g], medians[g], largest, least[g], rows) for g in present}
+    centres = {g: _centre(groups[g], first[g], medians[g], largest, min_distances[g], rows) for g in present}
     anomalous: list[Anomaly] = []
     for g in present:
         levels, centre = generators[g], centres[g]
         outside = _outside(g, centres, counts, reference)
-        is_far = abs(centre - outside.level) > max(outside.limit, least[g]) and not levels.accepted_until
+        is_far = abs(centre - outside.level) > max(outside.limit, min_distances[g]) and not levels.accepted_until
         confirmed = {x.position for x in levels.kept if abs(x.value - outside.level) < abs(x.value - centre)}
         # Where its own batches and those that confirm the other level are fewer, the generator is not in doubt.
         is_far = is_far and not (confirmed and outside.support + len(confirmed) < counts[g] - len(confirmed))
@@ -219,8 +219,8 @@ def _outside(
             groups[-1].append(other)
         else:
             groups.append([other])
-    most = max(map(len, groups))
-    largest = [group for group in groups if len(group) == most]
+    size = max(map(len, groups))
+    largest = [group for group in groups if len(group) == size]
     if len(largest) == 1:
         beside = [other for other in largest[0] if other != generator]
         limit = math.inf if generator in largest[0] else _FROM_OTHERS
@@ -237,43 +237,43 @@ def _level_among(
 
 
 def _centre(
-    groups: Sequence[_Group], outside: _Outside, middle: float, most: float, least: float, rows: float
+    groups: Sequence[_Group], outside: _Outside, middle: float, limit: float, min_distance: float, rows: float
 ) -> float:
     """The level of a generator's lawful batches: their median `middle`, unless others confirm another level.
 
     least: minimum distance of the median from a confirmed level for that.
     """
     if len(groups) == 2:
-        if not _are_apart(groups, most, rows) or math.isnan(outside.level):
+        if not _are_apart(groups, limit, rows) or math.isnan(outside.level):
             return middle
         confirmed, rest = sorted(groups, key=lambda group: abs(group.level - outside.level))
         is_confirmed = outside.support + len(confirmed.kept) >= len(rest.kept)
         return confirmed.level if is_confirmed else middle
-    if not abs(middle - outside.level) > max(outside.limit, least):
+    if not abs(middle - outside.level) > max(outside.limit, min_distance):
         return middle
     ((kept, _),) = groups
-    far = (level.value for level in kept if abs(level.value - middle) * _shrunk(level, rows) > most)
+    far = (level.value for level in kept if abs(level.value - middle) * _shrunk(level, rows) > limit)
     confirmed = [value for value in far if abs(value - outside.level) < abs(value - middle)]
     is_confirmed = confirmed and outside.support + len(confirmed) >= len(kept) - len(confirmed)
     return median(confirmed) if is_confirmed else middle
 
 
-def _compared_with(level: Level, groups: Sequence[_Group], centre: float, most: float, rows: float) -> float | None:
+def _compared_with(level: Level, groups: Sequence[_Group], centre: float, limit: float, rows: float) -> float | None:
     """The level of the generator's other batches if this one is too far from it, else None."""
     if len(groups) == 2:
         low, high = groups
         own, other = (low, high) if level in low.kept else (high, low)
         # Unless the own group is the lawful one. Where neither is known to be, either may be wrong.
         if abs(centre - own.level) > abs(centre - other.level) or low.kept[-1].value < centre < high.kept[0].value:
-            return other.level if _are_apart(groups, most, rows) else None
-    return centre if abs(level.value - centre) * _shrunk(level, rows) > most else None
+            return other.level if _are_apart(groups, limit, rows) else None
+    return centre if abs(level.value - centre) * _shrunk(level, rows) > limit else None
 
 
-def _are_apart(groups: Sequence[_Group], most: float, rows: float) -> bool:
+def _are_apart(groups: Sequence[_Group], limit: float, rows: float) -> bool:
     """True if one of two groups is wrong."""
     low, high = groups
     shrunk = min(_shrunk(level, rows) for group in groups for level in group.kept)
-    return (high.level - low.level) * shrunk > most
+    return (high.level - low.level) * shrunk > limit
 
 
 def _deviations(groups: Sequence[_Group], rows: float) -> list[tuple[float, float]]:

@@ -28,10 +28,10 @@ def check_number(name: str, value: Any) -> float:
     raise FixError(f"{name}: expected a number, got {value!r}")
 
 
-def check_whole(name: str, value: Any, least: int) -> int:
-    """The value as an int. Raises FixError, beginning with `name`, unless it is a whole number ≥ `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise FixError(f"{name}: expected a whole number, at least {least}, got {value!r}")
+def check_whole(name: str, value: Any, minimum: int) -> int:
+    """The value as an int. Raises FixError, beginning with `name`, unless it is a whole number ≥ `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise FixError(f"{name}: expected a whole number, at least {minimum}, got {value!r}")
     return int(value)
 
 

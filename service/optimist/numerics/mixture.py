@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimist.numerics.estimate import Scale, natural
-from optimist.numerics.programme import Floats, Quadratic, least
+from optimist.numerics.programme import Floats, Quadratic, best_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Improvement:
             return 0.0
         # Another row: to stay.
         steps = np.vstack([self._steps, np.zeros(len(ends))])
-        by_parts = _most(steps @ self.curvature @ steps.T, np.append(ends, 0.0))
+        by_parts = _maximum(steps @ self.curvature @ steps.T, np.append(ends, 0.0))
         return max(0.0, min(by_parts, self._jointly(z, ends)))
 
     @property
@@ -65,23 +65,23 @@ class Improvement:
         rates = np.where(has, between.T @ np.where(has, self.slacks, 0.0), ends)
         curved = self._steps @ self.curvature @ self._steps.T
         if radius == 0.0:
-            return _most(curved, rates)
+            return _maximum(curved, rates)
         spread = between.T @ self.covariance @ between
         limit = _largest(spread, curved)
         if limit == 0.0:
-            return _most(curved, rates)
+            return _maximum(curved, rates)
         # Parts of the curvature that are set against errors; the best one is taken.
         tried = [part * 2.0 / limit for part in (0.9, 0.5)] if math.isfinite(limit) else []
         return min(
-            (_most(curved - 0.5 * t * spread, rates) + radius / (2.0 * t) for t in tried),
+            (_maximum(curved - 0.5 * t * spread, rates) + radius / (2.0 * t) for t in tried),
             default=math.inf,
         )
 
 
-def _most(curved: Floats, rates: Floats) -> float:
+def _maximum(curved: Floats, rates: Floats) -> float:
     """The largest rateᵀα − αᵀ curved α over the simplex."""
     falling = Quadratic(curved, -rates)
-    return -falling.value(least(falling))
+    return -falling.value(best_weights(falling))
 
 
 def _largest(spread: Floats, curved: Floats) -> float:

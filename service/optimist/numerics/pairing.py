@@ -88,7 +88,7 @@ JACKKNIFE_ROWS = 300
 """The most first samples that a jackknife takes."""
 
 
-def most_common(columns: int) -> int:
+def common_count(columns: int) -> int:
     """The number of first indices whose rows, of so many numbers, are kept."""
     return COMMON_NUMBERS if columns == 1 else COMMON
 
@@ -193,7 +193,7 @@ class Pairing:
 
     influence: StoredInfluences
     """Influence of the samples of the first indices on the value, linearised at this estimate, of as many as rows are
-    kept (`most_common`); NaN where it has no sample of the index. An additive constant has no meaning."""
+    kept (`common_count`); NaN where it has no sample of the index. An additive constant has no meaning."""
     first_order: float
     """Share of the sampling variance that is linear in the samples, V₁/(V₁ + V₂), in [0, 1]."""
     systematic_selection: float = 0.0
@@ -273,9 +273,9 @@ def intervals_of(indices: Sequence[int]) -> tuple[int, ...]:
     return tuple(end for a, b in pairwise(bounds) for end in (indices[a], indices[b - 1] + 1))
 
 
-def _length(told: Sequence[int], most: int) -> int | None:
-    """The number of indices of these intervals; None unless there are at most `most`, disjoint and in order."""
-    are_numbers = len(told) % 2 == 0 and len(told) <= 2 * most and all(type(end) is int for end in told)
+def _length(told: Sequence[int], max_intervals: int) -> int | None:
+    """The number of indices of these intervals; None unless they are `max_intervals` at most, in order."""
+    are_numbers = len(told) % 2 == 0 and len(told) <= 2 * max_intervals and all(type(end) is int for end in told)
     if not are_numbers or any(end <= before for before, end in pairwise([-1, *told, LARGEST_INDEX + 1])):
         return None
     return sum(told[1::2]) - sum(told[::2])

@@ -62,7 +62,7 @@ class Modelled(Protocol):
         ...
 
 
-def least(quadratic: Quadratic) -> Floats:
+def best_weights(quadratic: Quadratic) -> Floats:
     """The weights (G,) of the least loss, at least 0, of sum 1. The matrix is positive semidefinite.
 
     Up to `EXACT` generators exact, by the KKT systems [2K 1; 1ᵀ 0] of all supports; a best support whose system is
@@ -74,10 +74,10 @@ def least(quadratic: Quadratic) -> Floats:
         return np.ones(1)
     centred = _centred(quadratic)
     if count <= EXACT:
-        return _least_of(centred, _all_supports(centred))
+        return _best_of(centred, _all_supports(centred))
     start = _descended(centred)
     support = np.flatnonzero(start > 0.0)
-    return _least_of(centred, np.concatenate([start[None], _solved(centred, support[None])]))
+    return _best_of(centred, np.concatenate([start[None], _solved(centred, support[None])]))
 
 
 def minimise(objective: Modelled, published: bool = False, models: int = 60) -> Floats:
@@ -91,7 +91,7 @@ def minimise(objective: Modelled, published: bool = False, models: int = 60) -> 
     model = objective.model(weights, published=published)
     value, asked = model.value(weights), 1
     while asked < models:
-        way = least(model) - weights
+        way = best_weights(model) - weights
         slope = float(model.gradient(weights) @ way)
         # It ends at a duality gap, or a decrease, below this part of the loss.
         size = 1e-12 * (abs(value) + float(np.ptp(model.gradient(weights))))
@@ -183,7 +183,7 @@ def _solved(quadratic: Quadratic, supports: NDArray[np.int64]) -> Floats:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def _least_of(quadratic: Quadratic, candidates: Floats) -> Floats:
+def _best_of(quadratic: Quadratic, candidates: Floats) -> Floats:
     """The first of the candidates (s, G) whose loss is least, but for rounding."""
     losses = np.einsum("si,ij,sj->s", candidates, quadratic.matrix, candidates) + candidates @ quadratic.linear
     lowest = float(losses.min())

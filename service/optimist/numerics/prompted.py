@@ -122,9 +122,9 @@ class PromptedMean:
     def uneven(self, other: PromptedMean) -> float:
         """Unevenness of the prompts of both means, over n n′: U/n with itself (`clusters.unevenness`)."""
         strays = self.strays if other is self else 0
-        most = math.sqrt(float(self.samples) * other.samples)
+        largest = math.sqrt(float(self.samples) * other.samples)
         both = unevenness(self.by_prompt[0], other.by_prompt[0], self.length) + strays
-        return min(both / (self.samples * other.samples), 1.0 / most)
+        return min(both / (self.samples * other.samples), 1.0 / largest)
 
     def is_sound(self) -> bool:
         """True if every number may be stored; a residual may be NaN."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Floats, Quadratic, least
+from optimist.numerics.programme import Floats, Quadratic, best_weights
 from optimist.policies.arms import Arm, prices
 from optimist.policies.policy import Draws, fewest_samples
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
@@ -51,7 +51,7 @@ class Ranges:
 
 def optimistic_weights(model: Quadratic, bonus: Floats) -> Floats:
     """The weights (G,) of the least αᵀKα + fᵀα − εᵀα: those of CAB; with ε = 0 those of Mixture-Greedy."""
-    return least(Quadratic(model.matrix, model.linear - bonus, model.constant))
+    return best_weights(Quadratic(model.matrix, model.linear - bonus, model.constant))
 
 
 def drawn(weights: Floats, uniform: float) -> int:

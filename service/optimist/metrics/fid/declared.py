@@ -25,8 +25,8 @@ def _check(name: str, value: float, *, positive: bool = False) -> None:
         raise FixError(f"{name} must be finite and {'positive' if positive else 'not negative'}, not {value!r}")
 
 
-def _kept_sums(scatter: SymmetricSum, n: int, least: float, weights: Tensor) -> tuple[float, float]:
-    """Σ T and Σ T·`weights`, at least 0, where T (d, d) has those entries of scatter / n that are `least` ≥ 0 or more.
+def _kept_sums(scatter: SymmetricSum, n: int, threshold: float, weights: Tensor) -> tuple[float, float]:
+    """Σ T and Σ T·`weights`, at least 0, where T (d, d) has those entries of scatter / n that reach `threshold` ≥ 0.
 
     `weights` (d, d) is symmetric. In blocks that the processor's caches hold: one pass over the matrices. Entries below
     zero are cut whatever their size, so Σ T is Σ |T|, and the second sum has no sign of its own.
@@ -36,7 +36,7 @@ def _kept_sums(scatter: SymmetricSum, n: int, least: float, weights: Tensor) -> 
     for part, rows, columns, times in scatter.parts():
         for block, of_weights in zip(part.split(block_rows), weights[rows, columns].split(block_rows), strict=True):
             kept = block / n
-            kept = torch.where(kept >= least, kept, 0.0).flatten()
+            kept = torch.where(kept >= threshold, kept, 0.0).flatten()
             entries += times * float(kept.sum())
             trace += times * float(kept @ of_weights.flatten())
     return entries, max(trace, 0.0)
@@ -51,7 +51,7 @@ class _FrechetBound(PaperBound):
 
     @abstractmethod
     def bonus(self, statistic: GaussianStatistic) -> float:
-        """B of equations.md §1, from `least` samples on."""
+        """B of equations.md §1, from `min_samples` samples on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class FrechetAuthorsBound(_FrechetBound):
     """
 
     name = "authors"
-    least = 2
+    min_samples = 2
     M: float = 0.0
     kappa: float = 1.0
 

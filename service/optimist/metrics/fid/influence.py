@@ -267,22 +267,22 @@ class FrechetInfluence:
         """
         q = jackknife_rows(statistic.samples)
         groups = min(JACKKNIFE_GROUPS, q)
-        places = group = torch.arange(q)
+        chosen = group = torch.arange(q)
         if first is not None:
-            places = torch.where(first < 0, LARGEST_INDEX, first).argsort(stable=True)[:q]
-            group = torch.where(first[places] < 0, places, first[places])
+            chosen = torch.where(first < 0, LARGEST_INDEX, first).argsort(stable=True)[:q]
+            group = torch.where(first[chosen] < 0, chosen, first[chosen])
         settled: tuple[Tensor, Tensor] | None = cached.get("jackknife")
-        if settled is not None and torch.equal(settled[0], places):
+        if settled is not None and torch.equal(settled[0], chosen):
             return settled[1]
-        rows = statistic.first_rows[: int(places.max()) + 1]
-        left = [places[group % groups != left_out].to(rows.device) for left_out in range(groups)]
+        rows = statistic.first_rows[: int(chosen.max()) + 1]
+        left = [chosen[group % groups != left_out].to(rows.device) for left_out in range(groups)]
         subsets = _Subsets(self._reference, rows, cached.get("gram") or KeptGram(self._reference.factor))
         deviations = rows.new_empty(groups)
         for size in {len(each) for each in left}:  # where no index is missing, these are two at most
-            of_size = [place for place, each in enumerate(left) if len(each) == size]
-            deviations[of_size] = subsets.estimates(torch.stack([left[place] for place in of_size]))
+            of_size = [index for index, each in enumerate(left) if len(each) == size]
+            deviations[of_size] = subsets.estimates(torch.stack([left[index] for index in of_size]))
         deviations = deviations - deviations.mean()
-        cached["jackknife"] = places, deviations
+        cached["jackknife"] = chosen, deviations
         return deviations
 
 

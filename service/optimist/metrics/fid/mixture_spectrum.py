@@ -51,15 +51,15 @@ class MixtureSpectrum:
         self.scales = (counts - 1.0 + taken) / (counts - 1.0) if unbiased else np.ones_like(counts)
         """Factors (G,) of A S_i A/n_i: the mean of the mixture takes part α_i/n_i of a part's covariance, and what the
         parts of the same indices have in common."""
-        alpha = torch.from_numpy(weights).to(space.places.device)
-        self.offsets = space.places - alpha @ space.places
+        alpha = torch.from_numpy(weights).to(space.means.device)
+        self.offsets = space.means - alpha @ space.means
         """u (G, k)."""
         self.moment = (self.offsets.T * alpha) @ self.offsets
         """M (k, k)."""
-        self.support = tuple(int(place) for place in np.flatnonzero(weights > 0.0))
-        for place in self.support:
-            self.moment.add_(space.moments[place], alpha=float(weights[place] * self.scales[place]))
-        total = sum(space.counts[place] for place in self.support)
+        self.support = tuple(int(g) for g in np.flatnonzero(weights > 0.0))
+        for g in self.support:
+            self.moment.add_(space.moments[g], alpha=float(weights[g] * self.scales[g]))
+        total = sum(space.counts[g] for g in self.support)
         self.degrees = total - 1
         self.kept = min(total - 1, space.rank, space.width)
         """The number of eigenvalues that are not 0 by construction."""
@@ -82,15 +82,15 @@ class MixtureSpectrum:
         else:
             values, vectors = self._eigen
             turned = (block @ vectors for block in blocks)
-        own, common, same = ({place: next(turned) for place in each} for each in kinds)
+        own, common, same = ({g: next(turned) for g in each} for each in kinds)
         return values.clamp_min(0.0), own, common, same
 
     def _shifted(self, blocks: Sequence[Tensor | None]) -> dict[int, Tensor]:
         """Rows from the mixture's mean, those of the samples with second moment F_i; if lean, of the support only."""
         return {
-            place: math.sqrt(float(self.scales[place])) * block + self.offsets[place]
-            for place, block in enumerate(blocks)
-            if block is not None and (place in self.support or not self._lean)
+            g: math.sqrt(float(self.scales[g])) * block + self.offsets[g]
+            for g, block in enumerate(blocks)
+            if block is not None and (g in self.support or not self._lean)
         }
 
     @property
@@ -150,14 +150,14 @@ class MixtureSpectrum:
     @cached_property
     def curve(self) -> LeaveOneOutCurve:
         """The population's degrees of freedom."""
-        shares, weight, copies, places = [], [], [], []
-        for order, place in enumerate(self.support):
-            rows = self._rows[1][place]
-            shares.append(self._shares(place, rows))
-            weight.append(rows.new_full((len(rows),), self.weight(place)))
-            copies.append(rows.new_full((len(rows),), self.space.counts[place] / len(rows)))
-            places.append(torch.full((len(rows),), order, device=rows.device))
-        weights = RowWeights(torch.cat(weight), torch.cat(copies), torch.cat(places), self._same)
+        shares, weight, copies, generators = [], [], [], []
+        for order, g in enumerate(self.support):
+            rows = self._rows[1][g]
+            shares.append(self._shares(g, rows))
+            weight.append(rows.new_full((len(rows),), self.weight(g)))
+            copies.append(rows.new_full((len(rows),), self.space.counts[g] / len(rows)))
+            generators.append(torch.full((len(rows),), order, device=rows.device))
+        weights = RowWeights(torch.cat(weight), torch.cat(copies), torch.cat(generators), self._same)
         kept = self.values[-self.kept :]
         return leave_one_out_curve(kept, torch.cat(shares), self.degrees, self.space.eigenvalues, weights)
 
@@ -165,46 +165,46 @@ class MixtureSpectrum:
     def _same(self) -> SameIndex | None:
         """The rows of the same indices, those of the support first; None where nothing is known, or for one part."""
         rows_of = self._rows[3]
-        if len(self.support) < 2 or any(place not in rows_of for place in self.support):
+        if len(self.support) < 2 or any(g not in rows_of for g in self.support):
             return None
         kept = self.values[-self.kept :]
         roots = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12).sqrt()
         order = self._order
-        weight = torch.tensor([self.weight(place) for place in self.support], dtype=kept.dtype, device=kept.device)
-        rows = torch.stack([rows_of[place][:, -self.kept :] / roots for place in order])
+        weight = torch.tensor([self.weight(g) for g in self.support], dtype=kept.dtype, device=kept.device)
+        rows = torch.stack([rows_of[g][:, -self.kept :] / roots for g in order])
         inside, others = rows[: len(weight)] * weight.sqrt()[:, None, None], rows[len(weight) :]
         alpha = torch.tensor(self.weights[list(self.support)], dtype=kept.dtype, device=kept.device)
-        shared = torch.tensor([self.space.shared[place] for place in order], dtype=kept.dtype, device=kept.device)
+        shared = torch.tensor([self.space.shared[g] for g in order], dtype=kept.dtype, device=kept.device)
         return SameIndex(inside, others, weight, alpha, shared)
 
     @property
     def _order(self) -> list[int]:
         """The parts in the order of `SameIndex`."""
-        return [*self.support, *(place for place in self._rows[3] if place not in self.support)]
+        return [*self.support, *(g for g in self._rows[3] if g not in self.support)]
 
-    def weight(self, place: int) -> float:
+    def weight(self, g: int) -> float:
         """The weight α_i/n_i of one row of a generator."""
-        return float(self.weights[place]) / self.space.counts[place]
+        return float(self.weights[g]) / self.space.counts[g]
 
-    def _shares(self, place: int, rows: Tensor) -> Tensor:
+    def _shares(self, g: int, rows: Tensor) -> Tensor:
         """U of rules/estimates.md (b, kept) of rows (b, k) of a part in the eigenbasis."""
         kept = self.values[-self.kept :]
         floored = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12)
-        return self.weight(place) * rows[:, -self.kept :].square() / floored
+        return self.weight(g) * rows[:, -self.kept :].square() / floored
 
     @cached_property
     def _inverse(self) -> Tensor:
         """1/(λ_k + w) (k, W)."""
         return 1.0 / (self.values[:, None] + self.curve.w)
 
-    def _outside(self, place: int, rows: Tensor) -> Tensor:
+    def _outside(self, g: int, rows: Tensor) -> Tensor:
         """zᵀ(M̂₋ + w)⁻¹z (b, W) of rows (b, k) of a part in the eigenbasis, M̂₋ without the row."""
         forms = rows.square() @ self._inverse
-        if self.curve.apart is not None and place in self._order:
-            forms = forms * self.curve.apart[self._order.index(place)]
-        if place not in self.support:
+        if self.curve.apart is not None and g in self._order:
+            forms = forms * self.curve.apart[self._order.index(g)]
+        if g not in self.support:
             return forms
-        shares, weight = self._shares(place, rows), rows.new_full((len(rows), 1), self.weight(place))
+        shares, weight = self._shares(g, rows), rows.new_full((len(rows), 1), self.weight(g))
         return forms / residuals(self.values[-self.kept :], shares, self.curve.w, weight)
 
     def debiased_gradient(self) -> Floats:
@@ -215,11 +215,11 @@ class MixtureSpectrum:
         if self.vanishes:
             return self._flat()[0]
         traces = self._diagonals() @ self._inverse
-        for place in self.support:
-            rows = self._rows[1][place]
+        for g in self.support:
+            rows = self._rows[1][g]
             mean = (rows.square() @ self._inverse).mean(0)
             # The last rows give the ratio alone: all rows are in the moments.
-            traces[place] *= torch.where(mean > 0.0, self._outside(place, rows).mean(0) / mean, 1.0)
+            traces[g] *= torch.where(mean > 0.0, self._outside(g, rows).mean(0) / mean, 1.0)
         traces *= self.curve.freedom / (torch.from_numpy(self.weights).to(traces.device) @ traces)
         return (0.5 * traces @ self.curve.quadrature).cpu().numpy()
 
@@ -247,19 +247,19 @@ class MixtureSpectrum:
         size = float(self.weights @ self._unscaled @ self.weights)
         return -0.25 * float(self.curve.value) / size if size < 0.0 else 1.0
 
-    def scores(self, place: int, *, common: bool = False) -> Tensor:
+    def scores(self, g: int, *, common: bool = False) -> Tensor:
         """zᵀTz (b) of the last, or of the common, rows z of a part from the mixture's mean, T = M^{-1/2}, as if M were
         without the row.
         """
-        rows = self._rows[2 if common else 1][place]
-        return rows.new_zeros(len(rows)) if self.vanishes else self._outside(place, rows) @ self._ridges
+        rows = self._rows[2 if common else 1][g]
+        return rows.new_zeros(len(rows)) if self.vanishes else self._outside(g, rows) @ self._ridges
 
-    def bends(self, place: int, *, common: bool = False) -> Tensor:
+    def bends(self, g: int, *, common: bool = False) -> Tensor:
         """Second derivatives (b, G) of −2 tr √M by each weight and by M along zzᵀ, for the rows z of `scores`.
 
         Included is that the mixture's mean moves along z.
         """
-        rows = self._rows[2 if common else 1][place][-BUFFER:]
+        rows = self._rows[2 if common else 1][g][-BUFFER:]
         if self.vanishes:
             return rows.new_zeros(len(rows), len(self.weights))
         slopes = self._inverse @ self._ridges

@@ -31,7 +31,7 @@ from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.mixtures.objective import MixtureAnalysis, Objective
 from optimist.metrics.state import copied
-from optimist.numerics.programme import Floats, Quadratic, least
+from optimist.numerics.programme import Floats, Quadratic, best_weights
 
 
 class FrechetMixture:
@@ -80,34 +80,34 @@ class FrechetMixture:
         doubts = (0.05 * part for part in (extrapolated, taken_off))
         return replace(analysis, extra=np.array([*doubts, *beyond]))
 
-    def _rows(self, place: int, common: bool) -> Tensor | None:
+    def _rows(self, g: int, common: bool) -> Tensor | None:
         """Rows (b, d) of a part, minus its mean; None where it has no common ones."""
         if not common:
-            return self._parts[place].last
-        return self._common[place] if place < len(self._common) else None
+            return self._parts[g].last
+        return self._common[g] if g < len(self._common) else None
 
-    def _influence(self, place: int, common: bool) -> Tensor | None:
+    def _influence(self, g: int, common: bool) -> Tensor | None:
         """The influence (b,) of the last, or of the common, rows of a part on the loss."""
-        weight, rows = float(self._weights[place]), self._rows(place, common)
+        weight, rows = float(self._weights[g]), self._rows(g, common)
         if rows is None:
             return None
-        return weight * self._own(place, rows, common) if weight > 0.0 else rows.new_zeros(len(rows))
+        return weight * self._own(g, rows, common) if weight > 0.0 else rows.new_zeros(len(rows))
 
-    def _own(self, place: int, rows: Tensor, common: bool) -> Tensor:
+    def _own(self, g: int, rows: Tensor, common: bool) -> Tensor:
         """‖x − μ_r‖² − yᵀTy (b,)."""
-        shift = self._parts[place].mean - self._reference.mean
-        return (rows + shift).square().sum(-1) - self._spectrum.scores(place, common=common)
+        shift = self._parts[g].mean - self._reference.mean
+        return (rows + shift).square().sum(-1) - self._spectrum.scores(g, common=common)
 
-    def _inclines(self, place: int, common: bool) -> Tensor | None:
+    def _inclines(self, g: int, common: bool) -> Tensor | None:
         """The influence (b, G) of the same rows on the slopes.
 
         A row moves its own part's slope, and, as it moves the mixture's covariance, those of all.
         """
-        rows = self._rows(place, common)
+        rows = self._rows(g, common)
         if rows is None:
             return None
-        influence = float(self._weights[place]) * self._spectrum.bends(place, common=common)
-        influence[:, place] += self._own(place, rows, common)[-BUFFER:]
+        influence = float(self._weights[g]) * self._spectrum.bends(g, common=common)
+        influence[:, g] += self._own(g, rows, common)[-BUFFER:]
         return influence
 
 
@@ -211,7 +211,7 @@ class FrechetObjective(Objective):
         deviations = self._deviations(spectrum)
         level = float(weights @ gradient)
         errors = np.sqrt(np.square(weights - np.eye(len(weights))) @ (deviations**2 / self.samples))
-        way = least(_expansion(weights, 0.0, gradient, hessian)) - weights
+        way = best_weights(_expansion(weights, 0.0, gradient, hessian)) - weights
         # The search ends where no weight's slack exceeds half a standard error, or where a step would change no weight
         # by more than 1e-3.
         is_best = bool((level - gradient <= 0.5 * errors).all() or np.abs(way).max() < 1e-3)
@@ -224,9 +224,9 @@ class FrechetObjective(Objective):
     def _deviations(self, spectrum: MixtureSpectrum) -> Floats:
         """The numbers of `deviations` (G,) at the weights of the spectrum."""
         deviations = []
-        for place, part in enumerate(self._parts):
+        for g, part in enumerate(self._parts):
             distances = (part.last + (part.mean - self._reference.mean)).square().sum(-1)
-            deviations.append(float((distances - spectrum.scores(place)).std()))
+            deviations.append(float((distances - spectrum.scores(g)).std()))
         return np.array(deviations)
 
 

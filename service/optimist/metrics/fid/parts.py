@@ -66,7 +66,7 @@ class GeneratorMoments:
         return self.spread + float((self.mean - self.reference.mean).square().sum())
 
     @cached_property
-    def place(self) -> Tensor:
+    def whitened_mean(self) -> Tensor:
         """The whitened distance of the mean from the reference's (rank)."""
         return (self.mean - self.reference.mean) @ root_of(self.reference)
 
@@ -97,7 +97,7 @@ class Space:
     counts: tuple[int, ...]
     eigenvalues: Tensor
     """The eigenvalues of the reference (rank)."""
-    places: Tensor
+    means: Tensor
     """Whitened means (G, k) from one origin."""
     rows: tuple[Tensor, ...]
     """Whitened last rows (b_i, k) of each part, minus its mean."""
@@ -118,7 +118,7 @@ class Space:
         `SharedChance`."""
         counts = tuple(part.count for part in parts)
         eigenvalues = parts[0].reference.eigenvalues
-        places = torch.stack([part.place for part in parts])
+        means = torch.stack([part.whitened_mean for part in parts])
         rows = tuple(part.whitened for part in parts)
         shared = tuple(share * min(counts) / count for count in counts)
         matched = tuple(
@@ -126,19 +126,19 @@ class Space:
             for part, each in zip(parts, same, strict=False)
         )
         if sum(counts) > len(eigenvalues) or any(part.sums is not None for part in parts):
-            return cls(counts, eigenvalues, places, rows, tuple(part.moment for part in parts), matched, shared)
-        vectors = torch.cat([*rows, places[1:] - places[0]])
+            return cls(counts, eigenvalues, means, rows, tuple(part.moment for part in parts), matched, shared)
+        vectors = torch.cat([*rows, means[1:] - means[0]])
         squares, turned = torch.linalg.eigh(symmetric_product(vectors, vectors.T))
         kept = min(sum(counts) - 1, len(squares))
         roots = squares[-kept:].clamp_min(0.0).sqrt()
         *inside, shifts = (turned[:, -kept:] * roots).split([*counts, len(parts) - 1])
-        places = torch.cat([shifts.new_zeros(1, kept), shifts])
+        means = torch.cat([shifts.new_zeros(1, kept), shifts])
         moments = tuple(symmetric_product(each.T, each) / len(each) for each in inside)
         # In directions without rows nothing is divided by a length of rounding.
         lengths = torch.where(roots > 1e-12 * roots[-1], roots, torch.inf)
         basis = vectors.T @ (turned[:, -kept:] / lengths)
         matched = tuple(None if each is None else each @ basis for each in matched)
-        return cls(counts, eigenvalues, places, tuple(inside), moments, matched, shared, basis)
+        return cls(counts, eigenvalues, means, tuple(inside), moments, matched, shared, basis)
 
     @cached_property
     def overlap(self) -> Floats:
@@ -166,4 +166,4 @@ class Space:
     @property
     def width(self) -> int:
         """The number k of coordinates."""
-        return self.places.shape[-1]
+        return self.means.shape[-1]

@@ -83,7 +83,7 @@ class FrechetDistance(Score):
         return terms_of(reference, statistic)
 
     def analyse(self, statistic: GaussianStatistic, common: Common | None = None) -> Analysis:
-        self.check(statistic, least=2)
+        self.check(statistic, min_samples=2)
         rows = [] if common is None else [copied(common["features"], self.reference.device)]
         first = None if common is None else common.get("first")
         return self._influence.analyse(statistic, self.cache(statistic), *rows, first=first)

@@ -21,7 +21,7 @@ from torch import Tensor
 from optimist.metrics.base import Score
 from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, SharedChance
 from optimist.numerics.mixture import Improvement, Mixture
-from optimist.numerics.programme import Floats, Quadratic, least, minimise
+from optimist.numerics.programme import Floats, Quadratic, best_weights, minimise
 from optimist.records import MIN_MIXED
 from optimist_client.errors import FixError
 
@@ -171,12 +171,12 @@ def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
     count = len(model.linear)
     if count == 1:
         return (0.0,)
-    weights = least(model)
+    weights = best_weights(model)
     lowest = whole.scaled(model.value(weights))
 
     def without(g: int) -> float:
         others = model.restricted_to([other for other in range(count) if other != g])
-        return max(whole.scaled(others.value(least(others))) - lowest, 0.0)
+        return max(whole.scaled(others.value(best_weights(others))) - lowest, 0.0)
 
     return tuple(without(g) if weights[g] > 0.0 else 0.0 for g in range(count))
 

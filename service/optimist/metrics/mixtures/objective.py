@@ -81,7 +81,7 @@ class Objective(ABC):
     ) -> None:
         """`Score.objective` of this metric. Raises the same errors."""
         for statistic in statistics:
-            metric.check(statistic, least=MIN_MIXED)
+            metric.check(statistic, min_samples=MIN_MIXED)
         self.metric, self.statistics, self.given = metric, statistics, common
         self.half: Half | None = half
         self.share = SharedChance.from_common([statistic.samples for statistic in statistics], common).share
@@ -117,7 +117,7 @@ class Objective(ABC):
         return self.analyse(weights).loss
 
 
-def places_in(samples: int, rows: int, half: Half | None, device: torch.device) -> Tensor:
+def is_in_half(samples: int, rows: int, half: Half | None, device: torch.device) -> Tensor:
     """A mask (rows,): each of the last rows of a log of `samples` that belongs to this half, None: all."""
     if half is None:
         return torch.ones(rows, dtype=torch.bool, device=device)

@@ -164,14 +164,14 @@ class LeaveOneOut:
         integral = torch.cat([above.flip(0), above.new_zeros(1)]) + math.log1p(1.0 / float(w[-1]))
         values = (integral - w.log1p() + self._mean_log_trace(w)).tolist()
         at = min(range(POINTS), key=values.__getitem__)
-        log, least = float(logs[at]), values[at]
+        log, lowest = float(logs[at]), values[at]
         if 0 < at < POINTS - 1:
             before, after = values[at - 1], values[at + 1]
-            curvature = before - 2.0 * least + after
+            curvature = before - 2.0 * lowest + after
             if curvature > 0.0:
                 offset = 0.5 * (before - after) / curvature
-                log, least = log + offset * float(logs[1] - logs[0]), least - 0.25 * (before - after) * offset
-        return at, math.exp(log), least
+                log, lowest = log + offset * float(logs[1] - logs[0]), lowest - 0.25 * (before - after) * offset
+        return at, math.exp(log), lowest
 
     def ridge(self, order: float) -> float:
         """L of the order, 0 < α < 2, not clipped."""
@@ -187,9 +187,9 @@ class LeaveOneOut:
         g = self.eigenvalues
         total = g / g.sum()
         plug_in = -float((total * total.log()).sum())
-        _, penalty, least = self.best
+        _, penalty, lowest = self.best
         inside = plug_in if self._keeps_all else -float(self._mean_per_share(self.weights @ (g * g.log())))
-        gap = max(least - inside, 0.0)
+        gap = max(lowest - inside, 0.0)
         top = min(plug_in + gap, math.log(self.rank))
         evenness = self.rank * penalty / (1.0 + self.rank * penalty)
         ridge = _within(plug_in, self.ridge(1.0), top)

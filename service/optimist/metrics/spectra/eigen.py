@@ -144,16 +144,16 @@ def eigen_coordinates(matrix: Tensor, rows: Tensor, *others: Tensor, overwrite: 
     return eigenvalues, *(reduced.rotated(vectors) @ eigenvectors for vectors in (rows, *others))
 
 
-def eigen_entries(matrix: Tensor, places: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+def eigen_entries(matrix: Tensor, rows: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     """Eigenvalues (m), ascending, of a symmetric matrix (m, m), and its eigenvectors at these places (k,), (k, m).
 
     `others`: more such places. The numbers are those of `eigen_coordinates` with rows that are 1 at one place each.
     """
-    if 2 * len(places) > len(matrix) or not _is_large(matrix):
+    if 2 * len(rows) > len(matrix) or not _is_large(matrix):
         eigenvalues, eigenvectors = eigen_basis(matrix)
-        return eigenvalues, *(eigenvectors[each] for each in (places, *others))
+        return eigenvalues, *(eigenvectors[each] for each in (rows, *others))
     each = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-    return eigen_coordinates(matrix, each[places], *(each[other] for other in others))
+    return eigen_coordinates(matrix, each[rows], *(each[other] for other in others))
 
 
 def _is_large(matrix: Tensor) -> bool:

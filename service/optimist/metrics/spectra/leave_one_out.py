@@ -109,7 +109,7 @@ class RowWeights:
     """(rows): the weight of each, > 0."""
     copies: Tensor
     """(rows): how many rows of the samples each one stands for, where not all are kept."""
-    places: Tensor
+    generators: Tensor
     """(rows): the index of each row's generator in `same`."""
     same: SameIndex | None = None
     """Rows of the same indices, where generators have some in common."""
@@ -171,11 +171,11 @@ def leave_one_out_curve(
     count = eigenvalues.shape[-1]
     largest = eigenvalues.amax(-1, keepdim=True)
     g = torch.maximum(eigenvalues, largest * 1e-12)[..., None]
-    few, least = degrees < len(reference), g.amin(-2)
+    few, smallest = degrees < len(reference), g.amin(-2)
     if few and weights is not None:
         # Below the smallest eigenvalue that is no rounding, 1 less the leverage is rounding, too.
-        least = torch.where(g > largest[..., None] * 1e-12, g, torch.inf).amin(-2)
-    low = (least * (1e-3 if count < degrees else 1e-4)).log()
+        smallest = torch.where(g > largest[..., None] * 1e-12, g, torch.inf).amin(-2)
+    low = (smallest * (1e-3 if count < degrees else 1e-4)).log()
     steps = torch.linspace(0.0, 1.0, 161, dtype=g.dtype, device=g.device)
     w = torch.exp(low + ((largest * 1e4).log() - low) * steps)[..., None, :]
 
@@ -202,7 +202,7 @@ def leave_one_out_curve(
         outside = leverage / residual
         if weights.same is not None:
             apart, more = weights.same.ratios(held, free)
-            taken, outside = taken * more, outside * apart[weights.places]
+            taken, outside = taken * more, outside * apart[weights.generators]
         freedom = held.sum(-2) - taken
         stretch = (weights.copies @ outside) / mean_leverage
     # If all rows are at the mean, the map is unknown: use the identity.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, places_in
+from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, is_in_half
 from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.state import copied
 from optimist.metrics.vendi.influence import has_collapsed
@@ -51,10 +51,10 @@ class Influences:
         """H."""
         derivative = slopes(spectrum.values, order)
         outside = inside = 0.0
-        for place in spectrum.support:
-            size = float(spectrum.weights[place]) * spectrum.share(place)
-            outside += size * float(entropy.influence(place).var())
-            inside += size * float((spectrum.squares(place) @ derivative).var())
+        for g in spectrum.support:
+            size = float(spectrum.weights[g]) * spectrum.share(g)
+            outside += size * float(entropy.influence(g).var())
+            inside += size * float((spectrum.squares(g) @ derivative).var())
         larger = max(1.0, inside / outside) if outside > 0.0 else 1.0
         self._scale = math.sqrt(entropy.inflation * larger)
 
@@ -70,37 +70,37 @@ class Influences:
         derivative = slopes(spectrum.values, self._order)
         # Above, the systematic part is half of the whole correction, as for one generator.
         curvature = second_order(spectrum.values, derivative, self._order) if self._order < 2.0 else 0.0
-        parts = np.array([weight * spectrum.share(place) for place, weight in enumerate(spectrum.weights.tolist())])
+        parts = np.array([weight * spectrum.share(g) for g, weight in enumerate(spectrum.weights.tolist())])
         crowded = spectrum.count / self._entropy.count
         pairs = crowded * math.sqrt(curvature * self._entropy.inflation) * np.sqrt(np.outer(parts, parts))
         return np.concatenate([pairs.ravel(), self._entropy.systematic * np.sqrt(spectrum.weights)])
 
-    def of(self, place: int, common: bool) -> Tensor | None:
+    def of(self, g: int, common: bool) -> Tensor | None:
         """The influences on the loss (b,) of the kept, or of the common, rows of a generator."""
-        weight, rows = float(self._spectrum.weights[place]), self._common[place] if self._common else None
+        weight, rows = float(self._spectrum.weights[g]), self._common[g] if self._common else None
         if common:
-            return None if rows is None else -self._scale * weight * self._of_any(place, *rows)
-        kept = self._spectrum.parts[place].kept
-        return kept.new_zeros(len(kept)) if weight == 0.0 else -self._scale * weight * self._entropy.influence(place)
+            return None if rows is None else -self._scale * weight * self._of_any(g, *rows)
+        kept = self._spectrum.parts[g].kept
+        return kept.new_zeros(len(kept)) if weight == 0.0 else -self._scale * weight * self._entropy.influence(g)
 
-    def on_slopes(self, place: int, common: bool) -> Tensor | None:
+    def on_slopes(self, g: int, common: bool) -> Tensor | None:
         """The influences on the slopes (b, G) of the same rows."""
-        rows = self._common[place] if self._common else None
+        rows = self._common[g] if self._common else None
         if not common:
-            return self._on_slopes(place, self._entropy.influence(place), self._spectrum.kept(place))
+            return self._on_slopes(g, self._entropy.influence(g), self._spectrum.kept(g))
         if rows is None:
             return None
-        return self._on_slopes(place, self._of_any(place, *rows), self._spectrum.coordinates(rows[0]))
+        return self._on_slopes(g, self._of_any(g, *rows), self._spectrum.coordinates(rows[0]))
 
-    def _of_any(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
+    def _of_any(self, g: int, features: Tensor, is_sample: Tensor) -> Tensor:
         """The influences on the score (m,) of rows φ, which are samples of the generator or not."""
         squares = self._spectrum.coordinates(features).square()
-        inside, outside = (self._entropy.influence_of(squares, each) for each in (place, None))
+        inside, outside = (self._entropy.influence_of(squares, each) for each in (g, None))
         return torch.where(is_sample, inside, outside)
 
-    def _on_slopes(self, place: int, influence: Tensor, coordinates: Tensor) -> Tensor:
+    def _on_slopes(self, g: int, influence: Tensor, coordinates: Tensor) -> Tensor:
         """The influences on the slopes (b, G) of rows of a generator: through C, and on their own slope."""
-        weight, count = float(self._spectrum.weights[place]), len(self.slopes)
+        weight, count = float(self._spectrum.weights[g]), len(self.slopes)
         changes = influence.new_zeros(len(influence), count)
         if weight > 0.0:
             seen = coordinates[:, : len(self._curvature)]
@@ -109,7 +109,7 @@ class Influences:
             if self._order != 1.0:
                 gradient = torch.from_numpy(self.slopes).to(influence.device)
                 changes += weight * (self._order - 1.0) * influence[:, None] * gradient
-        changes[:, place] -= influence
+        changes[:, g] -= influence
         return self._scale * changes
 
     @cached_property
@@ -150,7 +150,7 @@ class EntropyObjective(Objective):
 
     def deviations(self, weights: Floats) -> Floats:
         analysis = self.analyse(weights, slopes=True)
-        own = [float(rows[:, place].std()) for place, rows in enumerate(analysis.slope_rows)]
+        own = [float(rows[:, g].std()) for g, rows in enumerate(analysis.slope_rows)]
         return self._loss.rate(-analysis.loss) * np.array(own)
 
     def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
@@ -182,30 +182,30 @@ class EntropyObjective(Objective):
 
     def _same(self, spectrum: MixtureSpectrum) -> SameIndex | None:
         """The samples among the common rows, where there are some of two generators or more."""
-        samples = {place: rows[0][rows[1]] for place, rows in enumerate(self._common) if rows is not None}
+        samples = {g: rows[0][rows[1]] for g, rows in enumerate(self._common) if rows is not None}
         if len(samples) < 2 or min(len(rows) for rows in samples.values()) < 2 or self.share == 0.0:
             return None
         return SameIndex(spectrum, samples, self.share)
 
-    def _alone_of(self, place: int) -> Alone:
-        if place not in self._alone:
-            spectrum = MixtureSpectrum(self._parts, np.eye(len(self._parts))[place], vectors=False)
+    def _alone_of(self, g: int) -> Alone:
+        if g not in self._alone:
+            spectrum = MixtureSpectrum(self._parts, np.eye(len(self._parts))[g], vectors=False)
             if has_collapsed(spectrum.raw):
-                self._alone[place] = Alone(0.0, 0.0, 0.0)
+                self._alone[g] = Alone(0.0, 0.0, 0.0)
             else:
                 self._entropy(spectrum)
-        return self._alone[place]
+        return self._alone[g]
 
     def _collapsed(self, spectrum: MixtureSpectrum) -> MixtureAnalysis:
         """A mixture of identical rows: no error is known. Any generator but these would help."""
         count, same = len(self._parts), (spectrum.raw > 0.5).to(spectrum.raw.dtype)
-        others = 1.0 - np.array([float((spectrum.squares(place) @ same).mean()) for place in range(count)])
+        others = 1.0 - np.array([float((spectrum.squares(g) @ same).mean()) for g in range(count)])
 
-        def none(place: int, common: bool, *shape: int) -> Tensor | None:
-            given = self._common[place] if self._common else None
+        def none(g: int, common: bool, *shape: int) -> Tensor | None:
+            given = self._common[g] if self._common else None
             if common:
                 return None if given is None else given[0].new_zeros(len(given[0]), *shape)
-            return self._parts[place].kept.new_zeros(len(self._parts[place].kept), *shape)
+            return self._parts[g].kept.new_zeros(len(self._parts[g].kept), *shape)
 
         # By 30, −log of an eigenvalue that should be 0 is larger than −log of an eigenvalue that is 1.
         return MixtureAnalysis.from_influences(
@@ -213,7 +213,7 @@ class EntropyObjective(Objective):
             slopes=-30.0 * others,
             extra=np.zeros(count * (count + 1)),
             of=none,
-            on_slopes=lambda place, common: none(place, common, count),
+            on_slopes=lambda g, common: none(g, common, count),
         )
 
     @cached_property
@@ -260,7 +260,7 @@ class EntropyObjective(Objective):
     def _seen(self, rows: Common) -> Seen:
         """φ of common rows, and whether each is among the samples: places in the log count as those of the indices."""
         features = self.metric.feature_map(copied(rows["features"], self.metric.feature_map.device))
-        return features, places_in(len(features), len(features), self.half, features.device)
+        return features, is_in_half(len(features), len(features), self.half, features.device)
 
 
 @dataclass(frozen=True)

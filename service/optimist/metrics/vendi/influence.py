@@ -140,7 +140,7 @@ def entropy_influence(metric: VendiScore, statistic: KernelStatistic, *common: T
 
     Raises FixError as `VendiScore.analyse` does.
     """
-    metric.check(statistic, least=2)
+    metric.check(statistic, min_samples=2)
     features = [metric.common_features(statistic, rows) for rows in common]
     if metric.order == 2.0 and metric.truncation is None:
         return _by_pairs(metric, statistic, *features)
@@ -171,8 +171,8 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -
         products = statistic.products(buffer[newest], buffer[newest])
     else:
         matrix = kept.of(statistic.feature_map, rows)
-        places = [kept.places(statistic, rows, each) for each in common]
-        quadratic = [matrix[each].square().sum(-1) for each in (slice(n - len(buffer), None), *places)]
+        indices = [kept.indices(statistic, rows, each) for each in common]
+        quadratic = [matrix[each].square().sum(-1) for each in (slice(n - len(buffer), None), *indices)]
         products = matrix[newest, newest]
     influence, *of_common = (-2.0 / mean_square * (each - 1.0) / (n - 1) for each in quadratic)
     if n == 2:

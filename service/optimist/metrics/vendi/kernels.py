@@ -52,9 +52,9 @@ class KernelSettings(Kernel):
             raise FixError(f"{field}: expected {', '.join(cls.model_fields)}; got {', '.join(sorted(foreign))}")
         # Numbers may be numpy's, which pydantic would refuse; strings are refused.
         given = dict(kernel)
-        for key, least in (("features", 1), ("seed", 0)):
+        for key, minimum in (("features", 1), ("seed", 0)):
             if key in given and (key, given[key]) != ("features", EXACT):
-                given[key] = check_whole(f"{field}: {key}", given[key], least)
+                given[key] = check_whole(f"{field}: {key}", given[key], minimum)
         if given.get("sigma") is not None and given["sigma"] != MEDIAN:
             given["sigma"] = _bandwidth(f"{field}: sigma", given["sigma"])
         for key in ("omegas", "landmarks"):

@@ -68,9 +68,9 @@ def _freedom(prompts: Tensor) -> int:
 
 def _prompt_means(values: Tensor, prompts: Tensor) -> Tensor:
     """The mean (b,), for each value, over the values of its prompt."""
-    seen, place, counts = torch.unique(prompts, return_inverse=True, return_counts=True)
-    sums = torch.zeros(len(seen), dtype=values.dtype, device=values.device).index_add_(0, place, values)
-    return (sums / counts)[place]
+    seen, prompt, counts = torch.unique(prompts, return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(seen), dtype=values.dtype, device=values.device).index_add_(0, prompt, values)
+    return (sums / counts)[prompt]
 
 
 class ListedPrompts(Stateful):

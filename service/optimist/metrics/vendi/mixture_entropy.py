@@ -52,62 +52,62 @@ class SameIndex:
 
     def __init__(self, spectrum: MixtureSpectrum, features: Mapping[int, Tensor], share: float) -> None:
         self._spectrum, self._features = spectrum, features
-        self._support = [place for place in spectrum.support if place in features]
+        self._support = [g for g in spectrum.support if g in features]
         self._share = share
         self._cached: dict[int, Tensor] = {}
         self._inverse: tuple[Tensor, Tensor] | None = None
 
-    def fraction(self, place: int) -> float:
+    def fraction(self, g: int) -> float:
         """The share of a generator's rows whose index another generator in C has, too."""
-        weights, own = self._spectrum.weights, self._spectrum.parts[place].count
-        others = self._others(place)
+        weights, own = self._spectrum.weights, self._spectrum.parts[g].count
+        others = self._others(g)
         total = sum(float(weights[other]) for other in others)
-        if place not in self._features or total == 0.0:
+        if g not in self._features or total == 0.0:
             return 0.0
-        least = [min(own, self._spectrum.parts[other].count) for other in others]
-        paired = sum(float(weights[other]) * count for other, count in zip(others, least, strict=True))
+        counts = [min(own, self._spectrum.parts[other].count) for other in others]
+        paired = sum(float(weights[other]) * count for other, count in zip(others, counts, strict=True))
         return self._share * paired / (own * total)
 
-    def left(self, place: int) -> float:
+    def left(self, g: int) -> float:
         """The part of the trace of C, on average, that leaves with a row of a generator beside the row's own share."""
-        return self.sum_over(place, lambda mine, theirs: 1.0)
+        return self.sum_over(g, lambda mine, theirs: 1.0)
 
-    def sum_over(self, place: int, of: Callable[[Tensor, Tensor], float]) -> float:
+    def sum_over(self, g: int, of: Callable[[Tensor, Tensor], float]) -> float:
         """Σ_j ω_j of(x_i, x_j), the mean over the rows of a generator i, x (m, k) the common rows in C's eigenbasis."""
-        fraction = self.fraction(place)
+        fraction = self.fraction(g)
         if fraction == 0.0:
             return 0.0
-        rows, mine = self._coordinates, self._coordinates[place]
-        return fraction * sum(self._spectrum.share(other) * of(mine, rows[other]) for other in self._others(place))
+        rows, mine = self._coordinates, self._coordinates[g]
+        return fraction * sum(self._spectrum.share(other) * of(mine, rows[other]) for other in self._others(g))
 
     @cached_property
     def count(self) -> float:
         """The effective number of samples: rows of one index count as one as far as their φφᵀ vary together."""
         weights = self._spectrum.weights
-        further = sum(float(weights[place]) * self.sum_over(place, _correlation) for place in self._support)
+        further = sum(float(weights[g]) * self.sum_over(g, _correlation) for g in self._support)
         return 1.0 / (1.0 / self._spectrum.count + further)
 
-    def raised(self, place: int, ridges: Tensor) -> Tensor:
+    def raised(self, g: int, ridges: Tensor) -> Tensor:
         """The average increase of Q (W,) of the rows of a generator, at ridges w (W,)."""
-        fraction = self.fraction(place)
+        fraction = self.fraction(g)
         if fraction == 0.0:
             return torch.zeros_like(ridges)
-        if place not in self._cached:
-            self._cached[place] = fraction * self._raised(place, ridges)
-        return self._cached[place]
+        if g not in self._cached:
+            self._cached[g] = fraction * self._raised(g, ridges)
+        return self._cached[g]
 
-    def _others(self, place: int) -> list[int]:
-        return [other for other in self._support if other != place]
+    def _others(self, g: int) -> list[int]:
+        return [other for other in self._support if other != g]
 
-    def _raised(self, place: int, ridges: Tensor) -> Tensor:
+    def _raised(self, g: int, ridges: Tensor) -> Tensor:
         inverse, leverage = self._resolved(ridges)
-        if place in self._support:
-            at, share = self._support.index(place), self._spectrum.share(place)
+        if g in self._support:
+            at, share = self._support.index(g), self._spectrum.share(g)
             alone = (1.0 / (1.0 - leverage[..., at, at]).clamp_min(SLIGHT) - 1.0) / share
             raised = (inverse[..., at, at] - 1.0) / share
         else:
-            alone = self._product(place, place, ridges)
-            column = torch.stack([self._product(place, other, ridges) for other in self._support], dim=-1)
+            alone = self._product(g, g, ridges)
+            column = torch.stack([self._product(g, other, ridges) for other in self._support], dim=-1)
             column = column * self._roots
             raised = alone + torch.einsum("mwi,mwij,mwj->mw", column, inverse, column)
         # Without more rows Q is larger, and never above 1/w: rounding, or rows that are not in C, could say otherwise.
@@ -136,11 +136,11 @@ class SameIndex:
 
     @cached_property
     def _coordinates(self) -> dict[int, Tensor]:
-        return {place: self._spectrum.coordinates(rows[:128]) for place, rows in self._features.items()}
+        return {g: self._spectrum.coordinates(rows[:128]) for g, rows in self._features.items()}
 
     @cached_property
     def _roots(self) -> Tensor:
-        shares = [self._spectrum.share(place) for place in self._support]
+        shares = [self._spectrum.share(g) for g in self._support]
         return torch.tensor(shares, dtype=self._spectrum.values.dtype, device=self._spectrum.values.device).sqrt()
 
 
@@ -166,11 +166,11 @@ class MixtureEntropy(Protocol):
     ridge: float
     """λ ≥ 0, what eigenvalues are raised by where slopes would be infinite at 0."""
 
-    def influence(self, place: int) -> Tensor:
+    def influence(self, g: int) -> Tensor:
         """∂H in the direction φφᵀ (b,) of the kept rows of a generator, from the others, up to a number all share."""
         ...
 
-    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
+    def influence_of(self, squares: Tensor, g: int | None) -> Tensor:
         """∂H in the direction φφᵀ (m,) of rows with these (v_kᵀφ)² (m, k), of a generator, None: of rows outside C."""
         ...
 
@@ -204,16 +204,16 @@ class BelowTwo:
     ) -> None:
         self._spectrum, self._order, self._same = spectrum, order, same
         support = spectrum.support
-        leverages = [spectrum.leverages(place) for place in support]
+        leverages = [spectrum.leverages(g) for g in support]
         sizes = [len(each) for each in leverages]
-        shares = [spectrum.share(place) for place in support]
-        means = [float(spectrum.weights[place]) / size for place, size in zip(support, sizes, strict=True)]
+        shares = [spectrum.share(g) for g in support]
+        means = [float(spectrum.weights[g]) / size for g, size in zip(support, sizes, strict=True)]
         mixed = RowShares(
             shares=_repeated(shares, leverages),
             means=_repeated(means, leverages),
-            keeps_all=all(spectrum.parts[place].keeps_all for place in support),
+            keeps_all=all(spectrum.parts[g].keeps_all for g in support),
             spans=spectrum.by_rows,
-            left=_repeated([self._left(place) for place in support], leverages),
+            left=_repeated([self._left(g) for g in support], leverages),
             raised=None if same is None else partial(_raised, same, support, sizes),
         )
         rows = torch.cat(leverages)
@@ -224,8 +224,8 @@ class BelowTwo:
             self.alone = Alone(gap, entropy.estimate - entropy.plug_in, entropy.systematic)
             part = self.alone
         else:
-            each = [alone(place) for place in support]
-            weights = [float(spectrum.weights[place]) for place in support]
+            each = [alone(g) for g in support]
+            weights = [float(spectrum.weights[g]) for g in support]
             gaps = sum(weight * one.gap for weight, one in zip(weights, each, strict=True))
             scale = (gap / gaps) ** max(1.0, 0.5 + 0.5 / order) if gaps > 0.0 else 0.0
             correction = sum(weight * one.correction for weight, one in zip(weights, each, strict=True))
@@ -238,21 +238,21 @@ class BelowTwo:
         self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
         self._influences = self._outside.influence_of_kept(order, self.estimate).split(sizes)
 
-    def influence(self, place: int) -> Tensor:
-        if place in self._spectrum.support:
-            return self._influences[self._spectrum.support.index(place)]
-        return self.influence_of(self._spectrum.squares(place), place)
+    def influence(self, g: int) -> Tensor:
+        if g in self._spectrum.support:
+            return self._influences[self._spectrum.support.index(g)]
+        return self.influence_of(self._spectrum.squares(g), g)
 
-    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
-        share = 0.0 if place is None else self._spectrum.share(place)
-        left = 0.0 if place is None else self._left(place)
-        raised = None if self._same is None or place is None else self._same.raised(place, self._outside.w)
+    def influence_of(self, squares: Tensor, g: int | None) -> Tensor:
+        share = 0.0 if g is None else self._spectrum.share(g)
+        left = 0.0 if g is None else self._left(g)
+        raised = None if self._same is None or g is None else self._same.raised(g, self._outside.w)
         return self._outside.influence_in_mixture(self._order, self.estimate, squares, share, left, raised)
 
-    def _left(self, place: int) -> float:
+    def _left(self, g: int) -> float:
         """The part of the trace of C that leaves with a row of a generator."""
-        others = 0.0 if self._same is None else self._same.left(place)
-        return self._spectrum.share(place) + others
+        others = 0.0 if self._same is None else self._same.left(g)
+        return self._spectrum.share(g) + others
 
 
 class AboveTwo:
@@ -270,16 +270,16 @@ class AboveTwo:
         self._powers, self._curvature = values ** (order - 1.0), differences(values, order - 1.0)
         self._of_others: dict[int, float] = {}
         bias, variance = 0.0, 0.0
-        for place in spectrum.support:
-            weight, n = float(spectrum.weights[place]), spectrum.parts[place].count
-            squares, mean = spectrum.squares(place) / self._top, spectrum.leading[place] / self._top
+        for g in spectrum.support:
+            weight, n = float(spectrum.weights[g]), spectrum.parts[g].count
+            squares, mean = spectrum.squares(g) / self._top, spectrum.leading[g] / self._top
             leads = len(mean)
             within = float((mean.square() * self._curvature[:leads, :leads]).sum())
             bias += 0.5 * order * weight**2 / (n - 1) * max(float(self._second(squares).mean()) - within, 0.0)
             variance += (order * weight / trace) ** 2 * float((squares @ self._powers).var()) / n
             if same is not None:
-                bias += 0.5 * order * weight * self._second_of_others(place)
-                variance += order**2 * weight / trace**2 * same.sum_over(place, self._covariance)
+                bias += 0.5 * order * weight * self._second_of_others(g)
+                variance += order**2 * weight / trace**2 * same.sum_over(g, self._covariance)
         bias, variance = max(bias, 0.0), max(variance, 0.0)
         plug_in = log_vendi(spectrum.raw, order)
         correction = (0.5 * variance - math.log1p(bias / trace)) / (1.0 - order)
@@ -289,26 +289,26 @@ class AboveTwo:
         self.inflation, self.ridge = few_rows_inflation(self.count), 0.0
         self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
 
-    def influence(self, place: int) -> Tensor:
-        return self.influence_of(self._spectrum.squares(place), place)
+    def influence(self, g: int) -> Tensor:
+        return self.influence_of(self._spectrum.squares(g), g)
 
-    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
+    def influence_of(self, squares: Tensor, g: int | None) -> Tensor:
         """Influences of any rows, without their own part in C, nor that of their index, to first order."""
         scaled = squares / self._top
         changes = scaled @ self._powers
-        if place is not None:
-            changes = changes - self._spectrum.share(place) * self._second(scaled) - self._second_of_others(place)
+        if g is not None:
+            changes = changes - self._spectrum.share(g) * self._second(scaled) - self._second_of_others(g)
         return self._rate * changes
 
     def _second(self, squares: Tensor) -> Tensor:
         """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
         return ((squares @ self._curvature) * squares).sum(-1)
 
-    def _second_of_others(self, place: int) -> float:
+    def _second_of_others(self, g: int) -> float:
         """Σ_j ω_j D²F[φ_iφ_iᵀ, φ_jφ_jᵀ]/q of rows of one index, beyond that of independent ones."""
-        if place not in self._of_others:
-            self._of_others[place] = 0.0 if self._same is None else self._same.sum_over(place, self._apart)
-        return self._of_others[place]
+        if g not in self._of_others:
+            self._of_others[g] = 0.0 if self._same is None else self._same.sum_over(g, self._apart)
+        return self._of_others[g]
 
     def _apart(self, mine: Tensor, theirs: Tensor) -> float:
         count, size = len(mine), len(self._curvature)
@@ -328,18 +328,18 @@ def slopes_of(spectrum: MixtureSpectrum, entropy: MixtureEntropy) -> Floats:
     Of a generator that has more rows than are kept, that of C_i, and of the kept rows the difference that leaving out
     makes.
     """
-    kept = [entropy.influence(place) for place in range(len(spectrum.parts))]
+    kept = [entropy.influence(g) for g in range(len(spectrum.parts))]
     slopes = np.array([float(each.mean()) for each in kept])
-    more = [place for place, part in enumerate(spectrum.parts) if not part.keeps_all]
+    more = [g for g, part in enumerate(spectrum.parts) if not part.keeps_all]
     if not more:
         return slopes
     size = len(spectrum.values)
     each = entropy.influence_of(torch.eye(size, dtype=kept[0].dtype, device=kept[0].device), None)
     beyond = float(entropy.influence_of(kept[0].new_zeros(1, size), None))
-    for place, mean in zip(more, spectrum.means(more, each, beyond), strict=True):
-        squares = spectrum.squares(place)
+    for g, mean in zip(more, spectrum.means(more, each, beyond), strict=True):
+        squares = spectrum.squares(g)
         inside = squares @ each + beyond * (1.0 - squares.sum(-1)).clamp_min(0.0)
-        slopes[place] += mean - float(inside.mean())
+        slopes[g] += mean - float(inside.mean())
     return slopes
 
 
@@ -350,5 +350,5 @@ def _repeated(values: list[float], rows: list[Tensor]) -> Tensor:
 
 def _raised(same: SameIndex, places: Sequence[int], sizes: Sequence[int], ridges: Tensor) -> Tensor:
     """`SameIndex.raised` (b, W) of the kept rows of these generators."""
-    each = [same.raised(place, ridges).expand(size, -1) for place, size in zip(places, sizes, strict=True)]
+    each = [same.raised(g, ridges).expand(size, -1) for g, size in zip(places, sizes, strict=True)]
     return torch.cat(each)

@@ -90,14 +90,14 @@ class MixtureSpectrum:
         self._kept: dict[int, Tensor] = {}
         self.support: list[int] = np.flatnonzero(weights).tolist()
         """Places of the generators with a weight above 0."""
-        total = sum(parts[place].count for place in self.support)
-        is_held = all(parts[place].rows is not None for place in self.support)
+        total = sum(parts[g].count for g in self.support)
+        is_held = all(parts[g].rows is not None for g in self.support)
         self.by_rows = is_held and total <= parts[0].kept.shape[1]
         """True if the eigenvectors are those of the Gram matrix."""
         if self.by_rows or vectors:
             values, eigenvectors = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
         else:
-            kept = [parts[place].kept for place in self.support]
+            kept = [parts[g].kept for g in self.support]
             values, rotated = eigen_coordinates(self._covariance(), torch.cat(kept))
             self._kept = dict(zip(self.support, rotated.flip(-1).split([len(rows) for rows in kept]), strict=True))
             eigenvectors = values.new_zeros(0, 0)
@@ -108,18 +108,18 @@ class MixtureSpectrum:
         self.values = floored_at(self.raw)
         """The eigenvalues (k), none below `FLOOR` times the largest."""
 
-    def share(self, place: int) -> float:
+    def share(self, g: int) -> float:
         """ω of a row of this generator: its weight in C."""
-        return float(self.weights[place]) / self.parts[place].count
+        return float(self.weights[g]) / self.parts[g].count
 
     @cached_property
     def count(self) -> float:
         """The effective number of samples, 1/Σ ω²."""
-        return 1.0 / sum(float(self.weights[place]) * self.share(place) for place in self.support)
+        return 1.0 / sum(float(self.weights[g]) * self.share(g) for g in self.support)
 
-    def squares(self, place: int) -> Tensor:
+    def squares(self, g: int) -> Tensor:
         """(v_kᵀφ)² (b, k) of the kept rows of a generator."""
-        return self.kept(place).square()
+        return self.kept(g).square()
 
     def coordinates(self, features: Tensor) -> Tensor:
         """v_kᵀφ (m, k) of any rows φ (m, width)."""
@@ -127,64 +127,64 @@ class MixtureSpectrum:
             return features @ self._vectors
         return (features @ self._weighted.T) @ (self._vectors / self.values.sqrt())
 
-    def kept(self, place: int) -> Tensor:
+    def kept(self, g: int) -> Tensor:
         """v_kᵀφ (b, k) of the kept rows of a generator."""
-        if place not in self._kept:
-            self._kept[place] = self._rotated(place, all_rows=False)
-        return self._kept[place]
+        if g not in self._kept:
+            self._kept[g] = self._rotated(g, all_rows=False)
+        return self._kept[g]
 
-    def leverages(self, place: int) -> Tensor:
+    def leverages(self, g: int) -> Tensor:
         """ω (v_kᵀφ)²/g_k (b, k) of the kept rows of a generator of the support, known where g_k is 0, too."""
         if self.by_rows:
-            return self._entries(place)[-KEPT:].square()
-        return self.squares(place) * (self.share(place) / self.values)
+            return self._entries(g)[-KEPT:].square()
+        return self.squares(g) * (self.share(g) / self.values)
 
-    def means(self, places: Sequence[int], values: Tensor, beyond: float) -> list[float]:
+    def means(self, generators: Sequence[int], values: Tensor, beyond: float) -> list[float]:
         """tr C_i f(C) of these generators, for f with these values (k), and `beyond` outside the eigenvectors' span."""
-        needs_matrix = any(self.parts[place].rows is None for place in places)
+        needs_matrix = any(self.parts[g].rows is None for g in generators)
         matrix = (self._vectors * values) @ self._vectors.T if needs_matrix else values
         traces: list[float] = []
-        for place in places:
-            if self.parts[place].rows is None:
-                traces.append(float((self.parts[place].moment() * matrix).sum()))
+        for g in generators:
+            if self.parts[g].rows is None:
+                traces.append(float((self.parts[g].moment() * matrix).sum()))
             else:
-                seen = self._rotated(place, all_rows=True).square().mean(0)
+                seen = self._rotated(g, all_rows=True).square().mean(0)
                 traces.append(float(seen @ values) + beyond * max(1.0 - float(seen.sum()), 0.0))
         return traces
 
     @cached_property
     def leading(self) -> list[Tensor]:
         """Each C_i (m, m) in the first m ≤ 512 eigenvectors, in which second derivatives are computed."""
-        return [self._leading(place) for place in range(len(self.parts))]
+        return [self._leading(g) for g in range(len(self.parts))]
 
-    def _leading(self, place: int, count: int = 512) -> Tensor:
-        part = self.parts[place]
+    def _leading(self, g: int, count: int = 512) -> Tensor:
+        part = self.parts[g]
         if part.rows is None:
             vectors = self._vectors[:, :count]
             return vectors.T @ (part.moment() @ vectors)
-        rows = self._rotated(place, all_rows=True)[:, :count]
+        rows = self._rotated(g, all_rows=True)[:, :count]
         return symmetric_product(rows.T, rows) / part.count
 
-    def _rotated(self, place: int, all_rows: bool) -> Tensor:
+    def _rotated(self, g: int, all_rows: bool) -> Tensor:
         """v_kᵀφ of the kept rows of a generator, or of all it holds."""
-        part = self.parts[place]
-        if self.by_rows and place in self.support:
-            entries = self._entries(place) if all_rows else self._entries(place)[-KEPT:]
-            return entries * (self.raw / self.share(place)).sqrt()
+        part = self.parts[g]
+        if self.by_rows and g in self.support:
+            entries = self._entries(g) if all_rows else self._entries(g)[-KEPT:]
+            return entries * (self.raw / self.share(g)).sqrt()
         rows = part.rows if all_rows else part.kept
         assert rows is not None
         return self.coordinates(rows)
 
-    def _entries(self, place: int) -> Tensor:
+    def _entries(self, g: int) -> Tensor:
         """The Gram matrix's eigenvectors (n, k) at all rows of a generator of the support."""
-        start = sum(self.parts[before].count for before in self.support if before < place)
-        return self._vectors[start : start + self.parts[place].count]
+        start = sum(self.parts[before].count for before in self.support if before < g)
+        return self._vectors[start : start + self.parts[g].count]
 
     @cached_property
     def _weighted(self) -> Tensor:
         """√ω φ (N, width) of all rows of the support."""
-        held = [(place, self.parts[place].rows) for place in self.support]
-        return torch.cat([rows * self.share(place) ** 0.5 for place, rows in held if rows is not None])
+        held = [(g, self.parts[g].rows) for g in self.support]
+        return torch.cat([rows * self.share(g) ** 0.5 for g, rows in held if rows is not None])
 
     def _gram(self) -> Tensor:
         return symmetric_product(self._weighted, self._weighted.T)
@@ -192,8 +192,8 @@ class MixtureSpectrum:
     def _covariance(self) -> Tensor:
         first, *others = self.support
         total = float(self.weights[first]) * self.parts[first].moment()
-        for place in others:
-            total += float(self.weights[place]) * self.parts[place].moment()
+        for g in others:
+            total += float(self.weights[g]) * self.parts[g].moment()
         return total
 
 

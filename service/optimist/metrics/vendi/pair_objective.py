@@ -24,14 +24,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, places_in
+from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, is_in_half
 from optimist.metrics.state import copied
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats, Quadratic
 
 ROWS = 128
 """Last rows of each generator by which errors are found: they are known to 6 % from one generator, better from more."""
-LEAST = 1e-6
+MIN_LOSS = 1e-6
 """The least value of L that counts on a log scale, as in an estimate of one generator."""
 
 
@@ -144,7 +144,7 @@ class PairObjective(Objective):
 
     def scaled(self, value: float) -> float:
         """L as a loss on the metric's scale."""
-        return math.log(max(value, LEAST)) if self.is_log else value
+        return math.log(max(value, MIN_LOSS)) if self.is_log else value
 
     def deviations(self, weights: Floats) -> Floats:
         """Standard deviation (G,) of 2 Σ_j α_j κ̄_j(x) + 2 α_i κ̄_i(x) over the rows x of each generator i."""
@@ -159,9 +159,9 @@ class PairObjective(Objective):
 
     def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
         """The loss by Û, and the influences of the last rows."""
-        places = range(len(weights))
+        generators = range(len(weights))
         value = self._value(weights)
-        rate = 1.0 / max(value, LEAST) if self.is_log else 1.0
+        rate = 1.0 / max(value, MIN_LOSS) if self.is_log else 1.0
         gradient = 2.0 * rate * (self._unbiased @ weights)
         seen = self._seen_by(weights)
 
@@ -177,7 +177,7 @@ class PairObjective(Objective):
             share, scale, among = float(weights[i]), 2.0 * rate * self._inflation(i), seen(i, rows)
             changes = among.new_zeros(len(among), len(weights))
             if share > 0.0:
-                each = [rows.own if i == j else self.glimpsed(rows.features, j) for j in places]
+                each = [rows.own if i == j else self.glimpsed(rows.features, j) for j in generators]
                 changes += scale * share * torch.stack(each, dim=1)
             changes[:, i] += scale * among
             if self.is_log:
@@ -234,7 +234,7 @@ class PairObjective(Objective):
         return self._common.get(i)
 
     def _among(self, i: int, rows: Tensor, samples: int) -> _Rows:
-        return _Rows(self, i, self.of(rows), places_in(samples, len(rows), self.half, rows.device))
+        return _Rows(self, i, self.of(rows), is_in_half(samples, len(rows), self.half, rows.device))
 
     def _inflation(self, i: int) -> float:
         """√κ, by which errors are larger with few samples."""

@@ -164,10 +164,10 @@ class VendiScore(Score):
         kept: list[tuple[Tensor, Tensor]] = self.cache(statistic).setdefault("common", [])
         # Blocks of 64 rows, whose φ are computed, and kept, at once.
         blocks = copied(rows, self.feature_map.device).split(64)
-        for place, block in enumerate(blocks):
-            if place == len(kept) or not torch.equal(kept[place][0], block):
+        for index, block in enumerate(blocks):
+            if index == len(kept) or not torch.equal(kept[index][0], block):
                 own = block.clone()
-                kept[place : place + 1] = [(own, self.feature_map(own))]
+                kept[index : index + 1] = [(own, self.feature_map(own))]
         del kept[len(blocks) :]
         return torch.cat([features for _, features in kept])
 

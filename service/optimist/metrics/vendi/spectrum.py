@@ -97,40 +97,40 @@ class KernelMatrix:
 
     def __init__(self) -> None:
         self._full: list[Tensor] = []
-        self._seen, self._places = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
+        self._seen, self._indices = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
 
     @property
     def bytes(self) -> int:
-        return sum(each.nbytes for each in (*self._full, self._seen, self._places))
+        return sum(each.nbytes for each in (*self._full, self._seen, self._indices))
 
     def of(self, feature_map: FeatureMap, rows: Tensor) -> Tensor:
         """The matrix (n, n) of all rows (n, columns), which begin with those of earlier calls."""
         if isinstance(feature_map, ExactKernel):
             return feature_map.gram(rows)
         matrix = rows.new_empty(len(rows), len(rows))
-        for place, (start, stop) in enumerate(edges(len(rows))):
-            panel = self._full[place] if place < len(self._full) else symmetric_panel(rows, rows.T, start, stop)
-            if place == len(self._full) and stop - start == PANEL:
+        for index, (start, stop) in enumerate(edges(len(rows))):
+            panel = self._full[index] if index < len(self._full) else symmetric_panel(rows, rows.T, start, stop)
+            if index == len(self._full) and stop - start == PANEL:
                 self._full.append(panel)
             matrix[start:stop, :stop] = panel
             matrix[:start, start:stop] = panel[:, :start].T
         return matrix
 
-    def places(self, statistic: KernelStatistic, rows: Tensor, seen: Tensor) -> Tensor:
+    def indices(self, statistic: KernelStatistic, rows: Tensor, seen: Tensor) -> Tensor:
         """The places (m,) of φ (m, columns) among all rows (n, columns) of the statistic, of repeats the first."""
         count = min(len(seen), len(self._seen))
         is_new = torch.ones(len(seen), dtype=torch.bool)
-        places = torch.zeros(len(seen), dtype=torch.int64)
+        indices = torch.zeros(len(seen), dtype=torch.int64)
         if count:
             is_new[:count] = (seen[:count] != self._seen[:count]).any(-1).cpu()
-            places[:count] = self._places[:count]
+            indices[:count] = self._indices[:count]
         if is_new.any():
             products = statistic.products(seen[is_new.to(seen.device)], rows)
             # A φ of norm 1 is nearest to itself, and so is a repeat, to rounding.
             is_nearest = products >= products.amax(-1, keepdim=True) - 1e-14
-            places[is_new] = is_nearest.to(torch.uint8).argmax(-1).cpu()
-        self._seen, self._places = seen, places
-        return places.to(seen.device)
+            indices[is_new] = is_nearest.to(torch.uint8).argmax(-1).cpu()
+        self._seen, self._indices = seen, indices
+        return indices.to(seen.device)
 
 
 def shares_of(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tuple[Tensor, ...]:
@@ -167,8 +167,8 @@ def _eigen(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tup
         parts = eigen_coordinates(statistic.moment.div_(n), last, *seen, overwrite=True)
     else:
         latest = torch.arange(n - len(last), n, device=rows.device)
-        places = [kept.places(statistic, rows, each) for each in seen]
-        parts = eigen_entries(kept.of(statistic.feature_map, rows) / n, latest, *places)
+        indices = [kept.indices(statistic, rows, each) for each in seen]
+        parts = eigen_entries(kept.of(statistic.feature_map, rows) / n, latest, *indices)
     eigenvalues, *coordinates = (part.flip(-1) for part in parts)
     return eigenvalues.clamp_min(0.0), *coordinates
 

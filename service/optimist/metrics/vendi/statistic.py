@@ -28,12 +28,12 @@ class SecondMoment:
         self.count = count if rows is None else len(rows)
         self._sums = tuple(sums)
 
-    def panel(self, place: int) -> Tensor:
+    def panel(self, index: int) -> Tensor:
         """The rows of S in a panel at this place of `symmetric.edges`, up to its diagonal block."""
         if self.rows is not None:
-            start, stop = edges(self.width)[place]
+            start, stop = edges(self.width)[index]
             return self.rows[:, start:stop].T @ self.rows[:, :stop]
-        return torch.stack([each.panel(place) for each in self._sums]).sum(0)
+        return torch.stack([each.panel(index) for each in self._sums]).sum(0)
 
     def times(self, rows: Tensor) -> Tensor:
         """Rows (b, width) times S (b, width)."""
@@ -84,8 +84,8 @@ def inner_products(parts: Sequence[SecondMoment]) -> NDArray[np.float64]:
             for j, theirs in enumerate(held[: i + 1]):
                 products[i, j] = products[j, i] = float((mine @ theirs.T).square().sum())
         return products
-    for place, (start, _) in enumerate(edges(width)):
-        panels = torch.stack([part.panel(place) for part in parts])
+    for index, (start, _) in enumerate(edges(width)):
+        panels = torch.stack([part.panel(index) for part in parts])
         flat, corners = panels.flatten(1), panels[:, :, start:].flatten(1)
         # Entries below the diagonal count twice.
         products += (2.0 * (flat @ flat.T) - corners @ corners.T).cpu().numpy()
@@ -109,7 +109,7 @@ def mixed(parts: Sequence[SecondMoment], shares: NDArray[np.float64]) -> Callabl
     return SecondMoment(sums=(whole,)).within
 
 
-LEAST_ROWS, NUMBERS = 512, 2**20
+MIN_ROWS, NUMBERS = 512, 2**20
 """Rows of a batch whose φ are computed at once: so many numbers of φ, but enough rows for the GEMM's full rate."""
 
 
@@ -223,16 +223,16 @@ class KernelStatistic(Statistic):
             # If the map refuses a row, nothing has changed.
             for block in blocks:
                 self.feature_map.check(block)
-        for place, block in enumerate(blocks):
+        for index, block in enumerate(blocks):
             features = self.feature_map(block.to(self.feature_map.device, torch.float64))
             if self.listed is not None and prompts is not None:
-                self.listed.add(prompts[place], features)
+                self.listed.add(prompts[index], features)
             self._add(features)
 
     @property
     def rows_at_once(self) -> int:
         """Rows of a block, in which a batch is added."""
-        return max(LEAST_ROWS, NUMBERS // self.width)
+        return max(MIN_ROWS, NUMBERS // self.width)
 
     def merge(self, other: Self) -> None:
         if self.listed is not None:
