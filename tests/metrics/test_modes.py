@@ -11,7 +11,6 @@ from toy_score import MeanScore
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
-from optimist.metrics.modes import Mode
 from optimist.metrics.pairs import (
     ConditionalVendi,
     ConditionedScore,
@@ -22,6 +21,7 @@ from optimist.metrics.pairs import (
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.metrics.vendi.spectrum import log_vendi, spectrum_of_rows
+from optimist_client.models.modes import ModeInfo
 from tests.support.streams import fed, rows_of
 
 ORDERS = [0.5, 1.0, 2.0, math.inf]
@@ -103,7 +103,7 @@ def test_modes_of_equal_share_span_what_their_samples_do():
     assert squares == pytest.approx(np.ones(20))
 
 
-def dict_of(mode: Mode) -> dict[str, float]:
+def dict_of(mode: ModeInfo) -> dict[str, float]:
     return {shown.id: shown.weight for shown in mode.samples}
 
 

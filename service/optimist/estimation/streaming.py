@@ -21,7 +21,6 @@ from optimist.estimation.paired import IndexedRows, IndexRuns, Paired, placed
 from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.metrics.mean import MeanScore, MeanStatistic
-from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
 from optimist.metrics.threads import few_threads
@@ -30,6 +29,7 @@ from optimist.numerics.pairing import common_count
 from optimist.numerics.timing import Timing
 from optimist.records import AskedPrompt
 from optimist_client.errors import FixError
+from optimist_client.models.modes import ModeInfo, PromptGroupInfo
 
 
 class Timed(Stateful):
@@ -244,12 +244,12 @@ class StreamingEstimator(Stateful):
             influence = self._bound.metric.analyse(self.statistic, rows).influence
         return None if influence is None else influence.cpu().numpy()
 
-    def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
+    def modes(self, count: int = 5, samples: int = 8) -> list[ModeInfo]:
         """The modes (see `Metric.modes`). Raises FixError for metrics without modes, and before the first sample."""
         with few_threads(self.columns):
             return self._bound.metric.modes(self.statistic, self.reservoir or Reservoir(), count, samples)
 
-    def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+    def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroupInfo]:
         """The groups (see `Metric.prompt_groups`). Raises FixError as `modes` does."""
         with few_threads(self.columns):
             return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)

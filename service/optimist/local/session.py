@@ -26,7 +26,6 @@ from optimist.local.copies_told import CopiesTold
 from optimist.local.gaps import Run
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
-from optimist.metrics.modes import Mode, PromptGroup
 from optimist.numerics.batches import check_whole
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
@@ -38,6 +37,7 @@ from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.margins import Margin, by_label
 from optimist_client.models import Contrast, Gate
+from optimist_client.models.modes import ModeInfo, PromptGroupInfo
 
 
 class Readings:
@@ -106,7 +106,7 @@ class Readings:
             self._generator(name)
         return gate_on(self.state, candidate, baseline, by_label(margin, [next(iter(self._metrics))]))
 
-    def modes(self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None) -> list[Mode]:
+    def modes(self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None) -> list[ModeInfo]:
         """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).
 
         metric: as of `estimates`. Raises NotFoundError for an unknown name or label, FixError for metrics without modes
@@ -117,7 +117,7 @@ class Readings:
 
     def prompt_groups(
         self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None
-    ) -> list[PromptGroup]:
+    ) -> list[PromptGroupInfo]:
         """The score by type of prompt, the largest first, each with samples of such prompts (equations.md §4).
 
         Raises as `modes` does; only the scores of pairs have prompts.

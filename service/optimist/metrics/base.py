@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.mixtures.objective import Common, Half, Objective
-from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Scale
 from optimist.numerics.prompted import PromptedMean
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
+from optimist_client.models.modes import ModeInfo, PromptGroupInfo
 
 
 class Statistic(Stateful, ABC):
@@ -243,14 +243,14 @@ class Score:
         """Bytes of memory of the cache."""
         return sum(map(_bytes_of, self._beside.get(statistic, {}).values()))
 
-    def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+    def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[ModeInfo]:
         """The `count` modes of the largest share, each with the `samples` of the reservoir that show it best.
 
         Raises FixError where the metric offers none, on counts below 1 and where there are no samples.
         """
         raise FixError(f"the metric {self.name!r} has no kernel, hence no modes")
 
-    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroupInfo]:
         """The `count` largest types of prompt, each with its score and the `samples` whose prompts show it best.
 
         Raises FixError where the metric offers none, on counts below 1 and where there are no samples.

@@ -15,7 +15,6 @@ from optimist.metrics.base import Analysis, Identity, Score
 from optimist.metrics.feature_maps import FeatureMap, blocks_of
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
-from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, feature_map_of, fit_kernel
@@ -23,6 +22,7 @@ from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_shown, modes_b
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.real_data import RealData, Reference
 from optimist_client.metrics import KEN
+from optimist_client.models.modes import ModeInfo
 
 
 class RealMoment(Reference):
@@ -151,7 +151,9 @@ class NoveltyScore(Score):
         rows = None if common is None else self.feature_map(copied(common["features"], self.feature_map.device))
         return analyse_novelty(statistic, self._scaled_real(), rows)
 
-    def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+    def modes(
+        self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8
+    ) -> list[ModeInfo]:
         """The novel modes: the eigenvectors of the `count` largest positive eigenvalues, with their shares of the sum.
 
         There may be fewer, or none. Raises FixError on a statistic without samples or of another metric, on a

@@ -25,7 +25,6 @@ from optimist.metrics.base import Analysis, Identity, Score, Statistic
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common
-from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import check_rows
 from optimist.metrics.vendi.influence import (
@@ -49,10 +48,12 @@ from optimist.metrics.vendi.spectrum import (
     spectrum_of_rows,
 )
 from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist.numerics.estimate import natural
 from optimist_client import metrics
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel
 from optimist_client.metrics.pairs import OfPairs
+from optimist_client.models.modes import ModeInfo, PromptGroupInfo
 
 PairMap = GaussianFourier | ExactKernel
 
@@ -162,7 +163,7 @@ def prompt_groups(
     order: float = 1.0,
     count: int = 5,
     samples: int = 8,
-) -> list[PromptGroup]:
+) -> list[PromptGroupInfo]:
     """The `count` largest types of prompt with the Vendi_α of their outputs, α = `order` > 0 (equations.md §4).
 
     K_T/n = Σ λ_i v_i v_iᵀ, and group i is scored on K_X ⊙ v_i v_iᵀ, with the eigenvalues of
@@ -177,10 +178,12 @@ def prompt_groups(
     features, prompts = features_map(features.to(features_map.device)), prompts_map(prompts.to(prompts_map.device))
     n, ids = len(features), reservoir.ids
     shares, vectors = leading(prompts @ prompts.T / n, count)
-    groups: list[PromptGroup] = []
+    groups: list[PromptGroupInfo] = []
     for share, weights in zip(shares.tolist(), vectors.square().T.to(features.device), strict=True):
         spectrum = spectrum_of_rows((n * weights).sqrt()[:, None] * features)
-        groups.append(PromptGroup(share, log_vendi(spectrum, order), largest(ids, weights, samples)))
+        log_score, shown = log_vendi(spectrum, order), largest(ids, weights, samples)
+        score = natural(log_score, "log")
+        groups.append(PromptGroupInfo(share=share, score=score, log_score=log_score, prompts=shown))
     return groups
 
 
@@ -303,7 +306,9 @@ class ConditionedScore(Score):
         warnings = kernel_warnings(self.order, n, self.joint_map, entropies["joint"].estimate)
         return with_errors(whole, n, warnings, statistic.listed, None if common is None else common.get("listed"))
 
-    def modes(self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+    def modes(
+        self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8
+    ) -> list[ModeInfo]:
         """The modes of the pairs, through the joint map φ_XT; `modes_of` says which.
 
         Raises FixError on a statistic without samples or of another metric, and as `modes_of` does.
@@ -311,7 +316,7 @@ class ConditionedScore(Score):
         self.check(statistic)
         return modes_of(statistic.joint, reservoir, self.widths, count, samples)
 
-    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroupInfo]:
         return prompt_groups(self.features_map, self.prompts_map, reservoir, self.order, count, samples)
 
     def identity(self) -> Identity:

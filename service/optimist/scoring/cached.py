@@ -20,7 +20,7 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.records import LogEntry, RetractedLog
-from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
+from optimist_client.models import Modes
 
 FORMAT = 1
 """Version of snapshots; other versions are refused. It increases as the version of the data (`store/store.py`)."""
@@ -175,15 +175,12 @@ class CachedStatistic:
 
     def modes(self, name: str, count: int = 20, samples: int = 32) -> Modes:
         """The modes at `seq`, and the score by type of prompt if there are prompts; a request may show fewer."""
-        groups = self._estimator.prompt_groups(count, samples) if self._estimator.has_prompts else []
         return Modes(
             generator=name,
             samples=self._estimator.statistic.samples,
             position=self.seq,
-            modes=[
-                ModeInfo.model_validate(mode, from_attributes=True) for mode in self._estimator.modes(count, samples)
-            ],
-            prompt_groups=[PromptGroupInfo.model_validate(group, from_attributes=True) for group in groups],
+            modes=self._estimator.modes(count, samples),
+            prompt_groups=self._estimator.prompt_groups(count, samples) if self._estimator.has_prompts else [],
         )
 
     def freeze(self) -> bytes:

@@ -12,7 +12,6 @@ from torch import Tensor
 from optimist.metrics.base import Analysis, Identity, Score
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap
 from optimist.metrics.mixtures.objective import Common, Half, Objective
-from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.state import copied
@@ -24,6 +23,7 @@ from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inne
 from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Metric, Vendi
+from optimist_client.models.modes import ModeInfo
 
 
 class RenyiObjective(PairObjective):
@@ -214,7 +214,9 @@ class VendiScore(Score):
         few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
         return with_errors(entropy, n, (few,) if n < 2 * self.truncation else ())
 
-    def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+    def modes(
+        self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8
+    ) -> list[ModeInfo]:
         """The modes of φ over all samples seen, shown by those of the reservoir; `modes_of` says which.
 
         Raises FixError on a statistic without samples or of another metric, and as `modes_of` does.

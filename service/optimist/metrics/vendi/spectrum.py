@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap
-from optimist.metrics.modes import Mode, WeightedSample
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.eigen import eigen_coordinates, eigen_entries
 from optimist.metrics.spectra.symmetric import PANEL, edges, symmetric_panel
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.batches import check_number
 from optimist_client.errors import FixError
+from optimist_client.models.modes import ModeInfo, Shown
 
 
 def check_order(order: float) -> float:
@@ -211,7 +211,7 @@ SMALLEST_SHARE = 1e-9
 
 def modes_of(
     statistic: KernelStatistic, reservoir: Reservoir, names: Iterable[str], count: int, samples: int
-) -> list[Mode]:
+) -> list[ModeInfo]:
     """The `count` modes of the largest share, each with the `samples` of the reservoir that show it (equations.md §3c).
 
     The eigenvectors are those of C over all samples seen, by the n × n Gram matrix while n ≤ width; u is signed so that
@@ -226,13 +226,16 @@ def modes_of(
 
 def modes_by_vectors(
     feature_map: FeatureMap, reservoir: Reservoir, names: Iterable[str], shares: Tensor, vectors: Tensor, samples: int
-) -> list[Mode]:
+) -> list[ModeInfo]:
     """Modes of these shares (k) and unit vectors (width, k), with samples as `modes_of` has them. Raises as it does."""
     rows = rows_of(reservoir, *names)
     scores = feature_map(torch.cat(rows, -1).to(vectors.device)) @ vectors
     scores = torch.where(scores.sum(0) < 0.0, -scores, scores)
     ids = reservoir.ids
-    return [Mode(share, largest(ids, column, samples)) for share, column in zip(shares.tolist(), scores.T, strict=True)]
+    return [
+        ModeInfo(share=share, samples=largest(ids, column, samples))
+        for share, column in zip(shares.tolist(), scores.T, strict=True)
+    ]
 
 
 def rows_of(reservoir: Reservoir, *names: str) -> list[Tensor]:
@@ -270,10 +273,10 @@ def leading(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values[kept].clamp_max(1.0), vectors[:, kept]
 
 
-def largest(ids: tuple[str, ...], weights: Tensor, count: int) -> tuple[WeightedSample, ...]:
+def largest(ids: tuple[str, ...], weights: Tensor, count: int) -> list[Shown]:
     """The `count` samples of the largest weights (n), descending, the earlier in the log first where they tie."""
     ranked = weights.sort(descending=True, stable=True)
-    return tuple(
-        WeightedSample(ids[sample], weight)
+    return [
+        Shown(id=ids[sample], weight=weight)
         for sample, weight in zip(ranked.indices[:count].tolist(), ranked.values[:count].tolist(), strict=True)
-    )
+    ]
