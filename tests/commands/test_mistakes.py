@@ -67,6 +67,8 @@ COMMANDS: Mapping[tuple[str, ...], str] = {
     ("route", "scores.csv"): "expected a field 'generator', a file for each generator, or several of scores",
     ("simulate",): "expected exactly one of --features, --experiment and --generators",
     ("simulate", "--features", "a.npy", "--policy", "best"): "policy 'best': expected one of top-two, ucb, thompson",
+    ("simulate", "--csv", "no/such.csv"): "'--csv': expected a file in an existing folder, got no/such.csv",
+    ("simulate", "--picks", "."): "'--picks': expected a file in an existing folder, got .",
     ("list", "--url", "localhost:8000"): "expected one that begins with http:// or https://, as http://localhost:8000",
     ("annotate", "x"): "expected --tag or --note",
     ("list", "--url", "http://127.0.0.1:9"): "Is it running? `optimist serve` starts a service here",

@@ -72,7 +72,7 @@ def test_a_page_has_the_answers_side_by_side_and_a_picture_is_written(tmp_path: 
         assert shown in text
     assert "sums: " in text
     assert "<svg" in picture.read_text()
-    assert "expected a file in an existing folder" in run(LM_EVAL, "--page", tmp_path / "no/page.html", code=1)[1]
+    assert "expected a file in an existing folder" in run(LM_EVAL, "--page", tmp_path / "no/page.html", code=2)[1]
 
 
 def test_prompts_of_logs_are_routed():

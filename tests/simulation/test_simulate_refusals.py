@@ -127,8 +127,6 @@ def test_samples_and_options_that_do_not_go_together(
         (["--truth=a=1"], "truth: expected scores of a, b; got a"),
         (["--truth=x"], "--truth: expected numbers as a=1.5,b=2.5; got 'x'"),
         (["--truth=a=1,b=2,b=3"], "--truth: expected each generator once, got 'a=1,b=2,b=3'"),
-        (["--csv=no/such.csv"], "--csv no/such.csv: expected a file in an existing folder, found no folder no"),
-        (["--csv=."], "--csv .: expected a file in an existing folder, found a folder"),
         (["--plot=" + __file__], "expected a folder, found a file"),
         (["--reference=no.npz"], "no.npz: no such file"),
         (["--reference=."], ".: expected a file ending in .npy, .npz, .safetensors, .parquet, .jsonl, .json, .csv"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from optimist.commands.shared import AsJson, extras, format_errors, print_page
+from optimist.commands.shared import AsJson, extras, format_errors, print_as
 from optimist_client.errors import FixError
 from optimist_client.layout import Table
 
@@ -54,10 +53,8 @@ def bandwidth(
         found = choose_bandwidth(
             file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies, seed=seed
         )
-    if as_json:
-        typer.echo(json.dumps({"file": str(file), "metric": metric, **codec.plain(found)}, indent=2, allow_nan=False))
-    else:
-        print_page(*_bandwidths(found, metric))
+    document = {"file": str(file), "metric": metric, **codec.plain(found)}
+    print_as(document, _bandwidths(found, metric), as_json=as_json)
 
 
 def _numbers(text: str | None) -> list[float] | None:

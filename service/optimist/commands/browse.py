@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from optimist.commands.shared import DEFAULT_URL, AsJson, ExperimentName, Url, print_page, service
+from optimist.commands.shared import DEFAULT_URL, AsJson, ExperimentName, Url, print_as, service
 from optimist_client.display import MOST, as_text, standings
 from optimist_client.layout import Page, Table
 from optimist_client.models import Report, Summary
@@ -40,10 +40,7 @@ def list_(
     """
     with service(url) as optimist:
         found = [one.info for one in optimist.list_experiments(tag=tag, search=search)]
-    if as_json:
-        typer.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=2))
-        return
-    print_page(overview(found))
+    print_as([one.model_dump(mode="json") for one in found], [overview(found)], as_json=as_json)
 
 
 def overview(experiments: Sequence[Summary]) -> Table:

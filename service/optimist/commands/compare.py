@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import warnings
 from pathlib import Path
@@ -27,7 +26,8 @@ from optimist.commands.shared import (
     format_errors,
     limits_of,
     numbers_of,
-    print_page,
+    output,
+    print_as,
     real_data,
 )
 from optimist_client.config import ExperimentConfig
@@ -94,10 +94,9 @@ def compare(
         bool, typer.Option("--unpaired", help="Do not compare files of the same name (lines of the same number).")
     ] = False,
     fields: Fields = NO_FIELDS,
-    plot: Annotated[Path | None, typer.Option(help="Write the standings as a picture (.png, .svg or .pdf).")] = None,
+    plot: Annotated[Path | None, output("Write the standings as a picture (.png, .svg or .pdf).")] = None,
     page: Annotated[
-        Path | None,
-        typer.Option(help="Write a page (.html) with the answer and the best, typical and worst samples of each."),
+        Path | None, output("Write a page (.html) with the answer and the best, typical and worst samples of each.")
     ] = None,
     cache: Annotated[
         Path | None,
@@ -121,9 +120,6 @@ def compare(
 
     Example: optimist compare old/ new/ --reference real/
     """
-    for option, file in {"--plot": plot, "--page": page}.items():
-        if file is not None and (file.is_dir() or not file.parent.is_dir()):
-            raise typer.BadParameter(f"{option} {file}: expected a file in an existing folder")
     if plot is not None:
         with extras("notebook"):  # before the work rather than after it
             import matplotlib as mpl
@@ -166,10 +162,7 @@ def compare(
             shows.__exit__(None, None, None)
             console.print("Interrupted. The same command goes on from here.")
             raise typer.Exit(130) from None
-    if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
-    else:
-        print_page(*found.page.parts)
+    print_as(found.to_dict(), found.page.parts, as_json=as_json)
     if plot is not None:
         with extras("notebook"), format_errors(ValueError, OSError):
             found.plot().figure.savefig(plot, dpi=200)

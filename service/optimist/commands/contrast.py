@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +39,7 @@ from optimist.commands.shared import (
     limits_of,
     metrics_of,
     numbers_of,
-    print_page,
+    print_as,
     real_data,
     settings_of,
     usual_metric,
@@ -157,7 +156,4 @@ def contrast(
             typer.echo("\n".join(rows))
             return
         found = contrast_of_sets(sets, question, begun, wants, priced)
-    if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
-    else:
-        print_page(*found.page(every).parts)
+    print_as(found.to_dict(), found.page(every).parts, as_json=as_json)

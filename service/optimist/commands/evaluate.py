@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optimist.commands.shared import AsJson, embedded, extras, format_errors, note, print_page, service
+from optimist.commands.shared import AsJson, embedded, extras, format_errors, note, output, print_as, service
 from optimist_client.chat.calls import text_of
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ def evaluate(
     ] = False,
     page: Annotated[
         Path | None,
-        typer.Option(help="Write a page (.html) with the answer, and answers side by side where models differ most."),
+        output("Write a page with the answer, and answers side by side where models differ most.", ending=".html"),
     ] = None,
     records: Annotated[
-        Path | None, typer.Option(help="Write each answer, with its score, reasons and costs, as a line (.jsonl).")
+        Path | None, output("Write each answer, with its score, reasons and costs, as a line.", ending=".jsonl")
     ] = None,
     init: Annotated[
         bool, typer.Option("--init", help="Write a commented file to begin with, and ask nothing.")
@@ -73,9 +73,6 @@ def evaluate(
         return
     if route and url is not None:
         raise typer.BadParameter("--route: not with --service, as no worker has the answers of all")
-    for option, path, ending in (("--page", page, ".html"), ("--records", records, ".jsonl")):
-        if path is not None and (path.is_dir() or not path.parent.is_dir() or path.suffix != ending):
-            raise typer.BadParameter(f"{option} {path}: expected a file ending in {ending} in an existing folder")
     with format_errors(ValueError, OSError, sqlite3.Error), ExitStack() as stack:
         if init:
             for written in examples.write_template(file):
@@ -91,10 +88,7 @@ def evaluate(
         contexts = embedded([text_of(one.prompt) for one in job.questions.values()]) if route else None
         found = _found(job, url, name, answers, again)
         routing = None if contexts is None else routed(found, contexts)
-        if as_json:
-            typer.echo(json.dumps(to_dict(found, routing), indent=2, allow_nan=False))
-        else:
-            print_page(*shown(found, routing).parts)
+        print_as(to_dict(found, routing), shown(found, routing).parts, as_json=as_json)
         _write(found, routing, page, records)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from optimist.commands.shared import DEFAULT_URL, AsJson, ExperimentName, Url, in_utc, print_page, service
+from optimist.commands.shared import DEFAULT_URL, AsJson, ExperimentName, Url, in_utc, print_as, service
 from optimist_client.layout import Table
 from optimist_client.models import AnomalousBatch
 
@@ -124,11 +123,8 @@ def anomalies(experiment: ExperimentName, url: Url = DEFAULT_URL, as_json: AsJso
     with service(url) as optimist:
         opened = optimist.experiment(experiment)
         found, standings = opened.anomalies(), [] if as_json else opened.report().standings
-    if as_json:
-        typer.echo(json.dumps([anomaly.model_dump() for anomaly in found], indent=2))
-        return
     changed = [f"{row.generator}: {row.change.text}" for row in standings if row.change is not None]
-    print_page(anomalous(found), *changed)
+    print_as([anomaly.model_dump() for anomaly in found], [anomalous(found), *changed], as_json=as_json)
 
 
 def anomalous(batches: Sequence[AnomalousBatch]) -> Table:

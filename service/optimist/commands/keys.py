@@ -7,7 +7,6 @@ one experiment that end with it, so that a stolen key cannot be used to create o
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from optimist.commands.shared import AsJson, DataDir, RedisUrl, extras, format_errors, in_utc, print_page, redis_of
+from optimist.commands.shared import AsJson, DataDir, RedisUrl, extras, format_errors, in_utc, print_as, redis_of
 from optimist.commands.usage import Command, Group
 from optimist_client.errors import FixError
 from optimist_client.layout import Table
@@ -96,11 +95,8 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
         found = _with_keys(read, data_dir, redis_url)
         records = {id_: KeyRecord.model_validate_json(text) for id_, text in found.items()}
     records = dict(sorted(records.items(), key=lambda item: item[1].created))
-    if as_json:
-        shown = [{"id": id_, **record.model_dump(exclude={"digest"})} for id_, record in records.items()]
-        typer.echo(json.dumps(shown, indent=2))
-        return
-    print_page(overview(records))
+    document = [{"id": id_, **record.model_dump(exclude={"digest"})} for id_, record in records.items()]
+    print_as(document, [overview(records)], as_json=as_json)
 
 
 def overview(records: Mapping[str, KeyRecord]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optimist.commands.shared import METRIC, extras, print_page
+from optimist.commands.shared import METRIC, extras, output, print_as
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
@@ -39,10 +38,9 @@ Pass = Annotated[
 All = Annotated[
     int | None, typer.Option("--all", min=1, help="Of logs: pass^k, that all of k answers to a question are right.")
 ]
-Plot = Annotated[Path | None, typer.Option("--plot", help="Of logs: write a picture (.png, .svg or .pdf).")]
+Plot = Annotated[Path | None, output("Of logs: write a picture (.png, .svg or .pdf).", "--plot")]
 Page = Annotated[
-    Path | None,
-    typer.Option("--page", help="Of logs: write a page (.html) with the questions on which models differ most."),
+    Path | None, output("Of logs: write a page (.html) with the questions on which models differ most.", "--page")
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Of logs: print a row for each model and task, and nothing else.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Of logs: print a table in Markdown, and nothing else.")]
@@ -68,12 +66,9 @@ class Shown:
         return self.as_csv or self.as_markdown or self.as_latex or self.plot is not None or self.page is not None
 
     def check(self) -> None:
-        """Raise FixError for two kinds of output, and for a file that cannot be written."""
+        """Raise FixError for two kinds of output."""
         if sum((self.as_json, self.as_csv, self.as_markdown, self.as_latex)) > 1:
             raise FixError("expected one of --json, --csv, --markdown and --latex")
-        for option, file in {"--plot": self.plot, "--page": self.page}.items():
-            if file is not None and (file.is_dir() or not file.parent.is_dir()):
-                raise FixError(f"{option} {file}: expected a file in an existing folder")
 
 
 def several(of_pass: int | None, of_all: int | None) -> tuple[Of, int] | None:
@@ -103,15 +98,14 @@ def contrast_logs(logs: Sequence[Log], asked: Spec, shown: Shown, begun: Callabl
         shown.page.write_text(page_of(board, answers), encoding="utf-8")
 
     def show() -> None:
-        if shown.as_json:
-            typer.echo(json.dumps(texts.as_dict(board), indent=2, allow_nan=False))
-        elif shown.as_csv:
+        if shown.as_csv:
             typer.echo(texts.as_csv(board), nl=False)
         elif shown.as_markdown or shown.as_latex:
             typer.echo(texts.markdown(board) if shown.as_markdown else texts.latex(board))
         else:
             every = shown.every
             tables = (part for table in texts.tables(board, every=every) for part in (table, ""))
-            print_page(*tables, *texts.notes(board, every=every), texts.sentence(board))
+            parts = [*tables, *texts.notes(board, every=every), texts.sentence(board)]
+            print_as(texts.as_dict(board), parts, as_json=shown.as_json)
 
     return show

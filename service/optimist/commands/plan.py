@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from optimist.commands.logs import Filter, Micro
 from optimist.commands.options import takes
-from optimist.commands.shared import AsJson, extras, format_errors, print_page
+from optimist.commands.shared import AsJson, extras, format_errors, print_as
 from optimist_client.layout import Table
 from optimist_client.rows import NO_FIELDS, Fields
 
@@ -42,9 +41,6 @@ def plan(
         answers = named(answers_in(logs_in(logs, fields, with_tables=True)))
         asked = Spec((*(metric or "").split(","),) if metric else (), filter, micro=micro, delta=delta)
         found = plan_of(answers, asked, difference, power)
-    if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, allow_nan=False))
-        return
     head = ("models", "pilot", "questions", "unpaired", "with many epochs")
     rows = [
         (
@@ -54,4 +50,5 @@ def plan(
         )
         for one in found.needs
     ]
-    print_page(Table(head, rows, first_to_go=("with many epochs", "unpaired")), found.sentence)
+    table = Table(head, rows, first_to_go=("with many epochs", "unpaired"))
+    print_as(asdict(found), [table, found.sentence], as_json=as_json)

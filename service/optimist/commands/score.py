@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, repeat
@@ -23,7 +22,7 @@ from optimist.commands.shared import (
     extras,
     format_errors,
     metrics_of,
-    print_page,
+    print_as,
     real_data,
     settings_of,
     usual_metric,
@@ -99,14 +98,13 @@ def score(
             question = question_on(primary, **how)
             sets = sets_in(files, wanted_by([question], reference, fields), paired=False)
             best = mixture_of_sets(sets, question, begun)
-    if as_json:
-        scores = [row.to_dict() for row in rows]
-        found = scores if best is None else {"scores": scores, "mixture": best.model_dump(mode="json")}
-        typer.echo(json.dumps(found, indent=2, allow_nan=False))
-        return
-    print_page(*_scores(rows, f"{primary.title}, {100.0 * (1.0 - delta):.4g}% intervals by the bound {bound}"))
-    if best is not None:
-        print_page("", *as_text(best).parts)
+    scores = [row.to_dict() for row in rows]
+    parts = [*_scores(rows, f"{primary.title}, {100.0 * (1.0 - delta):.4g}% intervals by the bound {bound}")]
+    if best is None:
+        print_as(scores, parts, as_json=as_json)
+    else:
+        document = {"scores": scores, "mixture": best.model_dump(mode="json")}
+        print_as(document, [*parts, "", *as_text(best).parts], as_json=as_json)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import json
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,6 +114,26 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 def print_page(*parts: Table | str) -> None:
     """Print tables and sentences on standard output, as `optimist_client.layout` says."""
     Console().print(Page(parts), soft_wrap=True)
+
+
+def print_as(document: Any, parts: Iterable[Table | str], *, as_json: bool) -> None:
+    """Print plain values as one JSON document, or else tables and sentences."""
+    if as_json:
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+    else:
+        print_page(*parts)
+
+
+def output(help: str, *names: str, ending: str = "") -> Any:
+    """The option of a file to write, which is refused before any work where there is no folder for it."""
+
+    def checked(file: Path | None) -> Path | None:
+        if file is not None and (file.is_dir() or not file.parent.is_dir() or not file.name.endswith(ending)):
+            wanted = f"a file ending in {ending}" if ending else "a file"
+            raise typer.BadParameter(f"expected {wanted} in an existing folder, got {file}")
+        return file
+
+    return typer.Option(*names, help=help, callback=checked)
 
 
 def note(text: str, style: str = "") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ from optimist.commands.shared import (
     metric_of,
     note,
     numbers_of,
+    output,
     print_page,
     real_data,
 )
@@ -72,11 +73,9 @@ def simulate(
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of processes; -1 uses all cores.")] = 1,
     csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write the curves to this file: one row per policy and round.")
+        Path | None, output("Write the curves to this file: one row per policy and round.", "--csv")
     ] = None,
-    picks: Annotated[
-        Path | None, typer.Option(help="Write every pick to this CSV file: policy, trial, round, generator.")
-    ] = None,
+    picks: Annotated[Path | None, output("Write every pick to this CSV file: policy, trial, round, generator.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write figures to this folder, as PNG and SVG.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +96,8 @@ def simulate(
         if plot is not None:
             import_module("optimist.simulation.plots")  # reports a missing package before the simulation
     with format_errors(ValueError, OSError, MemoryError), extras("demo"), _warnings_shown():
-        _check_places({"--csv": csv_file, "--picks": picks}, plot)
+        if plot is not None and plot.exists() and not plot.is_dir():
+            raise FixError(f"--plot {plot}: expected a folder, found a file")
         real = real_data(reference, reference_samples) if watch or reference_samples is not None else None
         samples: Any = features
         if samples is None:
@@ -126,16 +126,6 @@ def simulate(
             result.picks_to_csv(picks)
         if plot is not None:
             result.plot(plot)
-
-
-def _check_places(files: Mapping[str, Path | None], folder: Path | None) -> None:
-    """Raise FixError if results could not be written, before a long simulation is started."""
-    for option, file in files.items():
-        if file is not None and (file.is_dir() or not file.parent.is_dir()):
-            found = "a folder" if file.is_dir() else f"no folder {file.parent}"
-            raise FixError(f"{option} {file}: expected a file in an existing folder, found {found}")
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise FixError(f"--plot {folder}: expected a folder, found a file")
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from optimist.commands.logs import Filter
 from optimist.commands.options import takes
-from optimist.commands.shared import AsJson, embedded, extras, format_errors, print_page
+from optimist.commands.shared import AsJson, embedded, extras, format_errors, print_as
 from optimist_client.config import ExperimentConfig
 from optimist_client.layout import Table
 from optimist_client.rows import NO_FIELDS, Fields
@@ -65,10 +64,8 @@ def route(
             report = route_arrays(arrays_of(answers, strata, embedded), log[0], **how)
         else:
             report = route_file(*log, fields=fields, embed=embedded, **how)
-    if as_json:
-        typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
-        return
-    print_page(*_parts(report, is_priced=bool((settings or {}).keys() & {"ceiling", "at_least"})))
+    is_priced = bool((settings or {}).keys() & {"ceiling", "at_least"})
+    print_as(report.to_dict(), _parts(report, is_priced=is_priced), as_json=as_json)
 
 
 def _parts(report: RouteReport, *, is_priced: bool) -> Iterator[Table | str]:
