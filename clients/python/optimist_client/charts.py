@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.display import need
 from optimist_client.errors import FixError
+from optimist_client.installed import need
 
 if TYPE_CHECKING:
     from optimist_client.models.progress import Progress
@@ -56,7 +56,7 @@ def _progress(report: Report) -> Progress:
 
 
 def _axes(axes: Any) -> Any:
-    return need("matplotlib.pyplot").subplots(layout="constrained")[1] if axes is None else axes
+    return need("matplotlib.pyplot", "notebook").subplots(layout="constrained")[1] if axes is None else axes
 
 
 def _labelled(axes: Any, report: Report) -> Any:

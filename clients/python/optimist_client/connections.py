@@ -6,7 +6,9 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
 from urllib.request import getproxies, proxy_bypass
@@ -53,6 +55,19 @@ def proxy_note(url: str) -> str:
     variable = next((name for name in names if os.environ.get(name)), "a setting of this system")
     proxy = re.sub(r"//[^/@]*@", "//", proxies[scheme])  # without a password
     return f" (calls go through the proxy {proxy} of {variable}; NO_PROXY={found.host} makes them go directly)"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds of a header `Retry-After`, a number or a date; None without a valid one."""
+    text = headers.get("retry-after", "")
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(text).astimezone(UTC) - datetime.now(UTC)).total_seconds()
+        except ValueError:
+            return None
+    return max(seconds, 0.0) if seconds < float("inf") else None
 
 
 def is_of_this_machine(host: str) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.goals import UNLIKE
-from optimist_client.installed import install_hint
+from optimist_client.installed import need
 from optimist_client.layout import Page, Table
 from optimist_client.models.standings import Standing, row_warnings
 
@@ -85,7 +84,7 @@ def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport
     it rests on. The best has none.
     watched: metrics by label whose scores, errors and intervals follow as columns.
     """
-    pandas = need("pandas")
+    pandas = need("pandas", "notebook")
     apart = {one.generator: one for one in report.contrasts}
     names = {"difference": "difference", "difference_lower": "lower", "difference_upper": "upper"}
     names |= {"correlation": "correlation", "common": "common"}
@@ -113,7 +112,7 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
     if report.asks.has_contexts:
         raise FixError(f"{UNLIKE} Plot that: `experiment.route_table().plot()`")
     is_own = axes is None
-    axes = need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
+    axes = need("matplotlib.pyplot", "notebook").subplots(layout="constrained")[1] if is_own else axes
     if metric is not None and metric not in report.watched:
         known = f"expected one of {', '.join(report.watched)}" if report.watched else "no other metric is watched"
         raise NotFoundError(f"unknown metric {metric!r}; {known}")
@@ -260,12 +259,3 @@ def _title(report: Report) -> str:
     if report.decision_cost is not None and report.decision_cost != report.cost:
         cost += f" ({report.decision_cost:,g} at the decision)"
     return f"{report.experiment}: {report.title}, {report.samples:,} samples{cost}, {report.state_text}"
-
-
-def need(module: str) -> Any:
-    """An optional module. Raises ModuleNotFoundError that says what to install."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as missing:
-        message = f"this needs {missing.name}: {install_hint('notebook')}"
-        raise ModuleNotFoundError(message, name=missing.name) from missing

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 _SOURCE = Path(__file__).parents[3]
 """The checkout, where the package is used in its place (`pip install -e`)."""
@@ -34,6 +36,15 @@ def install_hint(extras: str) -> str:
     if (archive := _local(origin)) is None:
         return f"pip install 'optimist[{extras}] @ {origin}'"
     return f"pip install '{archive}[{extras}]'" if archive.is_file() else f"pip install '.[{extras}]' in a checkout"
+
+
+def need(module: str, extra: str, what: str = "this") -> Any:
+    """An optional module. Raises ModuleNotFoundError, which names the `extra` to install for `what` needs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        message = f"{what} needs {missing.name}: {install_hint(extra)}"
+        raise ModuleNotFoundError(message, name=missing.name) from missing
 
 
 def missing(error: ModuleNotFoundError) -> str:

@@ -7,12 +7,11 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from optimist_client.errors import OptimistError
 from optimist_client.experiment import AsyncExperiment
-from optimist_client.installed import install_hint
+from optimist_client.installed import need
 from optimist_client.pick import AsyncPick
 
 NOTE = "optimist_pick"
@@ -136,10 +135,7 @@ def router(
     LiteLLM calls plugins for its asynchronous methods, such as `Router.acompletion`, only. Raises ModuleNotFoundError
     where litellm is missing.
     """
-    try:
-        logger: Any = import_module("litellm.integrations.custom_logger").CustomLogger
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(f"this needs {missing.name}: {install_hint('litellm')}", name=missing.name) from None
+    logger = need("litellm.integrations.custom_logger", "litellm").CustomLogger
     plugin: Any = type("OptimistRouter", (Routing, logger), {})(
         experiment, embed, score, model=model, failed=failed, deadline=deadline
     )

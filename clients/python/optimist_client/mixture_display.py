@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.display import as_lines, as_notes, as_table, need
+from optimist_client.display import as_lines, as_notes, as_table
+from optimist_client.installed import need
 from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import shown
 
@@ -25,7 +26,7 @@ def as_html(mixture: Mixture) -> str:
 def as_frame(mixture: Mixture) -> Any:
     """A pandas DataFrame with one row per generator, the largest weight first. Raises ModuleNotFoundError."""
     rows = [one.model_dump() for one in mixture.ranking]
-    return need("pandas").DataFrame(rows).set_index("generator")
+    return need("pandas", "notebook").DataFrame(rows).set_index("generator")
 
 
 def as_plot(mixture: Mixture, axes: Any = None) -> Any:
@@ -33,7 +34,7 @@ def as_plot(mixture: Mixture, axes: Any = None) -> Any:
     rows = mixture.ranking
     if axes is None:
         size = (7.0, 1.5 + 0.35 * max(len(rows), 3))
-        axes = need("matplotlib.pyplot").subplots(layout="constrained", figsize=size)[1]
+        axes = need("matplotlib.pyplot", "notebook").subplots(layout="constrained", figsize=size)[1]
     bars = axes.barh(range(len(rows)), [100.0 * one.weight for one in rows], color="C2")
     axes.bar_label(bars, [f" {one.weight:.0%}" for one in rows])
     axes.set_yticks(range(len(rows)), [f"{one.generator} ({one.samples:,})" for one in rows])

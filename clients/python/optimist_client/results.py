@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +11,7 @@ from optimist_client import models
 from optimist_client.margins import Margin, by_label
 from optimist_client.operations import iteration, operation
 from optimist_client.previews import image_kind
+from optimist_client.replacing import replaced
 from optimist_client.transport import Transport
 
 
@@ -156,14 +155,3 @@ class ResultOperations:
         """
         with replaced(Path(path)) as part:
             await self._transport.download(f"/v1/experiments/{self.name}/export", part)
-
-
-@contextmanager
-def replaced(path: Path) -> Generator[Path]:
-    """A temporary file next to a file, which it replaces once it was written without an error."""
-    part = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

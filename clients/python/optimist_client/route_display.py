@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.display import as_notes, as_table, need
+from optimist_client.display import as_notes, as_table
+from optimist_client.installed import need
 from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import format_range
 
@@ -30,7 +31,7 @@ def as_frame(routes: Routes) -> Any:
         for score in kind.scores
     ]
     columns = ["type", "generator", "score", "standard_error", "traffic", "winner", "share", "example"]
-    return need("pandas").DataFrame(rows, columns=columns).set_index(["type", "generator"])
+    return need("pandas", "notebook").DataFrame(rows, columns=columns).set_index(["type", "generator"])
 
 
 def as_plot(routes: Routes, axes: Any = None) -> Any:
@@ -41,7 +42,7 @@ def as_plot(routes: Routes, axes: Any = None) -> Any:
     types = routes.types
     if axes is None:
         size = (7.5, 1.8 + 0.5 * max(len(types), 2))
-        axes = need("matplotlib.pyplot").subplots(layout="constrained", figsize=size)[1]
+        axes = need("matplotlib.pyplot", "notebook").subplots(layout="constrained", figsize=size)[1]
     for place, share in enumerate(routes.shares):
         found = enumerate(kind.by_generator.get(share.generator) for kind in types)
         drawn = [(row, one) for row, one in found if one is not None and one.score is not None]

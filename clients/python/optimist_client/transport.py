@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, ClassVar, Generic
 
 import httpx
 
-from optimist_client.connections import Http, OwnClient, proxy_note
+from optimist_client.connections import Http, OwnClient, proxy_note, retry_after
 from optimist_client.errors import BEING_MADE, BusyError, FixError, OptimistError, UnreachableError, from_problem
 
 _BUSY = frozenset({429, 502, 503, 504, 507})
@@ -193,7 +193,7 @@ class Transport(ABC, Generic[Http]):
                     return reply
                 refused = _refusal(reply)
                 kind, failure = BusyError, f"the service answered {reply.status_code}: {refused}"
-                wait = max(wait, _seconds(reply.headers.get("retry-after")))
+                wait = max(wait, min(30.0, retry_after(reply.headers) or 0.0))
                 if patience > 0 and refused.problem is not None and refused.problem.type.endswith(f":{BEING_MADE}"):
                     deadline = time.monotonic() + wait + patience  # the work takes as long as it takes
                 goes_on = reply.status_code in _ELSEWHERE
@@ -342,10 +342,3 @@ def _lasting(error: BaseException | None, url: str) -> str | None:
             return f"the service speaks http there: use http{url[len('https') :]}"
         error = error.__cause__ or error.__context__
     return None
-
-
-def _seconds(retry_after: str | None) -> float:
-    try:
-        return min(30.0, float(retry_after or 0.0))
-    except ValueError:
-        return 0.0

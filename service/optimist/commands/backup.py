@@ -15,6 +15,7 @@ import typer
 
 from optimist.commands.shared import DataDir, RedisUrl, extras, format_errors, note, redis_of, service
 from optimist_client.errors import FixError, NotFoundError, StopError
+from optimist_client.replacing import replaced
 
 if TYPE_CHECKING:
     from optimist.store import Store
@@ -75,8 +76,6 @@ class _Saving:
     @contextmanager
     def written(self, name: str) -> Generator[Path]:
         """A temporary file, which becomes the file of an experiment once it was written without an error."""
-        from optimist_client.results import replaced
-
         file = self._folder / f"{name}.zip"
         file.parent.mkdir(parents=True, exist_ok=True)
         with replaced(file) as part:

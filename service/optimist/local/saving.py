@@ -7,8 +7,6 @@ evaluation that was loaded continues as the one that was saved would have.
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from optimist.metrics.vendi.kernels import KernelSettings
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
+from optimist_client.replacing import replaced
 
 FORMAT = 1
 """The version of the file's layout."""
@@ -33,16 +32,8 @@ _ARRAYS = ("omegas", "landmarks")
 def write(file: Path, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a file, which takes the place of an earlier one only once it is complete. Raises OSError."""
     text = json.dumps({"format": FORMAT, **known}, allow_nan=False)
-    part = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
-    try:
-        with part.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **{_TEXT: np.frombuffer(text.encode(), np.uint8), **arrays})
-            stream.flush()
-            # Otherwise a power cut may leave an empty file under the new name.
-            os.fsync(stream.fileno())
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    with replaced(file) as part, part.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **{_TEXT: np.frombuffer(text.encode(), np.uint8), **arrays})
 
 
 def read(file: Path) -> tuple[dict[str, Any], Arrays]:

@@ -7,8 +7,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -19,6 +17,7 @@ from optimist_client.chat.endpoint import Endpoint
 from optimist_client.chat.errors import FailedCall, LateCall, RefusedCall, UnusableEndpoint
 from optimist_client.chat.pace import Pace
 from optimist_client.chat.replies import Unreadable, parsed, read
+from optimist_client.connections import retry_after
 from optimist_client.errors import FixError
 from optimist_client.validation import valid
 
@@ -154,7 +153,7 @@ class Chat:
         status, said = reply.status_code, self._masked(content.decode(errors="replace"))
         short = " ".join(said.split())[:_SHOWN]
         message = f"{self}: HTTP {status}" + f": {short}" * bool(short)
-        pause = _pause_of(reply.headers.get("retry-after"))
+        pause = retry_after(reply.headers)
         if status == 429 and "insufficient_quota" in said:
             return UnusableEndpoint(message)
         if status == 429 or (status == 503 and pause is not None):
@@ -196,17 +195,3 @@ class _Paused(FailedCall):
 
 def _ignored(call: Call) -> None:
     """Note nothing."""
-
-
-def _pause_of(text: str | None) -> float | None:
-    """The seconds of a `Retry-After`, a number or a date; None without a valid one."""
-    if text is None:
-        return None
-    try:
-        found = float(text)
-    except ValueError:
-        try:
-            found = (parsedate_to_datetime(text).astimezone(UTC) - datetime.now(UTC)).total_seconds()
-        except ValueError:
-            return None
-    return max(found, 0.0) if found < float("inf") else None

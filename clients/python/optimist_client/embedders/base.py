@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optimist_client import installed
 from optimist_client.errors import FixError
-from optimist_client.installed import install_hint
 
 
 class Embedder(ABC):
@@ -60,8 +59,4 @@ def need(module: str, extra: str) -> Any:
 
     It is imported when an embedder is created, so that other workers need neither torch nor the model libraries.
     """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as missing:
-        message = f"this embedder needs {missing.name}: {install_hint(extra)}"
-        raise ModuleNotFoundError(message, name=missing.name) from missing
+    return installed.need(module, extra, "this embedder")

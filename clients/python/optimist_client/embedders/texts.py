@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist_client.connections import OwnClient, proxy_note
+from optimist_client.connections import OwnClient, proxy_note, retry_after
 from optimist_client.embedders.base import Embedder, need
 from optimist_client.embedders.networks import name_of
 from optimist_client.errors import FixError, RetryError
@@ -131,16 +131,9 @@ class OpenAIEmbeddings(Embedder):
                     return reply
                 if reply.status_code not in _BUSY:
                     raise FixError(f"{self._url} answered {reply.status_code}: {reply.text[:500]}")
-                failure, asked = f"it answered {reply.status_code}", _seconds(reply.headers.get("retry-after"))
+                failure, asked = f"it answered {reply.status_code}", retry_after(reply.headers)
             pause = asked or wait * random.uniform(0.5, 1.0)
             if time.monotonic() + pause > deadline:
                 raise RetryError(f"no embeddings from {self._url} within {self._patience:g} s: {failure}")
             time.sleep(pause)
             wait = min(2 * wait, 20.0)
-
-
-def _seconds(retry_after: str | None) -> float:
-    try:
-        return max(0.0, float(retry_after or 0.0))
-    except ValueError:  # a date: use our own waiting time instead
-        return 0.0

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +34,7 @@ from optimist.simulation.digits.generators import (
 from optimist_client.installed import install_hint
 from optimist_client.progress import counted
 from optimist_client.references import Moments, moments_of
+from optimist_client.replacing import replaced
 
 logger = logging.getLogger(__name__)
 
@@ -73,15 +72,8 @@ def write_fit(path: Path, recipe: str, tensors: Mapping[str, np.ndarray]) -> Non
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     body = save(whole, {"version": _VERSION, "recipe": recipe, "content": _checksum(whole)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        try:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    with replaced(path) as part:
+        part.write_bytes(body)
 
 
 def _checksum(tensors: Mapping[str, np.ndarray]) -> str:
