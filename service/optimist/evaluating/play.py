@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,21 +117,13 @@ class Job:
         from optimist.local.evaluation import Evaluation
         from optimist.local.run import run
 
-        with Ledger(folder or self.folder) as ledger:
-            if again:
-                ledger.forget_ended()
-            with Asked(self.plan, self.home, self.questions, ledger) as asked:
-                score, *watch = self.metrics()
-                evaluation = Evaluation([*self.plan.models], metric=score, watch=watch, **self.settings())
-                self._tell_remembered(evaluation, asked)
-                how: dict[str, Any] = {"callbacks": callbacks, "progress": progress, "name": self.name}
-                how |= {"workers": self._workers(), "catch": FailedCall, "timeout": self._seconds()}
-                stopped = ""
-                try:
-                    report = run(asked.functions(with_records=False), evaluation=evaluation, **how)
-                except GeneratorError as error:
-                    stopped, report = _stopped(error), evaluation.report(self.name)
-                return self._evaluated(report, asked, ledger, stopped)
+        with self._asked(folder, again=again) as asked:
+            score, *watch = self.metrics()
+            evaluation = Evaluation([*self.plan.models], metric=score, watch=watch, **self.settings())
+            self._tell_remembered(evaluation, asked)
+            how = {"callbacks": callbacks, "progress": progress, "name": self.name, "evaluation": evaluation}
+            play = partial(run, asked.functions(with_records=False), **self._limits(), **how)
+            return self._evaluated(asked, play, lambda: evaluation.report(self.name))
 
     def serve(
         self,
@@ -141,25 +135,21 @@ class Job:
         progress: bool | None = None,
     ) -> Evaluated:
         """Work for an experiment of a service, with any number of others, until it ends. Raises as its `run` does."""
-        with Ledger(folder or self.folder, shared=True) as ledger:
+        with self._asked(folder, shared=True, again=again) as asked:
+            score, *watch = self.metrics()
+            how: dict[str, Any] = {"metric": score, "watch": watch, "keep_log": True, **self.settings()}
+            experiment = optimist.create_experiment(name or self.name, [*self.plan.models], **how)
+            play = partial(experiment.run, asked.functions(with_records=True), **self._limits(), progress=progress)
+            return self._evaluated(asked, play, experiment.report)
+
+    @contextmanager
+    def _asked(self, folder: Path | None, *, shared: bool = False, again: bool) -> Generator[Asked]:
+        """The models with the ledger of their answers."""
+        with Ledger(folder or self.folder, shared=shared) as ledger:
             if again:
                 ledger.forget_ended()
             with Asked(self.plan, self.home, self.questions, ledger) as asked:
-                score, *watch = self.metrics()
-                how: dict[str, Any] = {"metric": score, "watch": watch, "keep_log": True, **self.settings()}
-                experiment = optimist.create_experiment(name or self.name, [*self.plan.models], **how)
-                stopped = ""
-                try:
-                    report = experiment.run(
-                        asked.functions(with_records=True),
-                        workers=self._workers(),
-                        catch=FailedCall,
-                        timeout=self._seconds(),
-                        progress=progress,
-                    )
-                except GeneratorError as error:
-                    stopped, report = _stopped(error), experiment.report()
-                return self._evaluated(report, asked, ledger, stopped)
+                yield asked
 
     def _tell_remembered(self, evaluation: Evaluation, asked: Asked) -> None:
         """Tell an evaluation what was answered and judged before, each at its own index.
@@ -174,19 +164,23 @@ class Job:
                 if (row := asked.remembered(model, ids[place])) is not None:
                     evaluation.tell(model, asked.batch([row]), prompt_indices=[place], start=start)
 
-    def _workers(self) -> int:
-        return min(self.plan.at_once, len(self.questions) * len(self.plan.models))
-
-    def _seconds(self) -> float | None:
+    def _limits(self) -> dict[str, Any]:
+        """The arguments of a run that the file determines."""
         minutes = self.plan.budget.minutes
-        return None if minutes is None else 60.0 * minutes
+        workers = min(self.plan.at_once, len(self.questions) * len(self.plan.models))
+        return {"workers": workers, "catch": FailedCall, "timeout": None if minutes is None else 60.0 * minutes}
 
-    def _evaluated(self, report: Report, asked: Asked, ledger: Ledger, stopped: str) -> Evaluated:
-        return Evaluated(self.plan, report, self.questions, asked.rows, ledger.tallies(), asked.judgements, stopped)
+    def _evaluated(self, asked: Asked, play: Callable[[], Report], read: Callable[[], Report]) -> Evaluated:
+        """The result of a run. Raises FixError where it ended for another reason than a spent budget.
 
-
-def _stopped(error: GeneratorError) -> str:
-    """Why a run ended, where its budget is spent. Raises FixError for all else."""
-    if isinstance(error.__cause__, Spent):
-        return f"{error.__cause__}"
-    raise FixError(f"{error.generator}: {error.__cause__ or error}") from None
+        read: reads the report of a run that its budget ended.
+        """
+        stopped = ""
+        try:
+            report = play()
+        except GeneratorError as error:
+            if not isinstance(error.__cause__, Spent):
+                raise FixError(f"{error.generator}: {error.__cause__ or error}") from None
+            stopped, report = f"{error.__cause__}", read()
+        tallies = asked.ledger.tallies()
+        return Evaluated(self.plan, report, self.questions, asked.rows, tallies, asked.judgements, stopped)
