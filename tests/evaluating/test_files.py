@@ -117,9 +117,9 @@ def test_what_init_writes_is_valid_and_nothing_is_overwritten(tmp_path: Path):
     assert [*read_plan(file).models] == ["small", "large"]
     assert len(read_questions(tmp_path / "questions.jsonl")) == len(QUESTIONS)
     assert "is there already" in invoked("evaluate", file, "--init", code=1).stderr
-    for line in TEMPLATE.splitlines():  # what is commented out is valid, too
+    for line in TEMPLATE.read_text().splitlines():  # what is commented out is valid, too
         if line.startswith("# score: {") or line.startswith(("# good_enough", "# limits")):
-            data: Any = yaml.safe_load(file.read_text()) | yaml.safe_load(line.removeprefix("# ").format())
+            data: Any = yaml.safe_load(file.read_text()) | yaml.safe_load(line.removeprefix("# "))
             Plan.model_validate(data)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optimist_client.errors import FixError, NotFoundError
@@ -25,23 +26,7 @@ MOST = 12
 """Generators in a table that is updated; the last ones are left out."""
 _RETRACTIONS = 5
 """How many retractions a report names, the newest."""
-_STYLE = """
-:root { color-scheme: light dark; --quiet: color-mix(in srgb, CanvasText 62%, Canvas) }
-body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
-h1 { font-size: 1.5rem; line-height: 1.3; max-width: 60rem } h2 { margin: 2.5rem 0 0 } h3 { margin: 1.5rem 0 0 }
-p { margin: 0.5rem 0; max-width: 60rem } .note { margin: 0 0 0.7rem }
-table { display: block; overflow-x: auto; border-collapse: collapse; margin: 1rem 0 }
-td, th { padding: 0.2rem 1.6rem 0.2rem 0; text-align: right; white-space: nowrap }
-caption, td:first-child, th:first-child { text-align: left }
-caption { white-space: nowrap } .said { white-space: normal; min-width: 15rem }
-caption, th, figcaption, .note { color: var(--quiet); font-weight: normal }
-.shown { display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-start }
-.shown:has(pre) { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)) }
-figure { margin: 0; max-width: 16rem } .shown:has(pre) figure { max-width: none }
-img { display: block; max-width: 100%; min-width: 6rem; image-rendering: pixelated }
-figcaption, .note { font-size: 0.85rem; overflow-wrap: anywhere }
-pre { margin: 0; max-height: 20rem; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; font: inherit }
-"""
+_STYLE = Path(__file__).with_name("page.css")
 
 
 def as_text(report: Report) -> Page:
@@ -66,7 +51,7 @@ def as_page(title: str, body: str) -> str:
     shown = html.escape(title)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{shown}</title>'
     return (
-        f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head>'
+        f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE.read_text(encoding="utf-8")}</style></head>'
         f"<body><h1>{shown}</h1>{body}</body></html>\n"
     )
 

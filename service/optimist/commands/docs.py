@@ -20,22 +20,8 @@ from optimist_client.errors import FixError
 from optimist_client.installed import checkout
 
 MISSING = "# Not found\n\nThe reference is made from the code: in a checkout, `make site` builds all pages.\n"
-FRAME = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }}
-body {{ margin: 2rem auto; max-width: 52rem; padding: 0 1rem }}
-pre {{ overflow-x: auto; padding: .8rem; background: #8881; font-size: .85rem }}
-table {{ display: block; overflow-x: auto; border-collapse: collapse }}
-td, th {{ border: 1px solid #8886; padding: .3rem .6rem; text-align: left; vertical-align: top }}
-img {{ max-width: 100% }}
-</style>
-<nav><a href="/">Which question do you have?</a></nav>
-{body}
-"""
+FRAME = Path(__file__).with_name("docs.html")
+"""The frame of a page, with TITLE and BODY in the places of these."""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -121,4 +107,5 @@ def _rendered(text: str) -> str:
     for opening, heading in headings:
         opening.attrSet("id", re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-"))
     body = str(parser.renderer.render(tokens, parser.options, {}))
-    return FRAME.format(title=html.escape(headings[0][1]) if headings else "Optimist", body=body)
+    title = html.escape(headings[0][1]) if headings else "Optimist"
+    return FRAME.read_text(encoding="utf-8").replace("TITLE", title).replace("BODY", body)

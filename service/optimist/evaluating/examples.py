@@ -12,70 +12,21 @@ from pathlib import Path
 from optimist.evaluating.canned import Canned, CannedServer, Say
 from optimist_client.errors import FixError
 
-TEMPLATE = """\
-# Which language model? `optimist evaluate {name}` asks only as many prompts as the answer needs, and stops.
-# Editors check this file by `optimist evaluate --schema > eval.schema.json`:
-# yaml-language-server: $schema=eval.schema.json
-
-models:                       # any names; any server with OpenAI's chat route
-  small:
-    base_url: http://127.0.0.1:8000/v1
-    model: qwen-small         # as the server calls it
-    price: {{input: 0.1, output: 0.4}}    # dollars for a million tokens
-  large:
-    base_url: https://api.example.com/v1
-    model: large-model
-    api_key: env:EXAMPLE_KEY  # a variable of the environment, or file:PATH; never the key itself
-    price: {{input: 2.5, output: 10}}
-    temperature: 0
-    at_once: 8                # requests to this endpoint at once
-    # per_minute: 500         # and within a minute
-
-prompts: questions.jsonl      # lines as {{"prompt": "…", "answer": "…", "id": "…"}}; or "messages" instead of "prompt"
-
-score: contains               # 1 where the prompt's answer stands in the model's. Others:
-# score: exact
-# score: {{regex: 'Answer: (\\w+)'}}
-# score: {{json: field}}
-# score: {{python: "module:function", scale: [0, 1]}}
-# score:
-#   judge: {{base_url: https://api.example.com/v1, model: large-model, api_key: env:EXAMPLE_KEY, rubric: rubric.md}}
-#   pairwise: {{baseline: large}}         # leave it out for scores of a scale
-
-# good_enough: 2%             # asks for the cheapest model that is at most so much worse than the best one
-# limits: {{seconds: "< 5"}}
-tolerance: 1%                 # a difference that does not matter
-budget: {{dollars: 5}}          # all runs of this file together
-# stop: false                 # asks every model every prompt, within the budget
-timeout: 60                   # seconds; an answer that comes later has the worst score
-at_once: 16                   # prompts that are answered at once
-"""
+TEMPLATE = Path(__file__).with_name("template.yaml")
 QUESTIONS = (
     {"id": "peru", "prompt": "What is the capital of Peru?", "answer": "Lima"},
     {"id": "sum", "prompt": "What is 17 + 25? Give the number alone.", "answer": "42"},
 )
-DEMO = """\
-# Written by `optimist evaluate --demo`. All models are canned ones, served on this machine.
-models:
-  small: {{base_url: {url}, model: small, price: {{input: 0.1, output: 0.4}}}}
-  medium: {{base_url: {url}, model: medium, price: {{input: 0.5, output: 2}}}}
-  large: {{base_url: {url}, model: large, price: {{input: 5, output: 20}}, stream: true}}
-  brittle: {{base_url: {url}, model: brittle, price: {{input: 0.4, output: 1.6}}}}
-  stuck: {{base_url: {url}, model: stuck, price: {{input: 0.1, output: 0.4}}}}
-prompts: questions.jsonl
-score:
-  judge: {{base_url: {url}, model: judge, price: {{input: 1, output: 4}}, rubric: "Is the sum right?"}}
-good_enough: 5%
-budget: {{dollars: 5}}
-timeout: 2
-"""
+DEMO = Path(__file__).with_name("demo.yaml")
+"""The file of the demo, with URL in place of the address of its server."""
 _SUMS = 600
 """Questions of the demo."""
 
 
 def write_template(file: Path) -> list[Path]:
     """Write a commented file, and prompts beside it. Returns the files. Raises FixError where one is there, OSError."""
-    texts = {file: TEMPLATE.format(name=file.name), file.parent / "questions.jsonl": _lines(QUESTIONS)}
+    template = TEMPLATE.read_text(encoding="utf-8").replace("eval.yaml", file.name)
+    texts = {file: template, file.parent / "questions.jsonl": _lines(QUESTIONS)}
     for one in texts:
         if one.exists():
             raise FixError(f"{one}: it is there already, and nothing was written")
@@ -89,7 +40,7 @@ def demo(folder: Path, port: int = 0) -> Generator[tuple[Path, CannedServer]]:
     """A server of canned models, and the file that compares them, which is written into the folder."""
     with CannedServer(demo_models(), port=port) as server:
         file = folder / "eval.yaml"
-        file.write_text(DEMO.format(url=server.url), encoding="utf-8")
+        file.write_text(DEMO.read_text(encoding="utf-8").replace("URL", server.url), encoding="utf-8")
         (folder / "questions.jsonl").write_text(_lines(sums(_SUMS)), encoding="utf-8")
         yield file, server
 
