@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from optimist.evaluating.examples import QUESTIONS, TEMPLATE
-from optimist.evaluating.files import MOST_PROMPTS, read_plan, read_questions
+from optimist.evaluating.files import read_plan, read_questions
 from optimist.evaluating.spec import Plan
 from optimist_client import FixError
+from optimist_client.config import MAX_PROMPTS
 from tests.support.commands import invoked
 
 SECRET = "sk-0123456789abcdef"
@@ -106,8 +107,8 @@ def test_prompts_are_refused_with_their_line(tmp_path: Path, lines: str, said: s
 
 def test_no_more_prompts_are_read_than_an_experiment_has(tmp_path: Path):
     file = tmp_path / "questions.jsonl"
-    file.write_text('{"prompt": "a"}\n' * (MOST_PROMPTS + 2))
-    with pytest.raises(FixError, match=f":{MOST_PROMPTS + 1}: expected at most 20,000 prompts"):
+    file.write_text('{"prompt": "a"}\n' * (MAX_PROMPTS + 2))
+    with pytest.raises(FixError, match=f":{MAX_PROMPTS + 1}: expected at most 20,000 prompts"):
         read_questions(file)
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from optimist_client.metrics import Metric
     from optimist_client.references import Sent
 
-LARGE = 2**25
-"""Bytes up to which an upload shows no progress by itself."""
 PAGE = 200
 """Entries of a list that are asked for at a time: the most that the service gives."""
 ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
@@ -135,7 +133,8 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         else:
             route = "POST", "/v1/references", params | {"name": name}
         rows = len(next(iter(sent.arrays.values())))
-        wanted = progress if is_rows and (progress is not None or size > LARGE) else False
+        is_large = size > 2**25  # smaller uploads show no progress by themselves
+        wanted = progress if is_rows and (progress is not None or is_large) else False
         with shown(wanted, f"reference {name}", rows) as display:
 
             def pieces() -> Iterator[bytes]:

@@ -32,8 +32,10 @@ A service refuses experiments of a later version than this one. Until the first 
 it: the fixture of tests/system/compatibility is made anew, and CHANGELOG.md says so.
 """
 
-MOST_WATCHED = 16
-"""How many metrics an experiment can watch."""
+MAX_WATCHED = 16
+"""Metrics that an experiment can watch."""
+MAX_PROMPTS = 20_000
+"""Prompts of an experiment, and of a file of `optimist evaluate`."""
 
 MAX_MAGNITUDE = 1e6
 """Default of `max_magnitude`."""
@@ -67,7 +69,7 @@ class ExperimentConfig(Wire):
     metric: MetricField
     """The metric that decides, an object with `name` and settings, such as `{"name": "fid", "reference": "real"}`. The
     SDK reference lists the settings of each metric."""
-    watch: Annotated[list[MetricField], Field(max_length=MOST_WATCHED)] = optional([])
+    watch: Annotated[list[MetricField], Field(max_length=MAX_WATCHED)] = optional([])
     """Further metrics of the same samples; they are reported, with the bound "influence", and decide
     nothing but where `limits` or `cost_metric` name them. Each has a `label`, unique in the experiment, by which
     reports name it."""
@@ -76,7 +78,7 @@ class ExperimentConfig(Wire):
     refused. None: not checked."""
     embeddings: dict[ArrayName, EmbeddingName] | None = optional()
     """What makes each array, where arrays have embeddings of their own; then `embedding` is None."""
-    prompts: Annotated[list[Prompt], Field(min_length=1, max_length=20_000)] | None = None
+    prompts: Annotated[list[Prompt], Field(min_length=1, max_length=MAX_PROMPTS)] | None = None
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     prompts_are: PromptsAre = optional("sample")
     """What the score is about: `sample`, prompts like these; `list`, exactly these. Means, and scores of order 2, have

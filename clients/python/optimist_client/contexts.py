@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from optimist_client.config import ExperimentConfig
 
-SENT = 2000
-"""Characters of a prompt that are sent."""
-
 
 def asked(
     config: ExperimentConfig, contexts: ArrayLike | Sequence[ArrayLike] | None, prompts: Sequence[str] | None
@@ -41,7 +38,7 @@ def asked(
     rows = _rows(config.context, contexts)
     if prompts is not None and (isinstance(prompts, str) or len(prompts) != len(rows)):
         raise FixError(f"prompts: expected a list with a text for each of the {len(rows)} contexts")
-    texts = {} if prompts is None else {TEXTS: pack_texts([prompt[:SENT].replace("\0", " ") for prompt in prompts])}
+    texts = {} if prompts is None else {TEXTS: pack_texts([prompt[:2000].replace("\0", " ") for prompt in prompts])}
     return encode({"contexts": rows, **texts})
 
 

@@ -24,8 +24,6 @@ BY_METRIC = "By metric (↓ lower is better, ↑ higher is better; * the best by
 _BOLD = ' style="font-weight: bold"'
 MOST = 12
 """Generators in a table that is updated; the last ones are left out."""
-_RETRACTIONS = 5
-"""How many retractions a report names, the newest."""
 _STYLE = Path(__file__).with_name("page.css")
 
 
@@ -220,19 +218,19 @@ def as_notes(lines: Sequence[str]) -> str:
     return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
 
 
-def _batches(report: Report) -> list[str]:
-    """One line about the anomalous batches that count, and one for each of the newest retractions."""
+def _batches(report: Report, newest: int = 5) -> list[str]:
+    """One line about the anomalous batches that count, and one for each of the newest retractions and acceptances."""
     lines: list[str] = []
     if anomalous := sum(not anomaly.retracted for anomaly in report.anomalies):
         batches = "1 anomalous batch counts" if anomalous == 1 else f"{anomalous:,} anomalous batches count"
         lines.append(f"{batches}: see `anomalies`, `retract` and `accept`.")
-    if earlier := len(report.retractions[:-_RETRACTIONS]):
+    if earlier := len(report.retractions[:-newest]):
         lines.append(f"Retracted: {earlier:,} earlier.")
-    for gone in report.retractions[-_RETRACTIONS:]:
+    for gone in report.retractions[-newest:]:
         pick = "" if gone.pick is None else f"pick {gone.pick:,}, "
         reason = gone.reason or "no reason given"
         lines.append(f"Retracted: {gone.which} of {gone.generator} ({pick}{gone.samples:,} samples): {reason}.")
-    for one in report.acceptances[-_RETRACTIONS:]:
+    for one in report.acceptances[-newest:]:
         which = f"all batches up to {one.until:,}" if one.position is None else f"batch {one.position:,}"
         lines.append(f"Accepted: {which} of {one.generator}: {one.reason or 'no reason given'}.")
     return lines

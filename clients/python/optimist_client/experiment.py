@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 PickT = TypeVar("PickT", Pick, AsyncPick)
-_WATCHED_WAIT = 30.0
-"""Seconds that the report after a run waits for watched metrics, which are scored last."""
-_TOLD_BYTES = 4 * 2**20
-"""Bytes of batches that are told by one request, unless one alone has more: as many as the service stores at once."""
 
 
 class ExperimentOperations(ChangeOperations, Generic[PickT]):
@@ -177,15 +173,15 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
             found = await self._gate(candidate, baseline, margin)
         return found
 
-    async def _scored_report(self) -> models.Report:
+    async def _scored_report(self, watched_wait: float = 30.0) -> models.Report:
         """The report once all batches are scored, or the current one after waiting as long as an ask would.
 
-        Watched metrics are scored last: it waits for them up to `_WATCHED_WAIT`.
+        Watched metrics are scored last: it waits for them up to `watched_wait` seconds.
         """
         waited, pause = 0.0, 0.05
         while True:
             report = await ExperimentOperations.report(self)
-            patience = self.info.config.max_wait if not report.scored else _WATCHED_WAIT
+            patience = self.info.config.max_wait if not report.scored else watched_wait
             if waited >= patience or (report.scored and all(one.is_settled for one in report.watched.values())):
                 return report
             await self._transport.sleep(pause)
@@ -476,12 +472,13 @@ class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
         return None if self._seen is None else self._seen.decision.best
 
 
-def _together(batches: Sequence[tuple[PickT, Batch]]) -> Iterator[tuple[PickT, Batch]]:
-    """The first of these batches, as many as one request may have: of picks of one instance, with few bytes."""
+def _together(batches: Sequence[tuple[PickT, Batch]], most: int = 4 * 2**20) -> Iterator[tuple[PickT, Batch]]:
+    """The first of these batches, as many as one request may have: of picks of one instance, with as many bytes as the
+    service stores at once, unless the first has more."""
     size = 0
     for pick, batch in batches:
         size += len(batch.body)
-        if size > len(batch.body) and (size > _TOLD_BYTES or pick.info.instance != batches[0][0].info.instance):
+        if size > len(batch.body) and (size > most or pick.info.instance != batches[0][0].info.instance):
             return
         yield pick, batch
 

@@ -35,11 +35,6 @@ COMPONENTS = 32
 OWN_GROWTH = 0.25
 """By which part the samples of one generator grow until the model of contexts is made again, however few they are among
 all: of one that has just joined, much is learned from a few."""
-MOST_ROUTE_NUMBERS = 5_000_000
-"""The largest (r + 32)²·G: numbers of a model that routes contexts with r features among G generators."""
-MOST_LIMITED = 100
-"""The most generators of an experiment with limits relative to the best one: each new estimate is compared with all
-others, which then takes a tenth of a second."""
 
 UNLIKE = (
     "Each generator's mean is over the prompts that it was given, so these means cannot be compared; the table of "
@@ -200,10 +195,11 @@ class CheapestGoodEnough(Best):
             Limit("best", config.good_enough).check(config.metric, "good_enough")
         for label, limit in config.limits.items():
             cls._check_limit(config, label, limit)
-        if len(config.generators) > MOST_LIMITED and any(limit.is_of_best for _, limit in config.all_limits):
+        # Each new estimate is compared with all others, which then takes a tenth of a second.
+        if len(config.generators) > (most := 100) and any(limit.is_of_best for _, limit in config.all_limits):
             raise FixError(
                 f"generators: limits relative to the best compare all of them with each other; expected at most "
-                f"{MOST_LIMITED}, got {len(config.generators)}"
+                f"{most}, got {len(config.generators)}"
             )
         metric = config.metrics.get(config.cost_metric or config.metric.shown_label)
         if metric is None:
@@ -413,12 +409,12 @@ def check_ceiling(ceiling: float | None, costs: Iterable[float]) -> None:
         raise FixError(f"ceiling: expected at least {least:g}, what the cheapest generator costs; got {ceiling:g}")
 
 
-def check_route_size(features: int, generators: int) -> None:
-    """Raise FixError if a model of this many features and generators is too large (`MOST_ROUTE_NUMBERS`)."""
+def check_route_size(features: int, generators: int, largest: int = 5_000_000) -> None:
+    """Raise FixError if a model of this many features and generators has more than `largest` numbers."""
     numbers = (features + COMPONENTS) ** 2 * generators
-    if numbers > MOST_ROUTE_NUMBERS:
-        most = (math.isqrt(MOST_ROUTE_NUMBERS // generators) - COMPONENTS) // 2 * 2
+    if numbers > largest:
+        most = (math.isqrt(largest // generators) - COMPONENTS) // 2 * 2
         raise FixError(
             f"context_features: ({features} + {COMPONENTS})² times {generators} generators is {numbers:,}; "
-            f"expected at most {MOST_ROUTE_NUMBERS:,}: {generators} generators can have {most} features"
+            f"expected at most {largest:,}: {generators} generators can have {most} features"
         )

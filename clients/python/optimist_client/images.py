@@ -69,7 +69,7 @@ def as_seen(image: Any, notes: list[str] | None = None) -> Any:
     notes: receives the conversions, of `TRANSPARENT`, `TURNED` and `DEEP`. Raises FixError for other modes.
     """
     done = [] if notes is None else notes
-    if image.getexif().get(_ORIENTATION, 1) != 1:
+    if image.getexif().get(0x0112, 1) != 1:  # the tag of the orientation
         done.append(TURNED)
         image = import_module("PIL.ImageOps").exif_transpose(image)
     if image.mode.startswith("I;16") or image.mode in ("I", "F"):
@@ -84,10 +84,6 @@ def as_seen(image: Any, notes: list[str] | None = None) -> Any:
         expected = "in colours, in grey, with a palette or with transparency"
         raise FixError(f"expected an image {expected}, found the mode {image.mode}: convert it to RGB first")
     return image.convert("RGB")
-
-
-_ORIENTATION = 0x0112
-"""The tag of EXIF."""
 
 
 def _as_bytes(image: Any) -> Any:

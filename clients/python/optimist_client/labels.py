@@ -9,9 +9,6 @@ from pydantic import AfterValidator, Field, StringConstraints
 from optimist_client.errors import FixError
 from optimist_client.validation import NOTE, TAG
 
-MOST_TAGS = 32
-"""How many tags an experiment can have."""
-
 
 def _plain(tag: str) -> str:
     """Refuse white space around a tag, which cannot be seen."""
@@ -27,7 +24,7 @@ def _distinct(tags: list[str]) -> list[str]:
 
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=TAG), AfterValidator(_plain)]
 """A tag: at most 64 characters, as in names (`validation.NAME`), without commas."""
-Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS), AfterValidator(_distinct)]
+Tags = Annotated[list[Tag], Field(max_length=32), AfterValidator(_distinct)]
 """Distinct tags, in the order in which they are shown."""
 Note = Annotated[str, StringConstraints(max_length=10_000, pattern=NOTE)]
 """A text of several lines, of at most 10,000 characters."""

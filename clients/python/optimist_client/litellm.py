@@ -16,10 +16,6 @@ from optimist_client.pick import AsyncPick
 
 NOTE = "optimist_pick"
 """The field of a request's metadata that has the pick it was routed by."""
-MOST_OPEN = 10_000
-"""Picks that wait for their answers; the oldest one beyond these is forgotten, and its lease ends."""
-REST = 1.0
-"""Seconds after a failure in which the service is not asked, so that requests do not wait for one that is down."""
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +64,7 @@ class Routing:
         self.routed += 1
         number = request_kwargs["metadata"][NOTE] = f"{pick.info.instance} {pick.number}"
         self._open[number] = pick, prompt
-        if len(self._open) > MOST_OPEN:
+        if len(self._open) > 10_000:  # the oldest one is forgotten, and its lease ends
             del self._open[next(iter(self._open))]
         return [known[pick.generator]]
 
@@ -96,8 +92,12 @@ class Routing:
             return
         await _settle(found[0], self._failed, f"{kwargs.get('exception') or 'the call failed'}")
 
-    async def _pick(self, prompt: str, generators: Sequence[str]) -> AsyncPick | None:
-        """A pick of one of these generators; None where there is none before the deadline."""
+    async def _pick(self, prompt: str, generators: Sequence[str], rest: float = 1.0) -> AsyncPick | None:
+        """A pick of one of these generators; None where there is none before the deadline.
+
+        rest: seconds after a failure in which the service is not asked, so that requests do not wait for one that is
+        down.
+        """
         if not generators or time.monotonic() < self._resting_until:
             return None
         try:
@@ -105,8 +105,8 @@ class Routing:
                 context = await _awaited(self._embed(prompt))
                 return await self.experiment.ask(context=context, prompt=prompt, generators=generators)
         except Exception as error:  # whatever it is, the request is answered
-            self._resting_until = time.monotonic() + REST
-            _log.warning("LiteLLM chooses by itself for %g s: %s", REST, f"{error}" or "no pick in time")
+            self._resting_until = time.monotonic() + rest
+            _log.warning("LiteLLM chooses by itself for %g s: %s", rest, f"{error}" or "no pick in time")
             return None
 
     def _taken(self, kwargs: Mapping[str, Any]) -> tuple[AsyncPick, str] | None:

@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from optimist_client.models.decisions import DecisionInfo
     from optimist_client.models.reports import Report
 
-MOST_LINES = 12
-"""Generators that the chart shows: the best ones of the newest report."""
-MOST_POINTS = 200
-"""Reports that the chart shows; beyond that, every second one is dropped."""
-
 
 class NotebookView:
     """A cell's output: how far the run is, the standings, and the scores with their intervals over the samples.
@@ -44,7 +39,7 @@ class NotebookView:
 
     def show(self, report: Report) -> None:
         """Show a new report."""
-        if len(self._reports) >= MOST_POINTS:
+        if len(self._reports) >= 200:
             self._reports = self._reports[::2]
         self._reports.append(report)
         self._shown = report._repr_html_() + chart(self._reports)  # pyright: ignore[reportPrivateUsage]
@@ -60,15 +55,15 @@ class NotebookView:
         return self._display.HTML(f"<p>{html.escape(line)}</p>{self._shown}")
 
 
-def chart(reports: list[Report]) -> str:
-    """The scores of the best generators over the samples, with bands for their intervals, as SVG.
+def chart(reports: list[Report], most: int = 12) -> str:
+    """The scores of the best generators, at most so many, over the samples, with bands for their intervals, as SVG.
 
     "" without matplotlib, and before two reports have scores.
     """
     if find_spec("matplotlib") is None:
         return ""
     newest = reports[-1]
-    names = [row.generator for row in newest.in_order if row.score is not None][:MOST_LINES]
+    names = [row.generator for row in newest.in_order if row.score is not None][:most]
     if not names or sum(any(row.score is not None for row in one.standings) for one in reports) < 2:
         return ""
     figure = import_module("matplotlib.figure").Figure(figsize=(7.0, 3.2), layout="constrained")

@@ -24,17 +24,12 @@ LARGEST = 2**16
 """Bytes of a preview."""
 MOST_KEPT = 1024
 """The most previews that are kept of one generator: people look at each sample that they audit."""
-MOST_TOGETHER = 4096
-"""The most of all generators of an experiment."""
 MOST_SENT = 16
 """The most that are sent of one batch."""
-SIDE = 256
-"""Pixels of the longer side of a thumbnail."""
 FEATURES = 64
 """The most numbers by which a preview is compared with others."""
 LARGEST_FEATURE = 1e30
-_AS_PNG = 96 * 96
-"""Pixels up to which an image is sent without loss. Larger ones take PNG many times as long as JPEG."""
+"""The largest of these numbers."""
 _SIGNATURES: dict[bytes, Literal["image/png", "image/jpeg"]] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -45,12 +40,12 @@ def _is_body(value: object) -> TypeGuard[bytes | bytearray]:
     return isinstance(value, bytes | bytearray | memoryview)
 
 
-def check_previews(previews: int, generators: int) -> None:
-    """Raise FixError if so many previews of each of so many generators are too many (`MOST_TOGETHER`)."""
-    if previews * generators > MOST_TOGETHER:
+def check_previews(previews: int, generators: int, most: int = 4096) -> None:
+    """Raise FixError if so many previews of each of so many generators are more than `most`."""
+    if previews * generators > most:
         raise FixError(
             f"previews: {previews} of each of {generators} generators are {previews * generators:,}, of at most "
-            f"{MOST_TOGETHER:,}; {generators} generators can have {MOST_TOGETHER // generators}"
+            f"{most:,}; {generators} generators can have {most // generators}"
         )
 
 
@@ -229,12 +224,12 @@ def _pixels(preview: Any) -> Any:
     return np.ascontiguousarray(np.clip(array, 0, 255).astype(np.uint8))
 
 
-def _thumbnail(image: Any) -> bytes:
-    """A PIL image of at most `SIDE` pixels a side: PNG where it is small, otherwise JPEG, on white."""
+def _thumbnail(image: Any, side: int = 256) -> bytes:
+    """A PIL image of at most `side` pixels a side: PNG where it is small, otherwise JPEG, on white."""
     has_alpha = "A" in image.getbands() or "transparency" in image.info
     image = image.convert("RGBA" if has_alpha else "L" if image.mode in ("1", "L", "I", "I;16", "F") else "RGB")
-    image.thumbnail((SIDE, SIDE))
-    if image.width * image.height <= _AS_PNG:
+    image.thumbnail((side, side))
+    if image.width * image.height <= 96 * 96:  # larger ones take PNG many times as long as JPEG
         return _saved(image, "PNG")
     if has_alpha:
         white = _pillow().new("RGBA", image.size, "white")

@@ -26,8 +26,6 @@ from optimist_client.validation import brief, is_mapping
 if TYPE_CHECKING:
     from optimist_client.models import AskReply, DecisionInfo, Report
 
-_MOST_NAMED = 4000
-"""Maximum characters of generators' names in a URL. If there are more, a tell does not ask for the next pick."""
 OLDEST = 30.0
 """Seconds that a pick which was asked ahead may wait for its worker; then it is given up for one of newer estimates. A
 batch that takes as long does not notice an ask."""
@@ -127,19 +125,17 @@ def missing_in(batch: Any) -> str:
     return ""
 
 
-IN_A_ROW = 10
-"""Batches of a generator that fail one after the other, after which a run ends whatever it may catch: else one whose
-generator always fails would never end."""
-
-
 class Failures:
     """The batches that failed in one call of `run`, and which of them may. Raises FixError for wrong `catch`."""
 
-    def __init__(self, catch: Catch) -> None:
+    def __init__(self, catch: Catch, in_a_row: int = 10) -> None:
+        """in_a_row: batches of a generator that fail one after the other, after which a run ends whatever it may
+        catch: else one whose generator always fails would never end.
+        """
         kinds: tuple[Any, ...] = catch if isinstance(catch, tuple) else (catch,)
         if catch is not None and not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise FixError(f"catch: expected classes of exceptions, such as (TimeoutError,), got {brief(catch)}")
-        self._catch = catch
+        self._catch, self._most_in_a_row = catch, in_a_row
         self._lock = threading.Lock()
         self._told: Counter[str] = Counter()
         self._in_a_row: Counter[str] = Counter()
@@ -167,8 +163,9 @@ class Failures:
                     "catch=(…) names the exceptions of which all may",
                     name,
                 ) from cause
-            if self._in_a_row[name] >= IN_A_ROW:
-                raise GeneratorError(f"{error}. {IN_A_ROW} batches failed one after the other", name) from cause
+            if self._in_a_row[name] >= self._most_in_a_row:
+                many = f"{error}. {self._most_in_a_row} batches failed one after the other"
+                raise GeneratorError(many, name) from cause
             samples = pick.size + (known.samples if known else 0)
             last = f"{type(cause).__name__}: {cause}"
             self._failed[name] = models.Failure(generator=name, batches=batches, samples=samples, last=last)
@@ -296,7 +293,8 @@ class Run:
         self._progress = progress
         self._allowance = allowance
         self._reporting = reporting
-        self._asks_on = sum(len(quote(name)) for name in makers.generators) <= _MOST_NAMED
+        self._asks_on = sum(len(quote(name)) for name in makers.generators) <= 4000
+        """Whether a tell asks for the next pick, as it does where the names of all generators fit into a URL."""
         self._lock = threading.Lock()
         self._told = 0
         self._open: set[PickOperations] = set()

@@ -34,10 +34,6 @@ PACKED = frozenset({*BESIDE, TEXTS})
 """The tensors whose rows are texts."""
 LONGEST_HEADER = 2**16
 """Maximum bytes of a body's header. A header of 50 MB with a million tensors takes 2 GB and up to a minute to read."""
-_BLOCK = 2**17
-"""Number of values to hash at a time: one megabyte as float64."""
-_PIECE = 2**20
-"""Bytes that are written at a time: a copy of all of them would hold the interpreter, and a server's other threads."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
 READ: dict[str, np.dtype[Any]] = {
     kind: np.dtype(dtype).newbyteorder("<") for kind, dtype in (_FLOATS | {"U8": np.uint8, "BF16": "u2"}).items()
@@ -58,8 +54,11 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return body.getvalue()
 
 
-def encoded_parts(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview]:
-    """What `encode` returns, in parts of at most `_PIECE` bytes, which are views of the arrays where these allow it."""
+def encoded_parts(arrays: Mapping[str, NDArray[Any]], size: int = 2**20) -> list[bytes | memoryview]:
+    """The bytes of `encode` in parts of at most `size`, which are views of the arrays where these allow it.
+
+    A copy of all of them would hold the interpreter, and a server's other threads.
+    """
     kinds: dict[str, tuple[str, tuple[int, ...]]] = {}
     buffers: list[NDArray[np.uint8]] = []
     # Arrays with the largest items come first, so that each array is aligned.
@@ -69,7 +68,7 @@ def encoded_parts(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview
             raise FixError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
         kinds[name] = kind, array.shape
         buffers.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    parts = (buffer[at : at + _PIECE].data for buffer in buffers for at in range(0, len(buffer), _PIECE))
+    parts = (buffer[at : at + size].data for buffer in buffers for at in range(0, len(buffer), size))
     return [head_of(kinds), *parts]
 
 
@@ -260,11 +259,11 @@ class RowsDigest:
         return self._sha.hexdigest()
 
 
-def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """The values of an array in C order, `_BLOCK` at a time: a float64 copy of a large array would use much memory."""
+def _blocks(array: NDArray[Any], size: int = 2**17) -> Iterator[NDArray[Any]]:
+    """The values of an array in C order, `size` at a time: a float64 copy of a large array would use much memory."""
     numbers = array.reshape(-1) if array.flags.c_contiguous else array.flat
-    for start in range(0, array.size, _BLOCK):
-        yield numbers[start : start + _BLOCK]
+    for start in range(0, array.size, size):
+        yield numbers[start : start + size]
 
 
 def entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:

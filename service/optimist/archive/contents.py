@@ -28,7 +28,7 @@ from optimist.records import (
 from optimist.records.codec import Count, Position
 from optimist.store.retractions import MAX_RETRACTED
 from optimist.store.scores import QUARANTINE_LIMIT
-from optimist_client.config import MOST_WATCHED
+from optimist_client.config import MAX_WATCHED
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
@@ -98,7 +98,7 @@ class ArchivedGenerator(Wire):
     retractions: Annotated[list[Retraction], Field(max_length=MAX_RETRACTED + RESTARTS), FailFast(), NOT_EMPTY] = Field(
         default_factory=list
     )
-    units: Annotated[dict[Identifier, ArchivedUnit], Field(min_length=1, max_length=1 + MOST_WATCHED)]
+    units: Annotated[dict[Identifier, ArchivedUnit], Field(min_length=1, max_length=1 + MAX_WATCHED)]
     """Units by the labels of all metrics."""
     pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=2**16), FailFast()]
     """Names of the log pages in order, at the latest from the first batch after the oldest snapshot."""

@@ -24,9 +24,6 @@ from optimist_client.progress import Line
 if TYPE_CHECKING:
     from optimist_client import Experiment
 
-EVERY = 1.0
-"""Seconds between two looks at an experiment that is watched."""
-
 
 def list_(
     tag: Annotated[str | None, typer.Option(help="Only experiments with this tag.")] = None,
@@ -90,14 +87,14 @@ def show(
         console.print(Text(page, "dim"), soft_wrap=True)
 
 
-def _watched(experiment: Experiment, console: Console) -> Report:
+def _watched(experiment: Experiment, console: Console, seconds: float = 1.0) -> Report:
     """The last report, once the experiment has ended; until then a terminal shows each."""
     report = experiment.report()
     live = Live(_shown(report), console=console, auto_refresh=False, transient=True)
     line = Line(experiment.name, report.budget)
     with live if console.is_terminal else nullcontext():
         while not (report.ended and report.scored):
-            time.sleep(EVERY)
+            time.sleep(seconds)
             report = experiment.report()
             if console.is_terminal:
                 live.update(_shown(report), refresh=True)

@@ -38,11 +38,6 @@ from optimist_client.models import Report
 from optimist_client.progress import Line, bars, expected_total
 from optimist_client.rows import NO_FIELDS, Fields
 
-PROVISIONAL = 3
-"""The exit code where the decision rests on batches that may be wrong."""
-
-EXAMPLES = 8
-"""How many of the best, typical and worst samples of each generator are on the page."""
 IGNORE = "--ignore-anomalies"
 POLICIES = ", ".join(get_args(BestPolicy))
 
@@ -149,7 +144,7 @@ def compare(
                 cache_bytes=int(cache_size * 2**30),
                 resume=not fresh,
                 fields=fields,
-                examples=0 if page is None else EXAMPLES,
+                examples=0 if page is None else 8,
                 display=shows,
                 **(settings or {}),
                 **({} if limit is None else {"limits": limits_of(limit)}),
@@ -171,7 +166,7 @@ def compare(
             found.save_page(page)
     if found.decision.provisional:
         console.print(f"Leave out: compare again without such samples. Accept: give {IGNORE}.")
-        raise typer.Exit(PROVISIONAL)
+        raise typer.Exit(3)
 
 
 class Standings:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 
 console = Console(stderr=True)
-PATIENCE = 10.0
-"""Seconds for which a command tries to reach a service."""
 
 Device = Annotated[
     str | None,
@@ -216,7 +214,7 @@ def service(url: str) -> Generator[Optimist]:
     """A client of a service. Its errors, and those of files, are printed as messages; the exit status is then 1."""
     from optimist_client import Optimist
 
-    with format_errors(OptimistError, OSError, ValueError), Optimist(url, patience=PATIENCE) as optimist:
+    with format_errors(OptimistError, OSError, ValueError), Optimist(url, patience=10.0) as optimist:
         try:
             yield optimist
         except UnreachableError as error:

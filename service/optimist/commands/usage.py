@@ -14,10 +14,6 @@ from optimist_client.layout import wrapped
 
 WRONG_USE: Any = typer.BadParameter.__bases__[0].__bases__[0]
 """The class of errors about wrong use and files, of which typer exports one subclass."""
-WIDEST = 100
-"""Columns of text at most: longer lines are hard to read."""
-_AT = 24
-"""The column at which explanations begin."""
 _INDENT = "  "
 _EXAMPLE = "Example: "
 """What the paragraph of a docstring begins with that is an example, and is not broken."""
@@ -44,7 +40,7 @@ class Group(TyperGroup):
 
 
 def _lines(command: Any, context: Any) -> Iterator[str]:
-    width = min(shutil.get_terminal_size().columns, WIDEST)
+    width = text_width()
     parameters = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
     arguments = [one for one in parameters if one.param_type_name == "argument"]
     options = [one for one in parameters if one.param_type_name == "option"]
@@ -64,6 +60,11 @@ def _lines(command: Any, context: Any) -> Iterator[str]:
     yield from _section("Commands", ((name, summary(text)) for name, text in commands.items()), width)
 
 
+def text_width() -> int:
+    """The columns of text, at most 100, as longer lines are hard to read."""
+    return min(shutil.get_terminal_size().columns, 100)
+
+
 def summary(text: str) -> str:
     """The first sentence of a help."""
     paragraph = " ".join(text.split("\n\n")[0].split())
@@ -74,18 +75,18 @@ def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "?", "…")) else f"{sentence}."
 
 
-def _section(title: str, entries: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
-    """The lines of a section; none without entries."""
+def _section(title: str, entries: Iterable[tuple[str, str]], width: int, at: int = 24) -> Iterator[str]:
+    """The lines of a section, whose explanations begin at the column `at`; none without entries."""
     for number, (name, text) in enumerate(entries):
         if not number:
             yield from ("", f"{title}:")
-        first, *others = wrapped(text, width - _AT)
+        first, *others = wrapped(text, width - at)
         begin = f"{_INDENT}{name}"
-        if len(begin) > _AT - len(_INDENT):
+        if len(begin) > at - len(_INDENT):
             yield begin
             begin = ""
-        yield f"{begin:{_AT}}{first}"
-        yield from (f"{'':{_AT}}{line}" for line in others)
+        yield f"{begin:{at}}{first}"
+        yield from (f"{'':{at}}{line}" for line in others)
 
 
 def _in_use(argument: Any) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from optimist.commands.usage import text_width
 from optimist_client.models.decisions import BELOW_NOISE_MEANING
 
 _LINES = Path(__file__).with_name("words.txt").read_text(encoding="utf-8").splitlines()
@@ -26,7 +26,7 @@ def help_(
     """
     parent = context.find_root()
     if topic == "words":
-        width = min(shutil.get_terminal_size().columns, 100)
+        width = text_width()
         for word, meaning in WORDS.items():
             typer.echo(textwrap.fill(f"{word}: {meaning}", width, subsequent_indent="    "))
         return

@@ -29,14 +29,10 @@ IMAGES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif", ".t
 TEXTS = (".txt",)
 _TEXT, _PATH = ("text", "answer", "output", "completion", "response"), ("image", "path", "file")
 """The usual names of the fields of texts, and of paths of images, in rows."""
-_MEMBERS = 2**22
-"""The most images of a zip."""
 _LONGEST = 2**20
 """The most characters of a line of text."""
-_RATIO = 100
-"""Largest ratio of unpacked to packed size, where the unpacked size exceeds these numbers of bytes:"""
 _MEMBER, _TOGETHER = 2**24, 2**28
-"""of one member of a zip, and of all samples of a file. Encoded images hardly shrink, texts to a tenth."""
+"""Bytes of one member of a zip, and of all samples of a file, that are not compared with their packed size."""
 
 
 class SampleSource(ABC):
@@ -138,8 +134,8 @@ class Zip(SampleSource):
         files = {name: info for name, info in files.items() if not _hidden(PurePosixPath(name).parts)}
         images_ = {name: info for name, info in files.items() if PurePosixPath(name).suffix.lower() in IMAGES}
         self.left_out = _endings(PurePosixPath(name) for name in files if name not in images_)
-        if len(images_) > _MEMBERS:
-            raise FixError(f"{self.origin}: expected at most {_MEMBERS:,} images, found {len(images_):,}")
+        if len(images_) > (most := 2**22):
+            raise FixError(f"{self.origin}: expected at most {most:,} images, found {len(images_):,}")
         # Members may share their packed bytes, so that each is of a plausible size and all together are not.
         _check_ratio(self.origin, sum(info.file_size for info in images_.values()), self._packed, _TOGETHER)
         tops = {PurePosixPath(name).parts[0] for name in images_}
@@ -432,10 +428,11 @@ def _limited(origin: str, file: IO[bytes]) -> bytes:
     return content
 
 
-def _check_ratio(origin: str, unpacked: int, packed: int, least: int) -> None:
-    """Raise FixError if that unpacks to more than `least` bytes, and to more than samples do."""
-    if unpacked > least and unpacked > _RATIO * packed:
-        expected = f"expected samples that unpack to at most {_RATIO} times their size"
+def _check_ratio(origin: str, unpacked: int, packed: int, least: int, ratio: int = 100) -> None:
+    """Raise FixError if that unpacks to more than `least` bytes, and to more than samples do: encoded images hardly
+    shrink, texts to a tenth."""
+    if unpacked > least and unpacked > ratio * packed:
+        expected = f"expected samples that unpack to at most {ratio} times their size"
         raise FixError(f"{origin}: {expected}, found {unpacked:,} bytes in {packed:,}")
 
 

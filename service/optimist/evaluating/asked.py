@@ -24,8 +24,6 @@ from optimist_client.errors import StopError
 
 JUDGE = "the judge"
 """Who is asked for scores, in the ledger: no name of a model, as these stand in quotes or in tables."""
-_SHOWN = 2000
-"""Characters of an answer, and of a judge's reason, in the record that a service is told."""
 
 
 class Spent(StopError):
@@ -319,10 +317,12 @@ class Asked:
         self._closing.close()
 
 
-def _record(id: str, row: Row) -> dict[str, Any]:
-    told: dict[str, Any] = {"prompt": id, "answer": row.answer[:_SHOWN], "seconds": row.seconds, "dollars": row.dollars}
+def _record(id: str, row: Row, longest: int = 2000) -> dict[str, Any]:
+    """The record that a service is told, with the first characters of each text."""
+    told: dict[str, Any] = {"prompt": id, "answer": row.answer[:longest]}
+    told |= {"seconds": row.seconds, "dollars": row.dollars}
     if row.reasons:
-        told["reason"] = row.reasons[-1][:_SHOWN]
+        told["reason"] = row.reasons[-1][:longest]
     if row.error:
-        told["error"] = row.error[:_SHOWN]
+        told["error"] = row.error[:longest]
     return told

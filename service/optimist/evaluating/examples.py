@@ -19,8 +19,6 @@ QUESTIONS = (
 )
 DEMO = Path(__file__).with_name("demo.yaml")
 """The file of the demo, with URL in place of the address of its server."""
-_SUMS = 600
-"""Questions of the demo."""
 
 
 def write_template(file: Path) -> list[Path]:
@@ -41,7 +39,7 @@ def demo(folder: Path, port: int = 0) -> Generator[tuple[Path, CannedServer]]:
     with CannedServer(demo_models(), port=port) as server:
         file = folder / "eval.yaml"
         file.write_text(DEMO.read_text(encoding="utf-8").replace("URL", server.url), encoding="utf-8")
-        (folder / "questions.jsonl").write_text(_lines(sums(_SUMS)), encoding="utf-8")
+        (folder / "questions.jsonl").write_text(_lines(sums(600)), encoding="utf-8")
         yield file, server
 
 

@@ -15,15 +15,12 @@ from pydantic import ValidationError
 from optimist.evaluating.spec import Budget, JudgeModel, Pairwise, Plan, Score
 from optimist_client.chat import Price
 from optimist_client.chat.calls import Ask
+from optimist_client.config import MAX_PROMPTS
 from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words, is_list, is_mapping
 
 _LARGEST = 2**20
 """Bytes of a file of YAML, and of a line of prompts."""
-MOST_PROMPTS = 20_000
-"""As many as an experiment has."""
-_DEEPEST = 30
-"""Mappings and lists within each other."""
 _FIELDS = {name for model in (Plan, Score, JudgeModel, Budget, Pairwise, Price) for name in model.model_fields}
 Place = tuple[str | int, ...]
 
@@ -119,7 +116,7 @@ def _parsed(text: str) -> tuple[Any, dict[Place, int]]:
         loader.dispose()
 
 
-def _refuse_aliases(loader: yaml.SafeLoader) -> None:
+def _refuse_aliases(loader: yaml.SafeLoader, deepest: int = 30) -> None:
     """Let a loader refuse aliases, of which a few lines may make gigabytes, and nodes in nodes without end."""
     compose, depth = loader.compose_node, 0
 
@@ -129,8 +126,8 @@ def _refuse_aliases(loader: yaml.SafeLoader) -> None:
         if isinstance(event, yaml.AliasEvent):
             raise _mistake("expected no aliases (*name)", event)
         depth += 1
-        if depth > _DEEPEST:
-            raise _mistake(f"expected at most {_DEEPEST} mappings and lists within each other", event)
+        if depth > deepest:
+            raise _mistake(f"expected at most {deepest} mappings and lists within each other", event)
         try:
             return compose(parent, index)
         finally:
@@ -167,8 +164,8 @@ def read_questions(file: Path) -> list[Question]:
     found: dict[str, Question] = {}
     for number, text in _numbered(file):
         place = f"{file}:{number}"
-        if len(found) == MOST_PROMPTS:
-            raise FixError(f"{place}: expected at most {MOST_PROMPTS:,} prompts")
+        if len(found) == MAX_PROMPTS:
+            raise FixError(f"{place}: expected at most {MAX_PROMPTS:,} prompts")
         try:
             fields = json.loads(text)
         except (ValueError, RecursionError):

@@ -10,9 +10,6 @@ from optimist.routing.gain.reports import RouteReport
 from optimist_client.chat.calls import text_of
 from optimist_client.display import as_notes, as_page, as_table
 
-_LONGEST = 4000
-"""Characters of a prompt, and of an answer, that are shown."""
-
 
 def page_of(found: Evaluated, routing: Routing = None) -> str:
     """The page, which needs no other file."""
@@ -58,5 +55,5 @@ def _shown(row: Row) -> str:
     return f"{said}\n\nJudge: {_cut(row.reasons[-1])}" if row.reasons else said
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+def _cut(text: str, longest: int = 4000) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} …"

@@ -17,8 +17,6 @@ from optimist_client.chat import Judge, Judgement, RefusedCall
 from optimist_client.chat.judge import RUBRIC
 from optimist_client.errors import FixError
 
-_AGAIN = 1_000_000
-"""Added to the seed where a judge gave no score, and is asked once more."""
 _TEXTS = {".md", ".txt"}
 
 
@@ -138,6 +136,6 @@ def judged(judge: Judge, question: Question, answer: str, baseline: str | None, 
 
     found = asked(seed)
     if found.value is None:
-        again = asked(seed + _AGAIN)
+        again = asked(seed + 1_000_000)  # a seed that no other repeat has
         found = Judgement(again.value, (*found.reasons, *again.reasons), found.refusals + again.refusals)
     return Scored(worst if found.value is None else found.value, found.reasons, found.refusals)

@@ -15,8 +15,6 @@ from optimist_client.wire import GeneratorName, Identifier, Wire
 
 Finite = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
-PASSED = (0.0, 1.0)
-"""The scale of scores that say whether an answer is right."""
 
 
 class JudgeModel(Endpoint):
@@ -92,7 +90,7 @@ class Score(Wire):
             return self.judge.scale
         if self.python is not None:
             return self.scale or (-float("inf"), float("inf"))
-        return PASSED
+        return 0.0, 1.0
 
 
 class Budget(Wire):

@@ -13,10 +13,6 @@ from optimist_client.errors import FixError
 from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import UNTIL
 
-FAILING = 0.05
-"""The share of a model's requests that may fail without a word in the first lines."""
-
-
 Routing = RouteReport | FixError | None
 """What routing would gain, or why that is not known; None where nobody asked."""
 
@@ -75,7 +71,7 @@ def warnings_of(found: Evaluated) -> list[str]:
     said: list[str] = []
     for who, tally in found.tallies.items():
         tried, failed = tally.calls - tally.cut_off - tally.paused, tally.unanswered
-        if failed > FAILING * tried:
+        if failed > 0.05 * tried:
             kinds = {
                 "failed": tally.failed,
                 f"late, after {found.plan.timeout:g} s": tally.late,

@@ -21,8 +21,6 @@ from optimist.numerics.prompted import ScoreTarget, differing
 from optimist_client.errors import FixError
 
 ModelVerdict = Literal["base", "better", "worse", "close"]
-_MANY = 100
-"""Multiple of the questions above which no number is given: the difference may be none."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ class More(NamedTuple):
 
     model: str
     questions: int | None
-    """Number of further questions; None: more than `_MANY` times the present number."""
+    """Number of further questions; None: more than 100 times the present number, as the difference may be none."""
     not_epochs: bool
     """True if more epochs of the same questions would not do."""
 
@@ -320,4 +318,4 @@ def _more(means: ModelMeans, base: str, asked: Spec) -> More | None:
     needed = clusters_to_decide(difference.value, difference.stopping_error**2, difference.clusters, reach)
     has_epochs = any(stratum.has_epochs for stratum in means.strata)
     lasts = has_epochs and difference.lasting > 0.5 * difference.stopping_error**2
-    return More(model, needed if needed is not None and needed <= _MANY * difference.clusters else None, lasts)
+    return More(model, needed if needed is not None and needed <= 100 * difference.clusters else None, lasts)

@@ -14,8 +14,6 @@ from optimist_client.layout import Table
 from optimist_client.models.decisions import about, format_range, format_score, listed, lowered
 
 WORDS = {"base": "", "better": "better", "worse": "worse", "close": "too close to call"}
-MAX_TASKS = 6
-"""Maximum number of tasks with a column each, unless all are asked for."""
 
 
 def sentence(board: Board) -> str:
@@ -156,10 +154,10 @@ def notes(board: Board, *, every: bool = False) -> list[str]:
     return sentences
 
 
-def _tasks(board: Board, every: bool) -> list[str]:
-    """The tasks that have columns: none of a single task, and none of many."""
+def _tasks(board: Board, every: bool, most: int = 6) -> list[str]:
+    """The tasks that have columns: none of a single task, and none of more than `most` unless `every`."""
     tasks = [stratum.task for stratum in board.strata]
-    return [] if len(tasks) == 1 or (len(tasks) > MAX_TASKS and not every) else tasks
+    return [] if len(tasks) == 1 or (len(tasks) > most and not every) else tasks
 
 
 def arrow(board: Board) -> str:

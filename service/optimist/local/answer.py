@@ -99,10 +99,6 @@ class Compared:
         return Page([*as_text(self.report).parts, self.effort])
 
 
-_KEPT, _BYTES = 20, 2 * 2**30
-"""How many of the newest saved evaluations are kept, and how many bytes. This comparison's own is always kept."""
-
-
 def place_of(
     home: Path,
     evaluation: Evaluation,
@@ -133,12 +129,12 @@ def loaded(file: Path, evaluation: Evaluation) -> Evaluation | None:
     return found if found.generators == evaluation.generators else None
 
 
-def save(file: Path, evaluation: Evaluation) -> None:
-    """Save it, and drop the oldest of too many."""
+def save(file: Path, evaluation: Evaluation, most: int = 20, most_bytes: int = 2 * 2**30) -> None:
+    """Save it, and drop the oldest of more evaluations, or bytes, than are kept."""
     file.parent.mkdir(parents=True, exist_ok=True)
     evaluation.save(file)
     others = sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime, reverse=True)
     sizes = accumulate(one.stat().st_size for one in others)
     for place, (one, size) in enumerate(zip(others, sizes, strict=True)):
-        if one != file and (place >= _KEPT or size > _BYTES):
+        if one != file and (place >= most or size > most_bytes):
             one.unlink(missing_ok=True)

@@ -133,13 +133,7 @@ def order_of(names: Mapping[str, Sequence[str]], seed: int) -> Order:
     return Order(ordered, len(found.shared), found.paired, found.notes())
 
 
-_PIECE = 64
-"""Real samples that are embedded at a time."""
-_EVERY, _SHARE = 5.0, 20.0
-"""The evaluation is saved every so many seconds, and at most for one part in so many of the time."""
 _NAME: TypeAdapter[str] = TypeAdapter(GeneratorName)
-_SHOWN = 0.25
-"""Seconds between two reports to the display."""
 
 
 def compare(
@@ -300,14 +294,15 @@ class _Run:
         try:
             while self._next():
                 now = time.monotonic()
-                if now - seen > _SHOWN:
+                if now - seen > 0.25:  # seconds, which reports take a part of
                     answer = self.answer()
                     shows.report(answer.report, answer.effort)
                     if now - called > Reporting.EVERY:
                         self._call(answer.report)
                         called = time.monotonic()
                     seen = time.monotonic()
-                if file is not None and now - saved > max(_EVERY, _SHARE * cost):
+                # Every 5 seconds, and at most for a twentieth of the time.
+                if file is not None and now - saved > max(5.0, 20.0 * cost):
                     save(file, self.evaluation)
                     saved, told = time.monotonic(), self.evaluation.samples
                     cost = saved - now
@@ -408,9 +403,15 @@ def _sources(generators: Any, kind: Medium, fields: Fields) -> list[SampleSource
 
 
 def _real(
-    reference: Any, kind: Medium, fields: Fields, embedding: Embedding, metrics: Sequence[str | Metric], shows: Display
+    reference: Any,
+    kind: Medium,
+    fields: Fields,
+    embedding: Embedding,
+    metrics: Sequence[str | Metric],
+    shows: Display,
+    piece: int = 64,
 ) -> tuple[RealData | None, int, str]:
-    """Real data, how many samples were embedded for it, and what tells it from others."""
+    """Real data, how many samples were embedded for it, and what tells it from others. piece: samples at a time."""
     if reference is None:
         return None, 0, ""
     if isinstance(reference, str | Path) and Path(reference).suffix in OF_NUMBERS:
@@ -420,9 +421,9 @@ def _real(
     else:
         source = source_of("reference", reference, kind, fields)
         names, parts = source.names, []
-        for start in range(0, len(names), _PIECE):
+        for start in range(0, len(names), piece):
             shows.real(start, len(names))
-            parts.append(embedding.arrays(source, names[start : start + _PIECE])["features"])
+            parts.append(embedding.arrays(source, names[start : start + piece])["features"])
         shows.real(len(names), len(names))
         if len(names) < 2:
             raise FixError(f"{source.origin}: expected at least 2 real samples, found {len(names)}")

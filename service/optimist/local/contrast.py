@@ -34,8 +34,6 @@ from optimist_client.models import Basis, Contrast, LimitVerdict, Mixture, Ranki
 from optimist_client.rows import Fields
 from optimist_client.tolerance import checked
 
-FEW = 6
-"""Up to so many generators, all differences are shown; of more, those from the best."""
 _INNER = ("pairing", "prompted", "audited")
 """What an estimate carries to be compared, which is not printed."""
 _SCORES = ("generator", "score", "interval", "samples")
@@ -120,7 +118,7 @@ class Comparison:
 
     def page(self, every: bool = False) -> layout.Page:
         """The scores and the differences: of more than six generators those from the best alone, unless `every`."""
-        shown = self.between if every or len(self.estimates) <= FEW else self.contrasts
+        shown = self.between if every or len(self.estimates) <= 6 else self.contrasts
         texts = scores_and_intervals(self.estimates.values())
         estimated = zip(self.estimates.items(), texts, strict=True)
         scores = [(name, *text, _counted(one)) for (name, one), text in estimated]

@@ -26,8 +26,6 @@ BYTES = 4 * 2**30
 """Default size: 4 GiB are 500,000 embeddings of 2,048 numbers."""
 _TABLES = 1
 """The version of the tables."""
-_KEPT = 0.9
-"""The part that is left when the oldest embeddings are dropped."""
 
 Rows = NDArray[np.float32]
 
@@ -86,7 +84,7 @@ class EmbeddingCache:
         return self._base.execute("SELECT coalesce(sum(size), 0) FROM uses").fetchone()[0]
 
     def _drop(self) -> None:
-        kept, last = int(_KEPT * self._limit), None
+        kept, last = int(0.9 * self._limit), None  # so that the next write drops nothing
         with self._base:
             total = self._total()
             sizes = self._base.execute("SELECT used, sum(size) FROM uses GROUP BY used ORDER BY used").fetchall()
@@ -123,8 +121,6 @@ def _make_tables(base: sqlite3.Connection, version: int) -> None:
 
 _VERSION = "1"
 """The version of reading and framing images: increase it where the same file would get another embedding."""
-_TOGETHER = 2**27
-"""Bytes of samples after which those that were read are embedded, before more of them are read."""
 
 
 def _texts(weights: str | Path | None, **how: Any) -> Embedder:
@@ -237,11 +233,11 @@ class Embedding:
         width = getattr(self.embed, "dimension", 0)
         return width + (self.embed.classes if self.probabilities and isinstance(self.embed, Classifier) else 0)
 
-    def arrays(self, source: SampleSource, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def arrays(self, source: SampleSource, names: Sequence[str], together: int = 2**27) -> dict[str, NDArray[Any]]:
         """The arrays of these samples: "features" (n, d), and "probabilities" if they are wanted.
 
-        Those that were not cached are embedded together, fewer at a time where they are large. Raises FixError for a
-        sample that cannot be read or embedded, with its name.
+        Those that were not cached are embedded once `together` bytes of them are read. Raises FixError for a sample
+        that cannot be read or embedded, with its name.
         """
         rows: dict[str, NDArray[np.float32]] = {}
         missing: dict[str, tuple[bytes, Any]] = {}  # the digest and the sample by name
@@ -255,7 +251,7 @@ class Embedding:
                 continue
             missing[name] = digest, source.sample(name, raw)
             weight += len(raw) + getattr(missing[name][1], "nbytes", 0)
-            if weight > _TOGETHER:
+            if weight > together:
                 rows |= self._made(source, missing)
                 missing, weight = {}, 0
         if missing:

@@ -170,12 +170,6 @@ def _fitted(questions: Sequence[Question], files: Sequence[Path], wanted: Wanted
     ]
 
 
-STEADY = 0.01
-"""The variance below which the papers regard a score as stable (equations.md §4, last paragraph)."""
-LARGEST_SUBSET = 1000
-"""Default limit of the rows of a subset: at r = 1000 more rows cost seconds per score and hardly change σ."""
-
-
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Mean and variance, over the subsets, of the score with one σ, on the natural scale."""
@@ -229,7 +223,7 @@ def choose_bandwidth(
         raise FixError(f"{file}: {error}") from None
     if subsets < 2 or (size is not None and size < 2):
         raise FixError(f"expected at least 2 subsets of at least 2 rows, got {subsets} subsets of {size or 'all'}")
-    size = size or min(max(len(rows) // subsets, 2), LARGEST_SUBSET)
+    size = size or min(max(len(rows) // subsets, 2), 1000)  # more rows cost seconds and hardly change σ
     if subsets * size > len(rows):
         raise FixError(f"{file}: expected rows for {subsets} disjoint subsets of {size}, found {len(rows)} rows")
     shuffled = rows[np.random.default_rng(seed).permutation(len(rows))].astype(np.float64)
@@ -242,7 +236,7 @@ def choose_bandwidth(
     spreads = tuple(_spread(parts, metric, sigma, features, seed) for sigma in sorted(sigmas))
     steady: float | None = None
     for spread in reversed(spreads):
-        if not spread.variance < STEADY:
+        if not spread.variance < 0.01:  # stable, as the papers say (equations.md §4, last paragraph)
             break
         steady = spread.sigma
     return Bandwidths(median, subsets, size, spreads, steady)
@@ -251,7 +245,7 @@ def choose_bandwidth(
 def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, features: int, seed: int) -> Spread:
     kernel = {"name": "gaussian", "sigma": sigma, "features": features, "seed": seed}
     scores = [score(part, metric, kernel=kernel).score for part in parts]
-    own = score(parts[0][:LARGEST_SUBSET], metric, kernel={**kernel, "features": "exact"}).score
+    own = score(parts[0][:1000], metric, kernel={**kernel, "features": "exact"}).score
     r = max(64, 2 ** math.ceil(math.log2(own / FULL)))  # fewer save nothing: a score takes milliseconds
     return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)), r if r <= MOST_FEATURES else None)
 

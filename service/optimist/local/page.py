@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from optimist.local.answer import Compared
 
 Place = Literal["best", "typical", "worst"]
-LOOKED_AT = 512
-"""The first samples of each generator that are looked at."""
 _MEANS = {
     "best": "Without them its score would be worse.",
     "typical": "As many of its samples make the score better than these do as make it worse.",
@@ -43,13 +41,19 @@ class Example:
 
 
 def examples_of(
-    evaluation: Evaluation, embedding: Embedding, source: SampleSource, names: Sequence[str], count: int
+    evaluation: Evaluation,
+    embedding: Embedding,
+    source: SampleSource,
+    names: Sequence[str],
+    count: int,
+    first: int = 512,
 ) -> dict[Place, list[Example]]:
     """The samples that make a generator's score best and worst, and those in the middle, `count` of each.
 
-    names: of its samples that were used. None where the metric does not say what single samples do.
+    names: of its samples that were used, of which the `first` are looked at. Empty where the metric does not say what
+    single samples do.
     """
-    looked_at = list(names[:LOOKED_AT])
+    looked_at = list(names[:first])
     if not looked_at:
         return {}
     arrays = embedding.arrays(source, looked_at)

@@ -26,9 +26,6 @@ from optimist_client.pick import Pick, PickOperations
 from optimist_client.progress import shown
 from optimist_client.run import Allowance, Catch, Failures, Makers, Reporting, Run, check_functions
 
-_AGAIN = 0.05
-"""Seconds after which to ask again while open picks use up the budget."""
-
 
 class LocalService:
     """Answers the asks and tells of one experiment from an `Evaluation`. It is thread-safe.
@@ -63,7 +60,7 @@ class LocalService:
                 request = models.AskRequest(worker=worker, generators=None if generators is None else [*generators])
                 assignment = Assignment(self.evaluation.state, NO_LIMIT)
                 picks, lacked = [*assignment.answer(request, stale=False)], assignment.lacked
-            again = None if picks or now.has_ended else _AGAIN
+            again = None if picks or now.has_ended else 0.05  # seconds, while open picks use up the budget
             return models.AskReply(
                 picks=picks,
                 state=now.phase,

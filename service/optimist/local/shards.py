@@ -31,9 +31,6 @@ from optimist_client.errors import FixError
 from optimist_client.files import SUFFIXES, read_arrays
 from optimist_client.progress import counted
 
-AHEAD = 64
-"""Files that an executor has beside the one whose statistic is merged next. While that takes long, the statistics of
-the others wait in memory."""
 State = dict[str, Tensor]
 
 
@@ -126,13 +123,16 @@ def _known(file: Path, questions: Sequence[Question]) -> tuple[dict[str, int], l
     return {name: rows.shape[1] for name, rows in arrays.items()}, fitted
 
 
-def _results(executor: Executor | None, task: bytes, files: Sequence[Path]) -> Generator[list[bytes]]:
-    """What the task makes of each file, in their order."""
+def _results(executor: Executor | None, task: bytes, files: Sequence[Path], ahead: int = 64) -> Generator[list[bytes]]:
+    """The states that the task makes of each file, in their order.
+
+    ahead: files that the executor has beside the one whose statistic is merged next, as the others wait in memory.
+    """
     if executor is None:
         yield from (_statistics(task, file) for file in files)
         return
     left = iter(files)
-    given = deque((file, executor.submit(_statistics, task, file)) for file in islice(left, AHEAD))
+    given = deque((file, executor.submit(_statistics, task, file)) for file in islice(left, ahead))
     try:
         while given:
             file, result = given.popleft()

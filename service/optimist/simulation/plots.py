@@ -16,13 +16,12 @@ from matplotlib.ticker import PercentFormatter
 
 from optimist.simulation.judges.judge import CurveFigure
 from optimist.simulation.result import Result
+from optimist_client.route_display import short
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """The palette of Okabe and Ito for colour-blind readers, without its yellow, which is too faint on white."""
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 SUFFIXES = (".png", ".svg")
-LONGEST = 40
-"""Maximum characters of a generator's name in a figure; longer names are cut."""
 
 
 def draw(result: Result, directory: Path) -> list[Path]:
@@ -111,7 +110,7 @@ def curves(result: Result, drawn: CurveFigure) -> Figure:
         axes.set_ylim(0, None)
     if result.judge.level is not None:
         value, name = result.judge.level
-        axes.axhline(value, color="black", lw=1.0, ls=":", label=name[:LONGEST])
+        axes.axhline(value, color="black", lw=1.0, ls=":", label=short(name))
     axes.grid(alpha=0.3)
     trials = f"mean of {plan.trials} trials{' ± standard error' * drawn.has_band}" if plan.trials > 1 else "one trial"
     axes.set_title(f"{result.judge.subject}, {trials}", fontsize="medium")
@@ -144,7 +143,7 @@ def _panels(result: Result) -> tuple[Figure, list[Axes]]:
 
 def _name_generators(axes: Axes, result: Result, order: Sequence[int]) -> None:
     names = [result.generators[g] for g in order]
-    axes.set_yticks(range(len(order)), [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names])
+    axes.set_yticks(range(len(order)), [*map(short, names)])
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.grid(axis="x", alpha=0.3)
 

@@ -25,8 +25,6 @@ _REFUSED = frozenset({400, 413, 422})
 """The answers that concern this prompt alone."""
 _AGAIN = frozenset({408, 409, 425})
 """The answers below 500 after which the same request may succeed."""
-_SHOWN = 300
-"""Characters of an endpoint's own words in a message."""
 
 
 class Chat:
@@ -151,7 +149,7 @@ class Chat:
     def _refusal(self, reply: httpx.Response, content: bytes) -> Exception:
         """The error of an answer that is none."""
         status, said = reply.status_code, self._masked(content.decode(errors="replace"))
-        short = " ".join(said.split())[:_SHOWN]
+        short = " ".join(said.split())[:300]
         message = f"{self}: HTTP {status}" + f": {short}" * bool(short)
         pause = retry_after(reply.headers)
         if status == 429 and "insufficient_quota" in said:

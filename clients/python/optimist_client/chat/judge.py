@@ -30,8 +30,6 @@ _WINNER = '"winner": "A", "B" or "tie"'
 _WINS = {"A": 1.0, "B": 0.0, "tie": 0.5}
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _LABELLED = re.compile(r"\b(?:score|rating|grade)\b\W{0,10}([-+]?\d+(?:\.\d+)?)", re.IGNORECASE)
-_LONGEST_REASON = 2000
-"""Characters of a reason that are kept."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ class Judge:
         value: float | None = read(document, reply.text)
         reason = document.get("reason") if document else None
         said = reason if isinstance(reason, str) else reply.text
-        return Judgement(value, (said[:_LONGEST_REASON],), int(value is None), (reply,))
+        return Judgement(value, (said[:2000],), int(value is None), (reply,))
 
     def _score_in(self, document: Mapping[str, Any] | None, text: str) -> float | None:
         """The score in a reply; None without one, or outside of the scale."""

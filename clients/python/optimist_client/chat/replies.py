@@ -11,9 +11,6 @@ import httpx
 from optimist_client.chat.errors import FailedCall
 from optimist_client.validation import is_list, is_mapping
 
-LARGEST = 2**26
-"""Bytes of an answer after which it is not read on: one without an end would fill the memory."""
-
 
 class Parsed(NamedTuple):
     """What an answer says. `tokens` are those of prompt and answer; None where the endpoint did not count them."""
@@ -27,14 +24,17 @@ class Unreadable(FailedCall):
     """The answer is none of OpenAI's chat route."""
 
 
-def read(reply: httpx.Response, check: Callable[[], None]) -> bytes:
-    """The body of an answer. check: is called for each piece, and may raise. Raises Unreadable for one too long."""
+def read(reply: httpx.Response, check: Callable[[], None], largest: int = 2**26) -> bytes:
+    """The body of an answer. check: is called for each piece, and may raise.
+
+    Raises Unreadable beyond so many bytes: an answer without an end would fill the memory.
+    """
     body = bytearray()
     for piece in reply.iter_bytes():
         check()
         body += piece
-        if len(body) > LARGEST:
-            raise Unreadable(f"an answer of more than {LARGEST:,} bytes")
+        if len(body) > largest:
+            raise Unreadable(f"an answer of more than {largest:,} bytes")
     return bytes(body)
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's channels, with which most networks were trained."""
-_LONGER = 64
-"""Maximum ratio of the sides of an image: the shorter side is enlarged to the network's size."""
 
 
 def to_pixels(images: Iterable[Any]) -> list[Tensor]:
@@ -31,17 +29,22 @@ def to_pixels(images: Iterable[Any]) -> list[Tensor]:
 
 
 def framed(
-    image: Tensor, size: int, statistics: tuple[tuple[float, ...], tuple[float, ...]], resize: int | None = None
+    image: Tensor,
+    size: int,
+    statistics: tuple[tuple[float, ...], tuple[float, ...]],
+    resize: int | None = None,
+    ratio: int = 64,
 ) -> Tensor:
     """Resize the shorter side to `resize` (None: `size`), crop the centre (3, size, size), and normalise.
 
     Resizing is bicubic with antialiasing: without it, features of large images depend on the resizing method (Parmar
-    et al. 2022). Raises FixError where one side is more than `_LONGER` times the other.
+    et al. 2022). Raises FixError where one side is more than `ratio` times the other, as the shorter one is
+    enlarged to the network's size.
     """
     torch = need("torch", "embed-images")
     height, width = image.shape[-2:]
-    if max(height, width) > _LONGER * min(height, width):
-        raise FixError(f"expected an image with sides of at most {_LONGER} : 1, got {height:,} × {width:,}")
+    if max(height, width) > ratio * min(height, width):
+        raise FixError(f"expected an image with sides of at most {ratio} : 1, got {height:,} × {width:,}")
     scale = (resize or size) / min(height, width)
     shape = [max(size, round(side * scale)) for side in (height, width)]
     resized = torch.nn.functional.interpolate(image[None], size=shape, mode="bicubic", antialias=True)[0].clamp(0, 1)

@@ -8,10 +8,6 @@ from pydantic import Field, StringConstraints
 
 from optimist_client.wire import Answer, GeneratorName, Wire, optional
 
-MOST_AUDITS = 50
-"""Audits of one request."""
-LONGEST_COMMENT = 2000
-"""Characters of a comment."""
 RaterName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
 RatedScore = Annotated[float, Field(ge=-1e150, le=1e150, allow_inf_nan=False)]
 
@@ -21,7 +17,7 @@ class AuditRequest(Wire):
 
     rater: RaterName | None = None
     """Who scores; by default the id of the access key. A key of role `rater` has to name one."""
-    count: Annotated[int, Field(ge=1, le=MOST_AUDITS)] = 10
+    count: Annotated[int, Field(ge=1, le=50)] = 10
 
 
 class AuditPrompt(Answer):
@@ -88,7 +84,7 @@ class AuditAnswer(Wire):
         | Annotated[dict[GeneratorName, RatedScore], Field(min_length=1, max_length=1000)]
     )
     """In the order in which the samples were shown, or by generator, which a key of role `rater` does not know."""
-    comment: Annotated[str, StringConstraints(max_length=LONGEST_COMMENT)] = ""
+    comment: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 
 class AuditReply(Answer):

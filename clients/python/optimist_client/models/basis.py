@@ -9,9 +9,6 @@ from pydantic import computed_field
 
 from optimist_client.wire import Answer, optional
 
-_FEW = 3
-"""Generators that a sentence names."""
-
 
 class Basis(Answer):
     """What an answer rests on."""
@@ -52,7 +49,7 @@ class Basis(Answer):
         if self.shared:
             parts.append(_named(self.shared, "of the reference"))
         if self.fields:
-            parts.append(f"scored by {', '.join(self.fields[:_FEW])}{' …' if len(self.fields) > _FEW else ''}")
+            parts.append(f"scored by {', '.join(self.fields[:3])}{' …' if len(self.fields) > 3 else ''}")
         if self.paired_by is not None:
             by = "their order" if self.paired_by == "place" else self.paired_by
             parts.append(f"paired by {by}" + ("" if self.common is None else f" ({self.common:,} in common)"))
@@ -87,7 +84,8 @@ def _counted(counts: Mapping[str, int], what: str) -> str:
     return f"{', '.join(f'{count:,}' for count in counts.values())} {what}"
 
 
-def _named(counts: Mapping[str, int], what: str) -> str:
+def _named(counts: Mapping[str, int], what: str, most: int = 3) -> str:
+    """Counts by name, of the first generators, and how many more there are."""
     shown = [f"{count:,} of {name}" for name, count in counts.items()]
-    more = f" and {len(shown) - _FEW:,} more" if len(shown) > _FEW else ""
-    return f"{' and '.join(shown[:_FEW])}{more} {what}"
+    more = f" and {len(shown) - most:,} more" if len(shown) > most else ""
+    return f"{' and '.join(shown[:most])}{more} {what}"

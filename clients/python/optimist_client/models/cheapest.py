@@ -11,18 +11,13 @@ from optimist_client.models.decisions import LimitVerdict, about, listed, lowere
 if TYPE_CHECKING:
     from optimist_client.models.reports import Report
 
-_EXPLAINED = 5
-"""Generators of which a sentence says by how much they miss a limit."""
-_ALIKE = 1.05
-"""The ratio of two costs up to which nothing is said of it."""
-
 
 def cost_ratio(report: Report, generator: str, other: str | None) -> str:
     """What a sample of one generator costs beside that of another one, as the end of a sentence; "" if that is not
     known, or about the same."""
     costs = {row.generator: row.cost_per_sample for row in report.standings}
     own, others = costs.get(generator), costs.get(other or "")
-    if not own or not others or max(own / others, others / own) < _ALIKE:
+    if not own or not others or max(own / others, others / own) < 1.05:
         return ""
     if own < others:
         return f", at 1/{others / own:.2g} of the cost of {other}"
@@ -50,16 +45,16 @@ def cheapest_answer(report: Report) -> str:
     return f"Not decided {report.until}: {best} seems to be the cheapest that is good enough {told}{how}."
 
 
-def cheapest_why(report: Report) -> str:
-    """Why it was or was not decided: the generators that miss a limit, and what open ones would take."""
+def cheapest_why(report: Report, most: int = 5) -> str:
+    """Why it was or was not decided: the generators that miss a limit, and what open ones would take, of `most`."""
     said: list[str] = []
     for names, verb in ((_cheaper(report, "not met"), "is not"), (_open(report), "is open")):
-        for name in names[:_EXPLAINED]:
+        for name in names[:most]:
             verdicts = [one for one in _of(report, name) if one.verdict == ("not met" if verb == "is not" else "open")]
             texts = [text for one in verdicts if (text := one.text)]
             said.append(f"{name} {verb}{': ' if texts else ''}{'; '.join(texts)}{_more(verdicts)}.")
-        if len(names) > _EXPLAINED:
-            said.append(f"So {'are' if verb == 'is open' else 'are also not'} {len(names) - _EXPLAINED:,} more.")
+        if len(names) > most:
+            said.append(f"So {'are' if verb == 'is open' else 'are also not'} {len(names) - most:,} more.")
     reason = report.decision.reason
     return " ".join(said) or f"{reason[:1].upper()}{reason[1:]}."
 
@@ -72,12 +67,12 @@ def cheapest_sentences(report: Report, warnings: Iterable[str]) -> list[str]:
     return [*said, *warnings, *([] if report.hint is None else [report.hint])]
 
 
-def what_would_decide(limits: Sequence[LimitVerdict]) -> list[str]:
+def what_would_decide(limits: Sequence[LimitVerdict], most: int = 5) -> list[str]:
     """Sentences on what each generator that is open would be decided by now, and on the samples that it takes."""
     refused = {one.generator for one in limits if one.verdict == "not met"}
     open_ = [one for one in limits if one.verdict == "open" and one.generator not in refused and one.text]
     said: list[str] = []
-    for one in open_[:_EXPLAINED]:
+    for one in open_[:most]:
         more = _more([one])
         if one.is_fixed:
             said.append(f"{one.generator}: {one.text}{more}.")

@@ -18,10 +18,6 @@ WORDS: dict[VerdictCode, str] = {
     "close": "too close to call",
 }
 """The verdicts as they are shown."""
-_NAMED = 5
-"""Names in a sentence."""
-_EXPLAINED = 3
-"""Rivals that are too close to call, up to which a sentence says how much worse each of them is."""
 UNTIL = ", up to about {:,} samples of each generator"
 EVERY_LOOK = f"This allows for all rivals and for looking often{UNTIL}."
 UNSEEN = "Values rarer than one in {:,} may not have come."
@@ -29,8 +25,6 @@ UNSEEN = "Values rarer than one in {:,} may not have come."
 BELOW_NOISE = "below noise"
 BELOW_NOISE_MEANING = "By chance the estimate is below the smallest possible score, which is shown instead."
 BELOW_NOISE_NOTE = f"{BELOW_NOISE.capitalize()}: {BELOW_NOISE_MEANING[0].lower()}{BELOW_NOISE_MEANING[1:]}"
-_FINER = 2
-"""Decimals that a number of a column may have beyond what its own error allows, so that all have as many."""
 _UNITS: dict[Scale, str] = {"linear": "", "log": "%"}
 """What follows a difference on each scale."""
 _DOUBLE = math.log(2.0)
@@ -207,10 +201,10 @@ class AnomalousBatches(Answer):
         """The batches as the subject of a sentence."""
         if self.whole:
             return f"every batch of {self.generator}"
-        named = [f"{position:,}" for position in self.positions[:_NAMED]]
+        named = [f"{position:,}" for position in self.positions[:5]]
         if len(self.positions) == 1:
             return f"batch {named[0]} of {self.generator}"
-        more = len(self.positions) - _NAMED
+        more = len(self.positions) - 5
         last = f"{more:,} more" if more > 0 else named.pop()
         return f"batches {', '.join(named)} and {last} of {self.generator}"
 
@@ -352,14 +346,15 @@ class DecisionInfo(Answer):
     ) -> str:
         words = WORDS[code]
         tolerance = "" if self.hardest is None else f" of {shown(self.hardest.tolerance, scale)}"
-        is_explained = len(names) <= _EXPLAINED and all(name in apart for name in names)
+        is_short = len(names) <= 3  # a sentence then says how much worse each of them is
+        is_explained = is_short and all(name in apart for name in names)
         if code == "equal":
             words = words.replace("tolerance", f"tolerance{tolerance}")
         elif code == "close" and self.decided:
             words = "may be as good" if is_explained else f"may be as good, or better within the tolerance{tolerance}"
         if code == "close" and is_explained:
             said = "; ".join(f"{name} ({apart[name]}){costs.get(name, '')}" for name in names)
-        elif code == "equal" and len(names) <= _EXPLAINED and any(costs.get(name) for name in names):
+        elif code == "equal" and is_short and any(costs.get(name) for name in names):
             said = "; ".join(f"{name}{costs.get(name, '')}" for name in names)
         else:
             said = listed(names, len(self.verdicts))
@@ -386,7 +381,7 @@ def confidence_text(confidence: float | None) -> str:
     return f"{min(99.9, math.floor(1000.0 * confidence + 1e-9) / 10.0):.1f}%"
 
 
-def recipe(weights: Mapping[str, float], most: int = _NAMED) -> str:
+def recipe(weights: Mapping[str, float], most: int = 5) -> str:
     """The weights of a mixture, the largest first, such as "62% a + 38% b"; those below 0.5 % are left out."""
     parts = sorted(weights.items(), key=lambda part: -part[1])
     shown = [f"{weight:.0%} {name}" for name, weight in parts[:most] if weight >= 0.005]
@@ -405,7 +400,7 @@ def about(samples: tuple[int, int]) -> str:
 def even(decimals: Iterable[int]) -> int:
     """The decimals of a column whose cells need so many: as its finest cell, at most two more than its coarsest."""
     needed = [*decimals]
-    return min(max(needed), min(needed) + _FINER) if needed else 0
+    return min(max(needed), min(needed) + 2) if needed else 0
 
 
 def score_decimals(error: float | None) -> int:
@@ -489,12 +484,12 @@ def lowered(text: str) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
-def listed(names: list[str], rivals: int) -> str:
+def listed(names: list[str], rivals: int, most: int = 5) -> str:
     """Some of the best generator's rivals, as a part of a sentence."""
     if len(names) == rivals > 1:
         return "all others"
-    more = len(names) - _NAMED
-    return f"{', '.join(names[:_NAMED])} and {more} more" if more > 0 else ", ".join(names)
+    more = len(names) - most
+    return f"{', '.join(names[:most])} and {more} more" if more > 0 else ", ".join(names)
 
 
 def joined(names: list[str]) -> str:

@@ -9,13 +9,10 @@ from pydantic import AfterValidator, Field
 from optimist_client.errors import FixError
 from optimist_client.wire import Answer, GeneratorName, Wire, optional
 
-MAX_REASON = 1024
-"""Bytes of a reason."""
-
 
 def _fits(reason: str) -> str:
-    if len(reason.encode("utf-8", "surrogatepass")) > MAX_REASON or not reason.isprintable():
-        raise FixError(f"expected printable text of at most {MAX_REASON:,} bytes")
+    if len(reason.encode("utf-8", "surrogatepass")) > 1024 or not reason.isprintable():
+        raise FixError("expected printable text of at most 1,024 bytes")
     return reason
 
 

@@ -15,15 +15,14 @@ from optimist_client.wire import Answer, Wire, optional
 
 MessageFormat = Literal["json", "slack"]
 """`json`: signed, as of Standard Webhooks. `slack`: a line of text, for an incoming webhook of Slack."""
-LONGEST_URL = 2_048
 SHORTEST_KEY, LONGEST_KEY = 24, 64
 """Bytes of a secret, as Standard Webhooks wants them."""
 
 
 def _url(url: str) -> str:
     """Refuse what no message can be sent to. The refusal does not repeat the URL, which may hold a secret."""
-    expected = f"expected an ASCII URL (http or https, at most {LONGEST_URL:,} characters) without user or fragment"
-    if len(url) > LONGEST_URL or not re.fullmatch(r"https?://[\x21-\x7e]+", url):
+    expected = "expected an ASCII URL (http or https, at most 2,048 characters) without user or fragment"
+    if len(url) > 2048 or not re.fullmatch(r"https?://[\x21-\x7e]+", url):
         raise FixError(expected)
     try:
         parts = urlsplit(url)

@@ -15,8 +15,6 @@ from optimist_client.cells import number_of
 from optimist_client.errors import FixError
 
 _HEAD = re.compile(r'\s*\{\s*(?:"evalId":|"results":\s*\{\s*"version":|"version":\s*\d+,\s*"timestamp":)')
-_ERROR = 2
-"""Failure reason of a call that failed; reason 1 is an answer that does not pass."""
 
 
 def opened(file: Path, head: str, cluster: str | None) -> Log | None:
@@ -47,7 +45,8 @@ def _rows(file: Path, cluster: str | None, texts: bool) -> Iterator[LogRow]:
         id = ", ".join(f"{value}" for value in variables.values()) or f"{result.get('testIdx', '')}"
         variant = _label(result) if len(labels) > 1 else ""
         epochs[model, variant, id] += 1
-        has_failed = result.get("failureReason", None if "response" in result else _ERROR) == _ERROR
+        # Failure reason 2 is a call that failed; reason 1 is an answer that does not pass.
+        has_failed = result.get("failureReason", None if "response" in result else 2) == 2
         response = result.get("response") or {}
         yield LogRow(
             model,

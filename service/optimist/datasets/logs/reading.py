@@ -16,8 +16,6 @@ from optimist.datasets.logs.rows import Log, LogRow
 from optimist_client.errors import FixError
 from optimist_client.rows import NO_FIELDS, TABLES, Fields
 
-_HEAD = 2**16
-"""Bytes of a file that identify its harness."""
 _SUFFIXES = (".json", ".jsonl", ".eval")
 """Endings of the logs of harnesses in folders."""
 _READERS = (inspect.opened, promptfoo.opened, lm_eval.opened)
@@ -58,10 +56,11 @@ def _harness_log(file: Path, cluster: str | None) -> Log | None:
     return next(filter(None, (reader(file, head, cluster) for reader in _READERS)), None)
 
 
-def _head(file: Path) -> str:
+def _head(file: Path, size: int = 2**16) -> str:
+    """The beginning of a file, which identifies its harness."""
     try:
         with file.open("rb") as stream:
-            return stream.read(_HEAD).decode("utf-8", "replace")
+            return stream.read(size).decode("utf-8", "replace")
     except OSError as error:
         raise FixError(f"{file}: {error.strerror}") from None
 

@@ -37,10 +37,6 @@ from optimist_client.metrics import find
 from optimist_client.models import ExperimentConfig
 from optimist_client.progress import Line, counted
 
-WORKERS = 2
-PATIENCE = 120.0
-"""Seconds that the demo waits for the restart of a killed service."""
-
 Process = subprocess.Popen[bytes]
 
 
@@ -79,7 +75,7 @@ class Demo:
                 budget=self.budget,
             )
             work = [sys.executable, "-m", "optimist.simulation.digits.worker", url, experiment.name]
-            workers = [stack.enter_context(_process(work)) for _ in range(WORKERS)]
+            workers = [stack.enter_context(_process(work)) for _ in range(2)]
             watched = stack.enter_context(Optimist(url, timeout=5.0, patience=1.0)).experiment(experiment.name)
             report = _watch(watched, workers, console, f"run this to continue: {shlex.join(serve)}")
             console.print(as_text(report), soft_wrap=True)
@@ -114,10 +110,12 @@ def _question(metric: str, digits: Digits) -> dict[str, Any]:
     return {"generators": list(generators), **of_these, **{name: settings[name]() for name in kind.needs}}
 
 
-def _watch(experiment: Experiment, workers: list[Process], console: Console, advice: str) -> Report:
+def _watch(
+    experiment: Experiment, workers: list[Process], console: Console, advice: str, patience: float = 120.0
+) -> Report:
     """Show the standings until the experiment has ended and all batches are scored.
 
-    Raises Retry if the service does not respond for `PATIENCE` seconds, RuntimeError if all workers have ended.
+    Raises Retry if the service does not respond for `patience` seconds, RuntimeError if all workers have ended.
     """
     last_seen, warned = time.monotonic(), False
     line = Line(experiment.name, experiment.info.config.budget)
@@ -128,7 +126,7 @@ def _watch(experiment: Experiment, workers: list[Process], console: Console, adv
             try:
                 report = experiment.report()
             except RetryError:
-                if time.monotonic() - last_seen > PATIENCE:
+                if time.monotonic() - last_seen > patience:
                     raise
                 if not warned:
                     warned = True

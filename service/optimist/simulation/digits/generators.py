@@ -90,10 +90,6 @@ class Recipe:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
-LEVELS = (0.5, 0.75, 1.0, 1.1, 1.2, 1.3, 1.4)
-"""The truncation levels of one VAE that the demo compares."""
-
-
 class Generator(Protocol):
     """A generative model that can be sampled."""
 
@@ -183,9 +179,14 @@ def generators(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, G
     }
 
 
-def family(decoder: Sequence[tuple[np.ndarray, np.ndarray]], other: Mapping[str, Generator]) -> dict[str, Generator]:
-    """The generators that the demo compares by name: the VAE at `LEVELS`, which answer one seed alike, and `other`."""
-    return {**{f"vae-{level}": TruncatedVAE(decoder, level) for level in LEVELS}, **other}
+def family(
+    decoder: Sequence[tuple[np.ndarray, np.ndarray]],
+    other: Mapping[str, Generator],
+    levels: Sequence[float] = (0.5, 0.75, 1.0, 1.1, 1.2, 1.3, 1.4),
+) -> dict[str, Generator]:
+    """The generators that the demo compares by name: the VAE truncated at these levels, which answer one seed alike,
+    and `other`."""
+    return {**{f"vae-{level}": TruncatedVAE(decoder, level) for level in levels}, **other}
 
 
 TEXTS = tuple(f"a handwritten {digit}" for digit in range(10))

@@ -30,9 +30,6 @@ from optimist_client.metrics import Metric
 from optimist_client.presets import presets
 from optimist_client.tolerance import share_of
 
-RIGHT = 0.95
-"""The fraction of trials that must name the best generator for `samples_to_95`."""
-
 
 @dataclass(frozen=True, slots=True)
 class TrueScore:
@@ -227,7 +224,7 @@ def given_scores(scores: Any, names: Mapping[str, Any], metric: Metric) -> dict[
 
 
 def _samples_to_95(accuracy: Floats, batch_size: int) -> dict[str, float | None]:
-    """Samples after which at least `RIGHT` of the trials name a best generator until the end; None: never."""
+    """Samples after which at least 95 % of the trials name a best generator until the end; None: never."""
     trials = len(accuracy)
     resampled = np.random.default_rng(0).multinomial(trials, np.full(trials, 1.0 / trials), 400)
     weights = np.vstack([np.ones(trials), resampled.astype(np.float64)])
@@ -236,14 +233,14 @@ def _samples_to_95(accuracy: Floats, batch_size: int) -> dict[str, float | None]
     return {"samples_to_95": float(samples[0]) if math.isfinite(samples[0]) else None, "samples_to_95_se": error}
 
 
-def _first_right(weights: Floats, accuracy: Floats) -> Floats:
-    """The first round (resamples,) after which the fraction of right trials stays at least `RIGHT`; inf if none.
+def _first_right(weights: Floats, accuracy: Floats, share: float = 0.95) -> Floats:
+    """The first round (resamples,) after which the fraction of right trials stays at least `share`; inf if none.
 
     `weights` (resamples, trials) say how often each trial counts. NaN in `accuracy` (trials, rounds) is ignored.
     """
     is_known = ~np.isnan(accuracy)
     counted = weights @ is_known
-    is_short = (weights @ np.where(is_known, accuracy, 0.0) < RIGHT * counted - 1e-9) & (counted > 0)
+    is_short = (weights @ np.where(is_known, accuracy, 0.0) < share * counted - 1e-9) & (counted > 0)
     rounds = np.arange(1, accuracy.shape[1] + 1)
     last_short = np.where(is_short, rounds, 0).max(axis=1)
     last_known = np.where(counted > 0, rounds, 0).max(axis=1)

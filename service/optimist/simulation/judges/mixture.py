@@ -29,14 +29,14 @@ from optimist_client.errors import FixError
 from optimist_client.goals import BestMixture
 from optimist_client.tolerance import share_of
 
-MARKS = 24
-"""Rounds after which losses are computed, at most: the true loss of a mixture can take as long as an estimate."""
 
+def marks_of(rounds: int, generators: int, most: int = 24) -> NDArray[np.int64]:
+    """The rounds after which losses are computed, evenly in their logarithm, from one batch of each generator on.
 
-def marks_of(rounds: int, generators: int) -> NDArray[np.int64]:
-    """The rounds after which losses are computed, evenly in their logarithm, from one batch of each generator on."""
+    They are few, as the true loss of a mixture can take as long as an estimate.
+    """
     first = min(generators, rounds)
-    return np.unique(np.geomspace(first, rounds, MARKS).round().astype(np.int64))
+    return np.unique(np.geomspace(first, rounds, most).round().astype(np.int64))
 
 
 class Named(NamedTuple):

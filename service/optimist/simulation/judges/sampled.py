@@ -17,9 +17,6 @@ from optimist.simulation.trial import Contender, Recorder, Trial
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
-SAMPLES = 20_000
-"""Number of samples drawn from an unlimited source whose score has no closed form."""
-
 
 @dataclass(frozen=True, eq=False)
 class SampledJudge(Judge):
@@ -73,9 +70,9 @@ class SampledJudge(Judge):
             yield "Paired: sample i of every generator had the same seed or prompt, and scores were compared by sample."
 
 
-def all_samples(name: str, source: Source, seed: int) -> tuple[Rows, int]:
-    """All samples of a source, or `SAMPLES` of an unlimited one, drawn apart from all trials; and how many they are."""
-    count = SAMPLES if source.samples is None else source.samples
+def all_samples(name: str, source: Source, seed: int, unlimited: int = 20_000) -> tuple[Rows, int]:
+    """All samples of a source, or as many of an `unlimited` one, drawn apart from all trials; and how many they are."""
+    count = unlimited if source.samples is None else source.samples
     rows = source.stream(Draw(seed, None, name, shuffle=source.samples is None)).take(count)
     assert rows is not None
     return rows, count

@@ -14,9 +14,6 @@ from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.sources.base import Draw, Rows, SourceSet
 from optimist_client.metrics import find
 
-BLOCK = 500
-"""Number of images to generate at a time: single images would take 50 times as long."""
-
 
 def digits(metric: str = "fid") -> SourceSet:
     """The demo's generators for `metric`, with the reference or the kernels that it needs."""
@@ -54,10 +51,13 @@ class DigitsSource:
 
 
 class DigitsStream:
-    """The samples of a live generator, generated in blocks. In a paired draw all generators have a block's seed."""
+    """The samples of a live generator, generated in blocks, as single images would take 50 times as long.
 
-    def __init__(self, source: DigitsSource, draw: Draw) -> None:
-        self._source = source
+    In a paired draw all generators have a block's seed.
+    """
+
+    def __init__(self, source: DigitsSource, draw: Draw, size: int = 500) -> None:
+        self._source, self._size = source, size
         self._rng = draw.rng()
         self._common = draw.common
         self._block: Rows = {}
@@ -70,9 +70,9 @@ class DigitsStream:
             if not self._left:
                 # From the draw, so that a trial gives the same images in whatever sizes they are taken.
                 seed = int(self._rng.integers(2**63))
-                self._block = _block(self._source, seed, self._common, self._made, BLOCK)
-                self._made, self._left = self._made + BLOCK, BLOCK
-            first, size = BLOCK - self._left, min(count, self._left)
+                self._block = _block(self._source, seed, self._common, self._made, self._size)
+                self._made, self._left = self._made + self._size, self._size
+            first, size = self._size - self._left, min(count, self._left)
             parts.append({name: rows[first : first + size] for name, rows in self._block.items()})
             self._left, count = self._left - size, count - size
         return _joined(parts)
