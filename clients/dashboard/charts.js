@@ -7,7 +7,7 @@ import { ranked } from "./ranking.js";
 
 export class Sampling extends Drawing {
   // hasBest: whether one best generator is asked for; elsewhere regret and its share say nothing.
-  constructor(metric, palette, hasBest) {
+  constructor(palette, hasBest) {
     const shares = chart("shares", "Shares of the latest batches", "How the latest batches were divided among the generators.", "h3");
     const best = hasBest ? [
       chart("ratio", "Share of batches made by the leader", "Of all batches so far, those of the generator that has the best score now.", "h3"),
@@ -15,7 +15,7 @@ export class Sampling extends Drawing {
         "The sum over all batches of the gap between the picked and the best generator, by current scores.", "h3", "regret"),
     ] : [];
     super(shares, ...best);
-    Object.assign(this, { metric, palette });
+    this.palette = palette;
     this.element = h("div", { class: "charts three" }, this.charts.map(({ card }) => card));
   }
 
@@ -39,7 +39,7 @@ export class Sampling extends Drawing {
     if (regret && this.regret) {
       regret.label(`Total regret ${score(this.regret.at(-1))} after ${count(progressCurve.told)} batches`);
       regret.draw([line("regret", progressCurve.samples, this.regret, accent)], {
-        yaxis: { fromZero: true, title: `Σ gap in ${this.metric}` },
+        yaxis: { fromZero: true, title: `Σ gap in ${report.title}` },
       });
     }
   }

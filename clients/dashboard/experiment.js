@@ -85,6 +85,7 @@ function page(main, experiment, report, session, refresh) {
   const { config } = experiment;
   const sentence = h("p", { class: "answer", "aria-live": "polite" });
   const reason = h("p", { class: "why" });
+  const judge = h("p", { class: "quiet" });
   const hint = h("p", { class: "quiet" });
   const warnings = warningLine();
   const tagged = labels(config.name, refresh);
@@ -93,14 +94,14 @@ function page(main, experiment, report, session, refresh) {
   const stage = h("span", {}); // explains the state
   const { view } = report;
   const hero = h("section", { class: "card hero", "aria-label": "Answer" },
-    h("div", { class: "said" }, sentence, h("div", {}, reason, view === "standings" && term("evidence")), hint, warnings.element), facts.element);
+    h("div", { class: "said" }, sentence, h("div", {}, reason, view === "standings" && term("evidence")), judge, hint, warnings.element), facts.element);
   const palette = new Palette();
-  const standings = new Standings(config.name, report.title, palette, refresh);
+  const standings = new Standings(config.name, palette, refresh);
   const metrics = new Metrics(palette);
   const routes = view === "routes" ? new Routes(config.name, palette) : null;
   const estimates = new Estimates(palette);
   const ranks = new Ranks(palette);
-  const sampling = new Sampling(report.title, palette, view === "standings");
+  const sampling = new Sampling(palette, view === "standings");
   const picks = openPicks();
   const manage = actions(config, refresh);
   const anomalous = batches(config, refresh);
@@ -136,6 +137,7 @@ function page(main, experiment, report, session, refresh) {
     draw(report, progressCurve, perSecond) {
       say(sentence, report.answer);
       say(reason, why(report));
+      say(judge, (report.judge ?? []).map((text) => `${capitalised(text)}.`).join(" "));
       say(hint, report.hint ?? "");
       hero.classList.toggle("provisional", Boolean(report.decision.unless));
       const { anomalies = [], warnings: doubts = [] } = report.decision;

@@ -34,9 +34,8 @@ const ROUTED = "Each generator's mean is over the prompts that it was given, so 
   + "of routes compares the generators on the same prompts.";
 
 export class Standings {
-  constructor(name, metric, palette, refresh) {
+  constructor(name, palette, refresh) {
     this.name = name;
-    this.metric = metric;
     this.palette = palette;
     this.refresh = refresh;
     this.rows = new Map(); // reused in each draw, so that the focus is kept
@@ -51,8 +50,9 @@ export class Standings {
     this.worseAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
     this.noise = term("below noise", true);
     this.bracket = term("bracket", true);
+    this.metric = h("span", {}); // says so while scores are a judge's instead of people's
     const columns = [["Generator"], [h("div", { class: "pair" }, h("span", {}, "Worse than the best by", term("worse, as good")), this.worseAxis), "worse"],
-      [metric, "number"], [["Interval", term("interval"), this.axis], "wide own"],
+      [this.metric, "number"], [["Interval", term("interval"), this.axis], "wide own"],
       ["Samples", "number"], ["Cost", "number cost"], ["Share of samples", "number wide"],
       [h("span", { class: "unseen" }, "Actions"), "row-actions admin"]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
@@ -92,6 +92,7 @@ export class Standings {
     const { best, rank: rankOfBest, verdicts, limits } = report.decision;
     const words = limits ? met(limits) : new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
     say(this.note, isRouter ? ROUTED : "");
+    say(this.metric, report.title);
     say(this.overlap, isRouter ? "" : report.overlap_text);
     say(this.more, `Show all ${count(standings.length)} generators`);
     this.narrow.hidden = isRouter;
@@ -128,7 +129,7 @@ export class Standings {
   }
 
   row({ generator }) {
-    const { palette, metric } = this;
+    const { palette } = this;
     const square = swatch("");
     const marks = h("span", { class: "badges" });
     const warnings = warningLine();
@@ -136,6 +137,7 @@ export class Standings {
     const value = h("strong", {});
     const spread = h("span", { class: "quiet spread" });
     const bracket = h("span", { class: "quiet bracket", title: "The score lies between these on average" });
+    const scored = cell("", "number", value, " ", spread, bracket);
     const interval = cell("Interval", "wide own");
     const told = h("span", {});
     const pending = h("span", { class: "quiet" });
@@ -144,7 +146,7 @@ export class Standings {
     const ratio = cell("Share of samples", "number wide");
     const badge = (called) => (called && called !== "leads" && this.latest.decision.unless ? "provisional" : called);
     const compared = (called) => (this.latest.decision.limits ? null : called); // with limits the best score may be another's
-    const inAll = () => Math.max(1, this.latest.samples); // `this` of `draw` below is the row
+    const latest = () => this.latest; // `this` of `draw` below is the row
     const pause = h("button", { class: "small" });
     const retire = h("button", { class: "small", "aria-label": `Retire ${generator}` }, "Retire");
     let state = "active";
@@ -162,7 +164,7 @@ export class Standings {
         warnings.element,
       ]),
       apart,
-      cell(metric, "number", value, " ", spread, bracket),
+      scored,
       interval,
       cell("Samples", "number", told, pending),
       cell("Cost", "number cost", spent, each),
@@ -187,6 +189,7 @@ export class Standings {
         say(value, standing.below_noise ? `${standing.score} (below noise)` : middle);
         say(spread, around);
         say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");
+        scored.dataset.head = latest().title;
         interval.dataset.head = standing.score === null ? "Interval" : `Interval, ${fromTo(standing)}`;
         fill(interval, standing.score === null ? null : bar(asInterval(standing), scale, color, `From ${fromTo(standing)}`));
         say(told, count(standing.samples));
@@ -195,7 +198,7 @@ export class Standings {
         say(spent, cost(standing.cost));
         say(each, standing.cost === undefined ? "" : ` at ${cost(standing.cost_per_sample)}`);
         each.title = standing.cost === undefined ? "" : "Cost per sample";
-        say(ratio, share(standing.samples / inAll()));
+        say(ratio, share(standing.samples / Math.max(1, latest().samples)));
         pause.hidden = retire.hidden = !canChange;
         say(pause, state === "active" ? "Pause" : "Resume");
         pause.setAttribute("aria-label", `${pause.textContent} ${generator}`);

@@ -44,6 +44,27 @@ def test_all_generators_in_question_get_samples_that_people_can_compare():
     assert {evaluation.counts(name) for name in evaluation.generators} == {(150, 30)}
 
 
+def test_scores_are_called_the_judges_and_nothing_is_claimed_before_people_answer():
+    """Also where only some generators have answers, of which none can be compared with the others."""
+    evaluation = Evaluation(["ada", "bob"], metric=Mean(reads="human", proxy="judge"))
+    for name, judge in JUDGE.items():
+        evaluation.tell(name, {"judge": judge[:, None] + 50.0 * (name == "ada")})
+    report = evaluation.report()
+    assert report.title == "Mean (judge; people's answers are missing)"
+    assert f"ada leads after 1,200 samples: {report.title} " in report.answer
+    decision = report.decision
+    assert (decision.decided, decision.confidence, decision.verdicts) == (False, None, ())
+    assert decision.reason == "fewer than 20 audits of ada, bob"
+    assert report.standings[0].lower is None
+    for audit in evaluation.audits(25):
+        evaluation.answer(audit, {"bob": PEOPLE["bob"][audit]})
+    report = evaluation.report()
+    assert report.title == "Mean (human), or the judge's where people's answers are missing"
+    assert (report.decision.decided, report.decision.verdicts) == (False, ())
+    answer(evaluation, *evaluation.audits(25))
+    assert evaluation.report().title == "Mean (human)"
+
+
 def test_people_decide_by_some_samples_and_it_is_what_a_table_says():
     evaluation = told()
     assert evaluation.decision().reason == "fewer than 20 audits of ada, bob"

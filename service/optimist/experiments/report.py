@@ -69,7 +69,7 @@ def _report(state: PolicyState, label: str, metric: Metric) -> WatchedReport:
     is_fair = not state.config.asks.has_contexts
     decision = stopping.decide(rivals(arms), state.stored.told) if is_fair else state.decision
     return WatchedReport(
-        **metric_facts(metric),
+        **metric_facts(metric, arms),
         label=label,
         best=decision.best,
         confidence=decision.confidence,
@@ -187,7 +187,7 @@ def report_of(
     chosen = next((arm.batches for arm in state.arms if arm.name == best and names_one), None)
     warnings = standing_warnings(state.contenders, anomalous)
     report = Report(
-        **metric_facts(state.config.metric),
+        **metric_facts(state.config.metric, state.arms),
         experiment=state.config.name,
         goal=state.config.goal,
         decision=decision,

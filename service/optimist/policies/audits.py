@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from optimist.numerics.audited import CERTAIN, Audited, differing
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import contrasts_among
+
+if TYPE_CHECKING:
+    from optimist_client.metrics import Metric
 
 A_BATCH = 5
 """Audits that count as a batch in the looks over time of the stopping rule."""
@@ -63,6 +66,16 @@ def said_of_judge(arms: Sequence[Arm]) -> tuple[str, ...]:
             liked, other = (best, place) if sign * found.favour > 0.0 else (place, best)
             warnings.append(f"the judge favours {arms[liked].name} over {arms[other].name}, by more than people do")
     return worth(closest), *warnings
+
+
+def title_by_people(metric: Metric, arms: Sequence[Arm]) -> str:
+    """The metric's name for display, which says where scores are the judge's means, not people's."""
+    means = [arm.estimate.audited for arm in arms if arm.estimate is not None and arm.estimate.audited is not None]
+    if all(mean.by_people is not None for mean in means):
+        return metric.shown_title
+    if any(mean.by_people is not None for mean in means):
+        return f"{metric.shown_title}, or the judge's where people's answers are missing"
+    return f"{metric.title} (judge; people's answers are missing)"
 
 
 def unanswered_text(count: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optimist.numerics.anomalies import Anomaly, Levels, anomalies, in_words
 from optimist.numerics.estimate import finite
 from optimist.policies.arms import Arm, rivals
+from optimist.policies.audits import title_by_people
 from optimist.policies.contrasts import described
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist_client.models import (
@@ -121,11 +122,11 @@ def contrasts_from_best(arms: Sequence[Arm], stopping: Stopping, told: int, best
     return described(known, reach, best, fewest=FEWEST_SAMPLES) if known else []
 
 
-def metric_facts(metric: Metric) -> dict[str, Any]:
-    """The fields of a report that say which metric it is by."""
+def metric_facts(metric: Metric, arms: Sequence[Arm]) -> dict[str, Any]:
+    """The fields of a report on these arms that say which metric it is by."""
     return {
         "metric": metric.name,
-        "title": metric.shown_title,
+        "title": title_by_people(metric, arms),
         "lower_is_better": metric.lower_is_better,
         "scale": metric.scale,
         "offers": sorted(metric.offers),

@@ -148,8 +148,10 @@ class Stopping:
             return Decision(best.name, None, False, ALONE)
         separation = min(self.separations(arms, "stopping"))
         threshold = self.threshold(len(arms), told)
-        doubt = self.correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
-        confidence = min(1.0, max(0.0, 1.0 - doubt))
+        confidence = None
+        if math.inf not in contrasts.selection_errors:
+            doubt = self.correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
+            confidence = min(1.0, max(0.0, 1.0 - doubt))
         few = [arm.name for arm in arms if arm.estimate is not None and is_early(arm.estimate)]
         rarer = rarer_than(contrasts)
         unseen = "" if rarer is None else UNSEEN.format(rarer)[:-1].lower()
