@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from optimist.dispatch.dispatcher import Dispatcher, with_decision_latched
+from optimist.dispatch.dispatcher import Dispatcher
+from optimist.dispatch.states import with_decision_latched
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState

@@ -16,12 +16,13 @@ from fastapi import Depends, Request
 from pydantic import ValidationError
 from starlette.types import Scope
 
-from optimist.api.middleware.keys import Caller
+from optimist.api.middleware.permissions import Caller
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.cache import Cache
-from optimist.dispatch.dispatcher import Dispatcher, read_levels, state_of, want_answers, with_decision_latched
+from optimist.dispatch.dispatcher import Dispatcher
+from optimist.dispatch.states import read_levels, state_of, want_answers, with_decision_latched
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.decision import GeneratorLevels, anomalous_among

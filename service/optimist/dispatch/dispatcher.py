@@ -16,13 +16,13 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from optimist.dispatch.models import Models
-from optimist.dispatch.waiting import Ask, PlannedAnswers, Tell, planned, resolve
-from optimist.experiments.anomalies import Anomalous
+from optimist.dispatch.states import state_of, want_answers, with_decision_latched
 from optimist.experiments.assignment import Assignment, MostOpen
-from optimist.experiments.decision import GeneratorLevels, anomalous_among, arrays_with_levels, latched_text
 from optimist.experiments.goals.asked import MANY, AskedContexts
 from optimist.experiments.goals.base import Pending, WithModel
 from optimist.experiments.state import PolicyState
@@ -34,16 +34,117 @@ from optimist.records import (
     ExperimentState,
     Instant,
     NotFound,
+    Opening,
     Settled,
     StoreError,
     Unavailable,
 )
 from optimist.store import CachedState, Store
-from optimist.turns import aside, charged
-from optimist_client.models import AskReply, AskRequest, Experiment, WaitReason
+from optimist.turns import charged, in_steps
+from optimist_client.models import AskReply, AskRequest, Experiment, Pick, WaitReason
 
 DRAINING = 0.5
 """Seconds after which to ask again when open picks use up the budget, or when no more picks may be open."""
+
+
+@dataclass(frozen=True)
+class PlannedAnswers:
+    """The picks for each ask. Picks of `opening` are new; the ones numbered in `returned` were open already."""
+
+    replies: dict[Ask, list[Pick]]
+    opening: Opening | None = None
+    returned: Sequence[int] = ()
+    lacked: Mapping[Ask, WaitReason | None] = field(default_factory=dict)
+    """Why asks got fewer picks than they asked for."""
+    is_fresh: bool = False
+    """Whether the state was just read that it was made from."""
+
+
+async def planned(
+    state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exactly: bool, max_picks: int = 64
+) -> PlannedAnswers:
+    """Plan the answers of these asks, in order, in steps. Their picks are opened on the state, in place.
+
+    exactly: see `Assignment.opening`. max_picks: of one round, unless one ask alone gets more: those who asked first
+    need not wait for all others.
+    """
+    if state.has_ended:
+        return PlannedAnswers({ask: [] for ask in ready}, is_fresh=not exactly)
+    assignment = Assignment(state, most_open)
+    replies: dict[Ask, list[Pick]] = {}
+    lacked: dict[Ask, WaitReason] = {}
+    for ask in ready:
+        if assignment.opened >= max_picks:
+            break  # the others are answered in the next round
+        is_stale = ask.waits_for(state) is not None or state.goal.is_stale
+        replies[ask] = await in_steps(assignment.answer(ask.request, is_stale, ask.key, ask.contexts))
+        if assignment.lacked is not None:
+            lacked[ask] = assignment.lacked
+    return PlannedAnswers(replies, assignment.opening(exactly), assignment.returned, lacked, is_fresh=not exactly)
+
+
+@dataclass(eq=False)
+class Ask:
+    """An ask that waits for its picks."""
+
+    request: AskRequest
+    key: str = ""
+    """Id of the access key that asks."""
+    contexts: AskedContexts | None = None
+    """Contexts of the request."""
+    came: float = field(init=False)
+    answer: asyncio.Future[AskReply] = field(default_factory=asyncio.Future)
+    waited_for: WaitReason | None = None
+    """What it has waited for last, if for anything."""
+    is_noted: bool = False
+    """Whether `pending` says what it waits for."""
+    pending: Pending = None
+    """What was due when this ask was first planned; later tells never make it wait longer."""
+
+    def __post_init__(self) -> None:
+        self.came = time.monotonic()
+        # With an id a script recognises a repeat of the exchange, and opens no second picks.
+        if self.request.request_id is None:
+            self.request = self.request.model_copy(update={"request_id": uuid.uuid4().hex})
+
+    @property
+    def least(self) -> int:
+        """The number of picks below which the worker is told to ask again: one, or one for each context."""
+        return 1 if self.contexts is None else len(self.contexts)
+
+    def waits_for(self, state: PolicyState) -> WaitReason | None:
+        """What the ask waits for that has not been made yet."""
+        if state.can_be_scored and not self.is_noted:
+            self.is_noted, self.pending = True, state.goal.pending(state.stored)
+        return state.waits_for(self.pending, self.request.generators)
+
+    def may_go(self, state: PolicyState) -> bool:
+        """Whether it need not wait any longer: nothing is pending, `max_wait` is over, the experiment has ended, or a
+        decision waits for picks that this worker gets again."""
+        reason = self.waits_for(state)
+        self.waited_for = reason or self.waited_for
+        if reason is None or self.came <= time.monotonic() - state.max_wait or state.has_ended:
+            return True
+        return state.is_held and bool(state.open_picks.owned(self.request, self.contexts is not None))
+
+
+@dataclass(eq=False)
+class Tell:
+    """A batch to be settled, and the ask sent along with it, if any."""
+
+    batch: Batch
+    then: Ask | None
+    answer: asyncio.Future[Settled] = field(default_factory=asyncio.Future)
+
+
+def resolve(future: asyncio.Future[Any], result: object = None, error: Exception | None = None) -> None:
+    """Set the result or error of a future, unless it is done or cancelled."""
+    if future.done():  # cancelled: its client has gone away
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 class Dispatcher:
@@ -371,67 +472,3 @@ class Dispatcher:
             )
             resolve(ask.answer, reply)
             count_ask(reply)
-
-
-async def state_of(experiment: Experiment, stored: ExperimentState, known: PolicyState | None) -> PolicyState:
-    """The state of an experiment as it was just read, with the decision that it leads to; a large one is made in a
-    thread. known: an earlier state, as of `PolicyState`."""
-    return await aside(stored.breadth, _decided, experiment, stored, known)
-
-
-def _decided(experiment: Experiment, stored: ExperimentState, known: PolicyState | None) -> PolicyState:
-    state = PolicyState(experiment, stored, known)
-    _ = state.live_decision  # kept; comparing many generators for the first time takes long
-    return state
-
-
-async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalous:
-    """The anomalous batches of now; of_decision: only batches that the current estimates include."""
-    return anomalous_among(state, await read_levels(store, state), of_decision=of_decision)
-
-
-async def read_levels(
-    store: Store, state: PolicyState, known: Sequence[GeneratorLevels] = ()
-) -> Sequence[GeneratorLevels]:
-    """The levels of each generator of a state that was just read; none where no array has levels.
-
-    known: those of an earlier state, which are not read again where nothing of their generator has changed.
-    """
-    names, generators = arrays_with_levels(state), state.stored.generators
-    if not names:
-        return ()
-    before = {id(each.generator): each for each in known}
-    missing = [generator for generator in generators if id(generator) not in before]
-    kept = await store.levels(state.config.name, [generator.ordinal for generator in missing])
-    new = {id(one): GeneratorLevels.of(one, those, names) for one, those in zip(missing, kept, strict=True)}
-    return [before.get(id(generator)) or new[id(generator)] for generator in generators]
-
-
-async def want_answers(store: Store, state: PolicyState) -> None:
-    """Ask the scorers for estimates of all that was told, where a decision waits for nothing else."""
-    if state.is_held and not state.awaited:
-        labels = [state.config.metric.shown_label, *state.stored.limited]
-        for generator in state.unscored:
-            for label in labels:
-                await store.want(state.config.name, Artefact("estimate", label, generator.ordinal))
-
-
-async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState:
-    """The state, with a decision latched if the stopping rule is satisfied. The first call to latch one decides.
-
-    It is provisional where it rests on batches on another scale. A decision from outdated estimates is not latched; it
-    is made again from the newest ones.
-    """
-    name = state.config.name
-    while state.would_stop and not state.is_decided and not state.is_held:
-        anomalous = await read_anomalous(store, state, of_decision=True)
-        decided, stored = latched_text(state, anomalous), state.stored
-        # By the digest of what it rests on: another process may have latched one, or estimates have changed meanwhile.
-        # Where answers on their way matter, none may have been asked for meanwhile.
-        token = stored.state_token if state.awaits_answers else ""
-        await store.latch_decision(name, decided, stored.basis_digest, token=token, instance=stored.instance)
-        stored = await store.state(name, stored, all_metrics=stored.has_all_metrics)
-        state = await state_of(state.experiment, stored, state)
-        if not state.is_scored:
-            break
-    return state
