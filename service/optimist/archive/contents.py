@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +124,14 @@ class ArchivedGenerator(Wire):
         return position > self.restart and all(r.position != position for r in self.retracted.values())
 
 
+_SHARED = ArchivedGenerator.model_fields.keys() & {field.name for field in fields(GeneratorState)} - {"units"}
+
+
+def shared_fields(generator: ArchivedGenerator | GeneratorState) -> dict[str, Any]:
+    """The fields that both classes have, except for `units`."""
+    return {name: getattr(generator, name) for name in _SHARED}
+
+
 SAID = TypeAdapter(Annotated[list[Said], Field(max_length=SAID_ENTRIES), FailFast()])
 
 
@@ -198,7 +207,6 @@ def generator_state(
             due_samples, due_seq = samples, seq
     return GeneratorState(
         ordinal=ordinal,
-        name=archived.name,
         samples=samples,
         batches=batches,
         seq=len(rows),
@@ -208,20 +216,7 @@ def generator_state(
             label: UnitState(unit.estimate_position, unit.estimate, snapshot_seq=unit.snapshot_position)
             for label, unit in archived.units.items()
         },
-        handed=archived.handed,
-        returned=archived.returned,
-        state=archived.state,
-        quarantined=archived.quarantined,
-        quarantined_count=archived.quarantined_count,
-        named_copies=archived.named_copies,
-        copies=archived.copies,
-        duplicates=archived.duplicates,
         retracted=retracted,
         restart=archived.restart,
-        retractions=archived.retractions,
-        is_seedless=archived.is_seedless,
-        told=archived.told,
-        acceptances=archived.acceptances,
-        answered=archived.answered,
-        unanswered=archived.unanswered,
+        **shared_fields(archived),
     )

@@ -7,7 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import DUPLICATES, LEVELS, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedUnit, Manifest
+from optimist.archive.contents import (
+    DUPLICATES,
+    LEVELS,
+    PAGE_ENTRIES,
+    TOLD,
+    ArchivedGenerator,
+    ArchivedUnit,
+    Manifest,
+    shared_fields,
+)
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.records import (
     CorruptData,
@@ -109,23 +118,10 @@ class Exporter:
             position = entries[-1].seq
         # Read the snapshots after the log. A newer snapshot may be usable too.
         snapshots = {label: await self._snapshot(state, label, unit, is_whole) for label, unit in state.units.items()}
+        duplicates = sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:]
         return ArchivedGenerator(
-            name=state.name,
-            state=state.state,
-            handed=state.handed,
-            returned=_returned(stored, state),
-            told=state.told,
-            is_seedless=state.is_seedless,
-            answered=state.answered,
-            unanswered=state.unanswered,
-            quarantined=state.quarantined,
-            quarantined_count=state.quarantined_count,
-            named_copies=state.named_copies,
-            copies=state.copies,
-            duplicates=dict(sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:]),
+            **shared_fields(state) | {"returned": _returned(stored, state), "duplicates": dict(duplicates)},
             levels=[level for level in levels if level.position <= state.seq][:LEVELS],
-            acceptances=state.acceptances,
-            retractions=state.retractions,
             units={
                 label: ArchivedUnit(
                     estimate_position=unit.estimate_seq, estimate=unit.estimate, snapshot_position=snapshots[label]

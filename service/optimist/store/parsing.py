@@ -32,6 +32,8 @@ class _OfGenerator(Protocol):
 
 
 One = TypeVar("One", bound=_OfGenerator)
+COUNTED = ("samples", "batches", "seq", "due_samples", "due_seq", "handed", "answered", "unanswered")
+"""Counts of a generator, as its state and the hash `counts` name them, in the order of `read_changes` (reading.lua)."""
 SAME = "same:"
 """Prefix of a count, before the ordinal of another generator: the number of batches that agree with its batches."""
 
@@ -115,19 +117,11 @@ def parse_changes(answer: Sequence[Any], cached: CachedState) -> ExperimentState
 def _renewed(
     cached: GeneratorState, counts: Sequence[bytes | None], returned: bytes | None, units: Sequence[Sequence[Any]]
 ) -> GeneratorState:
-    numbers = (int(count or 0) for count in counts)
-    samples, batches, seq, due_samples, due_seq, handed, answered, unanswered, size = numbers
+    *numbers, size = (int(count or 0) for count in counts)
     ordinal = cached.ordinal
     return replace(
         cached,
-        samples=samples,
-        batches=batches,
-        seq=seq,
-        due_samples=due_samples,
-        due_seq=due_seq,
-        handed=handed,
-        answered=answered,
-        unanswered=unanswered,
+        **dict(zip(COUNTED, numbers, strict=True)),
         returned=[] if returned is None else _slices({f"{ordinal}": returned.decode()})[ordinal],
         units={unit[1].decode(): _unit(unit[2:], size, cached.units.get(unit[1].decode())) for unit in units},
     )
@@ -154,13 +148,8 @@ def _parsed(
             GeneratorState(
                 ordinal=ordinal,
                 name=names[g],
-                samples=count["samples"],
-                batches=count["batches"],
-                seq=count["seq"],
-                due_samples=count["due_samples"],
-                due_seq=count["due_seq"],
+                **{name: count.get(name, 0) for name in COUNTED},
                 units=units_of[ordinal],
-                handed=count["handed"],
                 returned=slices.get(ordinal, []),
                 state=cast(State, states.get(g, "active")),
                 quarantined=quarantined.get(ordinal, []),
@@ -174,8 +163,6 @@ def _parsed(
                 is_seedless="seedless" in count,
                 told=[] if told is None else _intervals(told[ordinal]),
                 acceptances=acceptances.get(ordinal, []),
-                answered=count.get("answered", 0),
-                unanswered=count.get("unanswered", 0),
             )
         )
     return ExperimentState(

@@ -32,7 +32,7 @@ from optimist.store.experiments import Traits, facts_of
 from optimist.store.index import Index
 from optimist.store.keys import COPIES
 from optimist.store.logs import CHUNK_BYTES
-from optimist.store.parsing import SAME
+from optimist.store.parsing import COUNTED, SAME
 from optimist.store.scores import kernels_digest
 from optimist.store.scripts import Argument, Commands
 
@@ -244,18 +244,11 @@ class Restoration:
         reached = [seq for unit in state.units.values() for seq in (unit.estimate_seq, unit.snapshot_seq)]
         counted = max(*reached, *(entry.seq for entry in state.quarantined), 0)
         return {
-            "samples": state.samples,
-            "batches": state.batches,
-            "seq": state.seq,
-            "due_samples": state.due_samples,
-            "due_seq": state.due_seq,
-            "handed": state.handed,
+            **{name: getattr(state, name) for name in COUNTED},
             "bytes": self._written.get(state.ordinal, _Written()).bytes,
             "quarantined": state.quarantined_count,
             "quarantined_seq": counted,
             "copies": state.copies,
-            "answered": state.answered,
-            "unanswered": state.unanswered,
             "retracted": state.retracted,
             "restart": state.restart,
             "restarted_by": max((retraction.seq for retraction in state.retractions if retraction.until), default=0),
