@@ -1,4 +1,4 @@
--- uses: prelude told checking
+-- uses: prelude told checking entry
 -- keys: counts log history
 
 -- Whether a script did more than count whole batches and end their picks, which is what callers foresee.
@@ -15,30 +15,11 @@ local function accept(g, number, digest, part, body, late, channel, experiment, 
   chain = redis.sha1hex(chain:match(' (%x*)$') .. digest)
   seq, samples, batches, version = seq + 1, samples + rows, batches + 1, (version or 0) + 1
   bytes = string.format('%.0f', bytes + #body + #(context or ''))
-  local entry = {'pick', number, 'rows', rows, 'digest', digest, 'chain', chain, 'bytes', bytes, 'body', body}
-  if keeps == '1' then
-    entry[13], entry[14] = 'record', record or ''
-  end
-  if #part.indices > 0 then
-    entry[#entry + 1] = 'indices'
-    entry[#entry + 1] = text_of(part.indices)
-  end
-  if part.counted then
-    entry[#entry + 1] = 'counted'
-    entry[#entry + 1] = text_of(part.counted)
-  end
-  if prompts and prompts ~= '' then
-    entry[#entry + 1] = 'prompts'
-    entry[#entry + 1] = prompts
-  end
-  if context then
-    entry[#entry + 1] = 'context'
-    entry[#entry + 1] = context
-  end
-  if opened then
-    entry[#entry + 1] = 'seconds'
-    entry[#entry + 1] = string.format('%.6f', math.max(0, now() - opened))
-  end
+  local entry = entry_of({
+    pick = number, rows = rows, digest = digest, chain = chain, bytes = bytes, body = body,
+    record = keeps == '1' and (record or ''), indices = text_of(part.indices), counted = text_of(part.counted or {}),
+    prompts = prompts, context = context, seconds = opened and string.format('%.6f', math.max(0, now() - opened)),
+  })
 
   -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))
