@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,7 @@ _SOCKET = "redis.sock"
 
 def holder_of(directory: Path) -> dict[str, Any]:
     """The note of the present holder of a data directory; {} if it is not held."""
-    try:
-        fd = os.open(directory / "lock", os.O_RDWR)
-    except FileNotFoundError:
-        return {}
-    try:
-        return {} if _try(fd) else _read(fd)
-    finally:
-        os.close(fd)
+    return _noted(directory, _try)
 
 
 class DirectoryLock:
@@ -124,14 +118,14 @@ def _try(fd: int) -> bool:
     return True
 
 
-def _noted(directory: Path) -> dict[str, Any]:
-    """The note in the lock file, whether or not it is held; {} if there is none."""
+def _noted(directory: Path, is_void: Callable[[int], bool] = lambda fd: False) -> dict[str, Any]:
+    """The note in the lock file; {} if there is none, or it is void."""
     try:
-        fd = os.open(directory / "lock", os.O_RDONLY)
+        fd = os.open(directory / "lock", os.O_RDWR)
     except FileNotFoundError:
         return {}
     try:
-        return _read(fd)
+        return {} if is_void(fd) else _read(fd)
     finally:
         os.close(fd)
 
