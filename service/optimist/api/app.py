@@ -59,7 +59,6 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
             app.state.alone = Alone()
             app.state.key_ring = KeyRing(store)
             app.state.readiness = health.Readiness(store, at_work)
-            app.state.liveness = health.Liveness(redis_health, settings)
             messenger = Messenger(context, app.state.key_ring, settings)
             async with context.listening(), redis_health.monitoring(), messenger.running():
                 yield

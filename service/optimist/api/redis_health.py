@@ -15,6 +15,7 @@ from pathlib import Path
 from redis.exceptions import RedisError
 
 from optimist.api.problems import ApiError
+from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES
 from optimist.records import StoreError
 from optimist.settings import Settings
 from optimist.store import Store, Usage
@@ -42,6 +43,7 @@ class RedisHealth:
         self._directory = settings.data_dir if settings.redis_url is None else None
         self._min_free = settings.min_free_bytes
         self._share = settings.memory_reserve
+        self._patience = math.inf if self._directory is None else settings.alive_without_redis
         self._answered = time.monotonic()
         self._well_since: float | None = self._answered
         self._rewritten = -math.inf
@@ -61,6 +63,15 @@ class RedisHealth:
     def down_for(self) -> float:
         """Seconds since Redis last responded reliably; at most about one while it does."""
         return time.monotonic() - self._answered
+
+    def check_alive(self) -> None:
+        """Raise `ApiError` 503 if the process should be restarted: its embedded Redis has been down for too long.
+
+        An external Redis is not checked: a restart would not help, and this process waits for Redis by itself.
+        """
+        if (seconds := self.down_for) >= self._patience:
+            detail = f"the redis-server of this service has been down for {seconds:.0f} s; see the service's log"
+            raise ApiError(503, "redis-down", "Not alive", detail, action="retry")
 
     @asynccontextmanager
     async def monitoring(self) -> AsyncGenerator[None]:
@@ -158,6 +169,8 @@ class RedisHealth:
     async def _measure(self) -> None:
         begun = time.monotonic()
         usage = await self._store.usage()
+        REDIS_BYTES.set(usage.used_bytes)
+        REDIS_LIMIT_BYTES.set(usage.limit_bytes)
         if usage.limit_bytes:
             self._memory_reserve = max(self._share * usage.limit_bytes, LEAST_RESERVE)
             self._memory = usage.limit_bytes - usage.used_bytes - self._memory_reserve

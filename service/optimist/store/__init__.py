@@ -20,4 +20,4 @@ from optimist.store.keys import (
 )
 from optimist.store.parsing import CachedState
 from optimist.store.scores import kernels_digest
-from optimist.store.store import Health, Store, Usage
+from optimist.store.store import Store, Usage

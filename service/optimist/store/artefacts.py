@@ -55,7 +55,6 @@ class Artefacts:
             point=point,
             kernels=kernels,
             channel=keys.SCORED,
-            experiment=self._commands.full(experiment),
             parts=[
                 {"generator": part.generator, "seq": part.seq, "samples": part.samples, "chain": part.chain}
                 for part in parts
@@ -73,8 +72,7 @@ class Artefacts:
     async def artefact_error(self, experiment: str, artefact: Artefact) -> str | None:
         """Why it cannot be made; None while nothing is known against it."""
         unit = keys.unit(keys.claimed_for(artefact), artefact.label)
-        note = await self._commands.call("HGET", self._commands.key(experiment, "units"), f"{unit}:error")
-        return None if note is None else note.decode()
+        return await self._commands.text("HGET", self._commands.key(experiment, "units"), f"{unit}:error")
 
     async def artefact_curve(self, experiment: str, artefact: Artefact, start: int = 0) -> list[ArtefactPoint]:
         """The points kept of it, from index `start` on: whenever the samples of all have grown by a 32nd."""

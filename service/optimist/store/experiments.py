@@ -77,7 +77,6 @@ class Experiments:
     _commands: Commands
     _index: Index
     _webhooks: Index
-    _settled_limit: int
 
     async def reserve(self, experiment: str, most: int) -> None:
         """Reserve one of the `most` places of the namespace for an experiment that is about to be created.
@@ -185,7 +184,6 @@ class Experiments:
             wants_told=int(told),
             wants_all=int(all_metrics),
             wants_estimates=int(estimates),
-            remembered=self._settled_limit,
             since=sought.since,
             since_token=sought.since_token,
             since_rounds=sought.since_rounds,

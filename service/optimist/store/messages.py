@@ -90,8 +90,7 @@ class Messages:
 
     async def webhook(self, experiment: str) -> str | None:
         """The record of an experiment's webhook; None without one."""
-        record = await self._commands.call("GET", self._commands.key(experiment, "webhook"))
-        return None if record is None else record.decode()
+        return await self._commands.text("GET", self._commands.key(experiment, "webhook"))
 
     async def remove_webhook(self, experiment: str, places: Sequence[str]) -> bool:
         """Forget the webhook of an experiment and the messages sent there; False without one."""

@@ -138,7 +138,6 @@ class Picks:
     """
 
     _commands: Commands
-    _settled_limit: int
 
     async def renew_leases(self, experiment: str, numbers: Sequence[int], seconds: float) -> list[int]:
         """Extend leases to at least `seconds` from now. Returns the leased picks; expired leases stay expired."""
@@ -183,8 +182,6 @@ class Picks:
             "exchange",
             experiment,
             channel=keys.DUE,
-            experiment=self._commands.full(experiment),
-            remembered=self._settled_limit,
             wants_state=int(wants_state),
             milliseconds=int(1000 * OPENING_LOCK_SECONDS),
             batches=[
@@ -256,7 +253,6 @@ class Picks:
             number=pick,
             reason=reason,
             nonce=nonce,
-            remembered=self._settled_limit,
             instance=instance,
         )
 
@@ -302,8 +298,6 @@ class Picks:
             body=contents.body,
             measures="" if contents.measures is None else str(contents.measures),
             channel=keys.DUE,
-            experiment=self._commands.full(experiment),
-            remembered=self._settled_limit,
             seconds=24 * 3600,
             instance=instance,
         )

@@ -91,8 +91,7 @@ class References:
 
     async def digest(self, name: str) -> str | None:
         """SHA-256 (hex) of a reference's body, whatever its name; None if there is no such reference."""
-        digest = await self._commands.call("HGET", self._key(name), "digest")
-        return None if digest is None else digest.decode()
+        return await self._commands.text("HGET", self._key(name), "digest")
 
     async def is_there(self, name: str) -> bool:
         """True if a reference has this name."""
@@ -100,8 +99,7 @@ class References:
 
     async def meta(self, name: str) -> str | None:
         """Description of a reference, None if there is none."""
-        meta = await self._commands.call("HGET", self._key(name), "meta")
-        return None if meta is None else meta.decode()
+        return await self._commands.text("HGET", self._key(name), "meta")
 
     async def newest(self, after: Indexed | None = None) -> list[Indexed]:
         """Names of all references, newest first, each with its time, or the names after a given entry.

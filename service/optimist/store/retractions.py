@@ -118,7 +118,6 @@ class Retractions:
             kernels=int(fits_kernels and until is None),
             most=MAX_RETRACTED,
             channel=keys.DUE,
-            experiment=self._commands.full(experiment),
             instance=instance,
         )
         return codec.from_entry(Retraction, record) if record else None, bool(already)

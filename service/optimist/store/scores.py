@@ -120,7 +120,6 @@ class Scores:
             chain=chain,
             kernels=kernels,
             channel=keys.SCORED,
-            experiment=self._commands.full(experiment),
         )
         return bool(stands[0])
 

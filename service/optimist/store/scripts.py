@@ -204,12 +204,20 @@ def _mismatch(what: str, expected: Iterable[str], arguments: Mapping[str, Any]) 
 class Commands:
     """One Redis, with answers as bytes. Every method raises `Unavailable` when Redis cannot serve now.
 
-    namespace: the namespace of all names; None: names are full names, of any namespace.
+    namespace: the namespace of all names; None: names are full names, of any namespace. remembered: as `settled_limit`
+    of `Store`.
     """
 
-    def __init__(self, redis: Redis, namespace: str | None = None, identity: ServerIdentity | None = None) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        namespace: str | None = None,
+        identity: ServerIdentity | None = None,
+        remembered: int = 65_536,
+    ) -> None:
         self.redis = redis
         self.namespace = namespace
+        self.remembered = remembered
         self.identity = identity or ServerIdentity()
         self._coalesced = redis.coalesced if isinstance(redis, Coalescer) else redis.execute_command
 
@@ -231,6 +239,11 @@ class Commands:
     async def call(self, *command: Argument) -> Any:
         with reaching_redis():
             return await self.redis.execute_command(*command)
+
+    async def text(self, *command: Argument) -> str | None:
+        """The answer of a command as text; None where there is none."""
+        answer = await self.call(*command)
+        return None if answer is None else answer.decode()
 
     async def call_many(self, commands: Sequence[Sequence[Argument]], *, transaction: bool = False) -> list[Any]:
         """Run commands in one round trip. In a transaction all or none take effect; their keys must share a slot."""
@@ -255,13 +268,18 @@ class Commands:
     ) -> list[Any]:
         """Run a script on an experiment, with the keys that its head names; answers and errors as in `script`.
 
+        A script whose head names `experiment` or `remembered` gets the full name, and how much is remembered.
         instance: of the experiment that is meant; raises NotFound where that one was deleted and another one was
         created with its name.
         """
-        prepared = load(name)
+        prepared, full = load(name), self.full(experiment)
         if instance is not None or "instance" in prepared.names:
             arguments["instance"] = instance or ""
-        return await self._run(prepared, _keys(self.full(experiment), prepared.head.keys), arguments)
+        if "experiment" in prepared.names:
+            arguments["experiment"] = full
+        if "remembered" in prepared.names:
+            arguments.setdefault("remembered", self.remembered)
+        return await self._run(prepared, _keys(full, prepared.head.keys), arguments)
 
     def pubsub(self) -> PubSub:
         """A connection for subscriptions; close it with `aclose`."""

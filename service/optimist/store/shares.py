@@ -25,8 +25,7 @@ class StoredShares:
 
     async def share(self, experiment: str, id_: str) -> str | None:
         """The record of a share; None if the experiment has none of this id."""
-        record = await self._commands.call("HGET", self._commands.key(experiment, "share_keys"), id_)
-        return None if record is None else record.decode()
+        return await self._commands.text("HGET", self._commands.key(experiment, "share_keys"), id_)
 
     async def shares(self, experiment: str) -> dict[str, str]:
         """Records of all shares of an experiment by id, including expired ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -73,8 +72,7 @@ class AccessKeys:
 
     async def get(self, id_: str) -> str | None:
         """The record of one key, None if there is none."""
-        record = await self._commands.call("HGET", keys.KEYS, id_)
-        return None if record is None else record.decode()
+        return await self._commands.text("HGET", keys.KEYS, id_)
 
     async def all(self) -> dict[str, str]:
         records = await self._commands.call("HGETALL", keys.KEYS)
@@ -96,15 +94,6 @@ class Usage:
     """Size of its append-only file."""
     is_rewriting: bool = False
     """True if Redis is rewriting this file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Health of a Redis: seconds of a ping, bytes in use, and the limit of bytes, if known."""
-
-    latency: float
-    used_bytes: int | None
-    limit_bytes: int | None
 
 
 class Store(
@@ -145,17 +134,16 @@ class Store(
         namespace: str | None = None,
         identity: ServerIdentity | None = None,
     ) -> None:
-        self._commands = Commands(redis, namespace, identity)
+        self._commands = Commands(redis, namespace, identity, settled_limit)
         owner = namespace and namespace.removesuffix(COPIES)
         self._index = Index(self._commands, EXPERIMENTS, lambda full: experiment_key(full, "config"))
         self._webhooks = Index(self._commands, WEBHOOKS, lambda full: experiment_key(full, "webhook"))
-        self._settled_limit = settled_limit
         self.references = References(Commands(redis, owner, self._commands.identity))
         self.access_keys = AccessKeys(self._commands)
 
     def in_namespace(self, namespace: str) -> Store:
         """The store of one namespace in the same Redis, on the same connections."""
-        return Store(self._commands.redis, self._settled_limit, namespace, self._commands.identity)
+        return Store(self._commands.redis, self._commands.remembered, namespace, self._commands.identity)
 
     @property
     def copies(self) -> Store:
@@ -195,16 +183,6 @@ class Store(
         if len(unserved) == SLOTS:
             raise Unavailable("no node of the Redis Cluster accepts writes now")
         return unserved
-
-    async def health(self) -> Health:
-        """The latency of Redis, and how full it is; its memory is unknown where Redis does not say, as in a cluster."""
-        begun = time.perf_counter()
-        await self.ping()
-        latency = time.perf_counter() - begun
-        if isinstance(self._commands.redis, Cluster):
-            return Health(latency, None, None)
-        info = await self._commands.call("INFO", "memory")
-        return Health(latency, info.get("used_memory"), info.get("maxmemory") or None)
 
     async def usage(self) -> Usage:
         """The memory in use, and its limit; in a cluster, of the master with the least room."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -14,10 +13,8 @@ from pydantic import BaseModel
 
 from optimist.api.middleware.permissions import MONITOR, PUBLIC, GuardedRoute, permits
 from optimist.api.problems import ApiError
-from optimist.api.redis_health import RedisHealth
-from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES, REDIS_SECONDS, REDIS_UNSERVED
+from optimist.insight.metrics import REDIS_SECONDS, REDIS_UNSERVED
 from optimist.insight.shared import registry
-from optimist.settings import Settings
 from optimist.store import Store
 
 router = APIRouter(tags=["health"], route_class=GuardedRoute)
@@ -60,23 +57,6 @@ def _ranges(slots: Sequence[int]) -> list[str]:
     return [f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)]
 
 
-class Liveness:
-    """Checks whether this process should keep running: its embedded Redis must not be down for too long.
-
-    An external Redis is not checked: restarting this process would not help, and it waits for Redis by itself.
-    """
-
-    def __init__(self, redis_health: RedisHealth, settings: Settings) -> None:
-        self._redis_health = redis_health
-        self._patience = settings.alive_without_redis if settings.redis_url is None else math.inf
-
-    def check(self) -> None:
-        """Raise `ApiError` 503 if the process should be restarted."""
-        if (seconds := self._redis_health.down_for) >= self._patience:
-            detail = f"the redis-server of this service has been down for {seconds:.0f} s; see the service's log"
-            raise ApiError(503, "redis-down", "Not alive", detail, action="retry")
-
-
 @router.get("/openapi.json", include_in_schema=False)
 @permits(PUBLIC)
 async def openapi(request: Request) -> dict[str, Any]:
@@ -91,7 +71,7 @@ async def alive(request: Request) -> dict[str, str]:
 
     503 while its embedded Redis is down, once that has lasted for OPTIMIST_ALIVE_WITHOUT_REDIS (60 seconds).
     """
-    request.app.state.liveness.check()
+    request.app.state.context.redis_health.check_alive()
     return {"status": "alive"}
 
 
@@ -117,8 +97,8 @@ async def ready(request: Request) -> Ready:
 @permits(MONITOR)
 async def metrics(request: Request) -> Response:
     """Prometheus metrics of the processes of this service. Requires a key of the namespace `default`, role viewer."""
-    health = await request.app.state.context.store.health()
-    REDIS_SECONDS.set(health.latency)
-    REDIS_BYTES.set(health.used_bytes or 0)
-    REDIS_LIMIT_BYTES.set(health.limit_bytes or 0)
+    store: Store = request.app.state.context.store
+    begun = time.perf_counter()
+    await store.ping()
+    REDIS_SECONDS.set(time.perf_counter() - begun)
     return Response(generate_latest(registry()), media_type=CONTENT_TYPE_LATEST)
