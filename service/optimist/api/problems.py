@@ -112,24 +112,24 @@ def answer_to(error: Exception) -> Response:
     return respond(error.problem, error.headers)
 
 
+_OF_STORE: list[tuple[type[StoreError], tuple[int, str, str, Action]]] = [
+    (NotFound, (404, "not-found", "Not found", "fix")),
+    (Retracted, (409, "retracted", "Retracted", "stop")),
+    (NotRetractable, (409, "not-retractable", "Cannot be retracted", "fix")),
+    (Conflict, (409, "conflict", "Conflict with the stored state", "fix")),
+    (Full, (422, "invalid", "The request is not valid", "fix")),
+    (Refused, (422, "invalid", "The request is not valid", "fix")),
+    (Gone, (410, "gone", "No longer available", "stop")),
+    (Unavailable, (503, "unavailable", "The store is not available", "retry")),
+    (StoreError, (500, "store", "The store failed", "retry")),
+]
+"""Status, slug, title and action for each error of the store, the first one that fits."""
+
+
 def problem_of(error: StoreError) -> ApiError:
     """The error to send to the client for an error of the store."""
-    detail = str(error)
-    if isinstance(error, NotFound):
-        return ApiError(404, "not-found", "Not found", detail)
-    if isinstance(error, Retracted):
-        return ApiError(409, "retracted", "Retracted", detail, action="stop")
-    if isinstance(error, NotRetractable):
-        return ApiError(409, "not-retractable", "Cannot be retracted", detail)
-    if isinstance(error, Conflict):
-        return ApiError(409, "conflict", "Conflict with the stored state", detail)
-    if isinstance(error, Full | Refused):
-        return invalid(detail)
-    if isinstance(error, Gone):
-        return ApiError(410, "gone", "No longer available", detail, action="stop")
-    if isinstance(error, Unavailable):
-        return ApiError(503, "unavailable", "The store is not available", detail, action="retry")
-    return ApiError(500, "store", "The store failed", detail, action="retry")
+    status, slug, title, action = next(facts for kind, facts in _OF_STORE if isinstance(error, kind))
+    return ApiError(status, slug, title, str(error), action)
 
 
 def respond(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
