@@ -215,12 +215,17 @@ class Context:
             raise NotFound(f"experiment {experiment.config.name!r} has no generator {generator!r}")
         return names.index(generator)
 
+    async def generator_name(self, experiment: Experiment, ordinal: int) -> str:
+        """The name of an experiment's generator of this ordinal."""
+        names = experiment.config.generators
+        if ordinal < len(names):
+            return names[ordinal]
+        return (await self.store.state(experiment.config.name)).generators[ordinal].name  # added since
+
     async def told(self, experiment: Experiment, settled: Settled, contents: Contents) -> TellReply:
         """The answer for an accepted batch of these contents, which is counted."""
         count_tell(settled)
-        names: Sequence[str] = experiment.config.generators
-        if settled.generator >= len(names):  # added since
-            names = [generator.name for generator in (await self.store.state(experiment.config.name)).generators]
+        generator = await self.generator_name(experiment, settled.generator)
         findings = [] if settled.copy is None else [repeats(settled.copy.copy_of)]
         if contents.repeated:
             findings.append(f"has {contents.repeated:,} of {contents.rows:,} rows that repeat others of it")
@@ -230,10 +235,10 @@ class Context:
                 findings += anomalous.findings.get((settled.generator, settled.seq), [])
         if findings:
             full = self.store.full_name(experiment.config.name)
-            self._anomaly_log.warn(full, names[settled.generator], settled.seq, findings)
+            self._anomaly_log.warn(full, generator, settled.seq, findings)
         return TellReply(
             pick=settled.pick,
-            generator=names[settled.generator],
+            generator=generator,
             samples=settled.samples,
             batches=settled.batches,
             position=settled.seq or None,
@@ -316,23 +321,9 @@ async def is_replaced(request: Request) -> bool:
     return fresh.info.instance != dispatcher.info.instance
 
 
-# Not plain functions, which FastAPI would call in a thread each.
+# No plain function, which FastAPI would call in a thread.
 async def _context(request: Request) -> Context:
     return context_of(request)
 
 
-async def _store(request: Request) -> Store:
-    return context_of(request).store
-
-
-async def _settings(request: Request) -> Settings:
-    return context_of(request).settings
-
-
 ContextDep = Annotated[Context, Depends(_context)]
-
-
-StoreDep = Annotated[Store, Depends(_store)]
-
-
-SettingsDep = Annotated[Settings, Depends(_settings)]

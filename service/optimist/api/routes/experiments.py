@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from optimist.api.bodies.objects import LongRoute
-from optimist.api.context import Context, ContextDep, StoreDep, metric_called
+from optimist.api.context import Context, ContextDep, metric_called
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.permissions import ADMINISTER, READ, READ_OWN, permits
 from optimist.api.pages import CursorQuery, LimitQuery, count_answer, place_of, respond
@@ -202,9 +202,9 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
 
 @router.delete("/{name}", status_code=204)
 @permits(ADMINISTER)
-async def delete_experiment(name: Identifier, context: ContextDep, store: StoreDep) -> None:
+async def delete_experiment(name: Identifier, context: ContextDep) -> None:
     """Delete an experiment with its log, picks and estimates, and with its copies of trials."""
-    experiment = await context.experiment(name)
+    experiment, store = await context.experiment(name), context.store
     await store.delete_experiment(name)
     for copy in await store.copies.ended_copies(await store.copies.indexed(), experiment.instance):
         await store.copies.delete_experiment(copy)

@@ -89,8 +89,7 @@ async def accept(
             name, generator=ordinal, **what, who=caller.key, reason=reason, instance=experiment.instance
         )
     context.polls.changed(name)
-    generators = (await context.store.state(name)).generators
-    found = acceptance(stored, generators[stored.generator].name)
+    found = acceptance(stored, await context.generator_name(experiment, stored.generator))
     if not already:
         logger.info("%s of %s is accepted", found, context.store.full_name(name))
     return AcceptReply(accepted=found, already=already)
@@ -172,8 +171,7 @@ async def retract(
     context.polls.changed(name)
     if retraction is None:
         return RetractReply(retracted=[], already=already)
-    generators = (await context.store.state(name)).generators
-    found = retracted_batch(retraction, generators[retraction.generator].name)
+    found = retracted_batch(retraction, await context.generator_name(experiment, retraction.generator))
     if not already:
         logger.info("%s of %s is retracted", found, context.store.full_name(name))
     return RetractReply(retracted=[found], already=already, decision_reopened=retraction.reopened)

@@ -186,10 +186,7 @@ async def put_previews(
         ordinal, kept = await context.store.put_previews(
             name, number, previews, experiment.config.previews, instance=experiment.instance, nonce=nonce
         )
-    names = experiment.config.generators
-    if ordinal >= len(names):  # added since
-        names = [generator.name for generator in (await context.store.state(name)).generators]
-    return PreviewReply(generator=names[ordinal], kept=kept)
+    return PreviewReply(generator=await context.generator_name(experiment, ordinal), kept=kept)
 
 
 @router.get("/previews", response_model=Previews)

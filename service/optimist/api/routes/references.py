@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, TENSORS_IN_OPENAPI, EncodedArrays
 from optimist.api.bodies.objects import ModelRoute, run_in_thread
-from optimist.api.context import ContextDep, SettingsDep, StoreDep
+from optimist.api.context import ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import Share
 from optimist.api.middleware.permissions import ADMINISTER, READ, permits
@@ -56,8 +56,6 @@ class ReferenceQuery(BaseModel):
 async def create_reference(
     request: Request,
     context: ContextDep,
-    store: StoreDep,
-    settings: SettingsDep,
     wanted: Annotated[ReferenceQuery, Query()],
 ) -> ReferenceInfo:
     """Store moments (`mean` (d,) and `covariance` (d, d), or pytorch-fid's `mu` and `sigma`) or real `features` (n, d).
@@ -66,6 +64,7 @@ async def create_reference(
     256 of these: differences of FID then allow for the choice of the real samples. Of features all this is computed.
     Uploading the same reference again under the same name succeeds; 409 for another one.
     """
+    store, settings = context.store, context.settings
     name, samples, embedding = wanted.name, wanted.samples, wanted.embedding
     arrays = await (await EncodedArrays.from_request(request)).decode(settings)
     share: Share = request.scope["memory"]
@@ -100,27 +99,27 @@ async def create_reference(
 @permits(READ)
 async def list_references(
     context: ContextDep,
-    store: StoreDep,
     caller: CallerDep,
     limit: LimitQuery = STEP,
     cursor: CursorQuery = None,
     unused: Annotated[bool, Query(description="Only those that no experiment uses: for admins")] = False,
 ) -> ReferencePage:
     """References, newest first; one that is there all the while is in exactly one of the pages."""
-    places = await store.references.newest(place_of(cursor))
+    references = context.store.references
+    places = await references.newest(place_of(cursor))
     if unused:
         ADMINISTER.check(caller, None)  # it looks at every experiment of the namespace
         used = await users_of_references(context)
         places = [place for place in places if place.name not in used]
-    metas, following = await page_of(places, limit, store.references.metas)
+    metas, following = await page_of(places, limit, references.metas)
     return ReferencePage(references=[ReferenceInfo.model_validate_json(meta) for meta in metas], next=following)
 
 
 @router.get("/{name}")
 @permits(READ)
-async def get_reference(name: Identifier, store: StoreDep) -> ReferenceInfo:
+async def get_reference(name: Identifier, context: ContextDep) -> ReferenceInfo:
     """One reference: its dimension, number of samples, embedding, size and digest."""
-    return await stored_reference(store, name)
+    return await stored_reference(context.store, name)
 
 
 @router.delete("/{name}", status_code=204)
