@@ -1,4 +1,4 @@
-"""What a process that `optimist serve` starts does about itself: it reads its order, reports, and ends with its parent.
+"""The part of a process that `optimist serve` starts: it reads its order, reports, and ends with its parent.
 
 The first line of standard input is the order, a JSON object. It is not on the command line, which every user of the
 machine may read, as URLs hold passwords. On standard output the process writes one JSON object a line: {"ready": true}

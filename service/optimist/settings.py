@@ -181,8 +181,8 @@ class Settings(BaseSettings):
 
     @field_validator("redis_url")
     @classmethod
-    def _with_password(cls, url: str | None, known: ValidationInfo) -> str | None:
-        password: SecretStr | None = known.data.get("redis_password")
+    def _with_password(cls, url: str | None, info: ValidationInfo) -> str | None:
+        password: SecretStr | None = info.data.get("redis_password")
         if url is None or password is None or has_password(url):
             return url
         scheme, separator, rest = url.partition("://")
@@ -191,10 +191,10 @@ class Settings(BaseSettings):
 
     @field_validator("webhook_secret")
     @classmethod
-    def _signs(cls, secret: SecretStr | None, known: ValidationInfo) -> SecretStr | None:
+    def _signs(cls, secret: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         if secret is not None:
             signing_key(secret.get_secret_value())
-        elif known.data.get("webhook") is not None and known.data.get("webhook_format") == "json":
+        elif info.data.get("webhook") is not None and info.data.get("webhook_format") == "json":
             raise FixError("expected what messages are signed with, got none: openssl rand -base64 32")
         return secret
 
@@ -210,12 +210,12 @@ class Settings(BaseSettings):
 
     @property
     def is_open(self) -> bool:
-        """Whether the service accepts requests without an access key."""
+        """True if the service accepts requests without an access key."""
         return self.insecure or (is_loopback(self.host) and not self.require_keys)
 
 
 def has_password(url: str) -> bool:
-    """Whether a URL of Redis has a password, before its host or among its options."""
+    """True if a URL of Redis has a password, before its host or among its options."""
     return ":" in url.partition("://")[2].rpartition("@")[0] or "password=" in url
 
 
@@ -225,7 +225,7 @@ def split(names: str) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address refers to this machine itself (loopback)."""
+    """True if a host name or address refers to this machine itself (loopback)."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

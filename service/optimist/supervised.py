@@ -48,7 +48,7 @@ class Supervised(ABC):
 
     @abstractmethod
     def follow(self, process: subprocess.Popen[bytes]) -> bool:
-        """Whether the child, which has ended now, has served; `has_begun` is called once it does.
+        """True if the child, which has ended now, has served; `has_begun` is called once it does.
 
         Raises for a child that says why it cannot begin.
         """
@@ -130,7 +130,7 @@ class Supervised(ABC):
             pause = min(max(2.0 * pause, SHORTEST), LONGEST)
 
     def _live(self) -> str:
-        """How one child ended, once it has. Raises CannotStart if it ends by itself without having served."""
+        """The end of one child, in words. Raises CannotStart if it ends by itself without having served."""
         with self._spawning:
             if self._stopping.is_set():
                 return f"{self._what} was stopped"

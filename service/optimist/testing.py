@@ -38,12 +38,12 @@ WIDTH = 4
 
 
 class BrokenPromises(AssertionError):
-    """What a metric does not keep, one line each."""
+    """The promises that a metric does not keep, one line each."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was measured of a metric that keeps its promises."""
+    """Measurements of a metric that keeps its promises."""
 
     metric: str
     truth: float
@@ -55,7 +55,7 @@ class Checked:
     coverage: float
     """Share of the intervals that hold the truth."""
     paired: float
-    """Error of a difference of independent generators by common indices, over that without."""
+    """Error of a difference of independent generators by common indices, over the error without."""
 
     def __str__(self) -> str:
         return (
@@ -89,21 +89,21 @@ def check_metric(
     """
     check = _Check(metric, law, samples, delta, seed, settings)
     broken = [*check.splits(), *check.stored_states(), *check.refusals(), *check.first_samples()]
-    found = check.on_the_law(truth, streams)
-    if abs(found.bias) > 0.25 + 4.0 / math.sqrt(streams):
-        broken.append(f"estimates of {samples} samples are off by {found.bias:+.2f} of their errors on average")
-    if not 0.6 <= found.rms <= 1.5:  # known to about a tenth from 40 streams
-        word = "small" if found.rms > 1.0 else "large"
-        broken.append(f"errors are too {word}: (estimate − truth)/error has the root mean square {found.rms:.2f}")
-    if not 0.75 <= found.paired <= 1.33:
+    checked = check.on_the_law(truth, streams)
+    if abs(checked.bias) > 0.25 + 4.0 / math.sqrt(streams):
+        broken.append(f"estimates of {samples} samples are off by {checked.bias:+.2f} of their errors on average")
+    if not 0.6 <= checked.rms <= 1.5:  # known to about a tenth from 40 streams
+        word = "small" if checked.rms > 1.0 else "large"
+        broken.append(f"errors are too {word}: (estimate − truth)/error has the root mean square {checked.rms:.2f}")
+    if not 0.75 <= checked.paired <= 1.33:
         broken.append(
-            f"the error of a difference of independent generators is {found.paired:.2f} times what it should be"
+            f"the error of a difference of independent generators is {checked.paired:.2f} times what it should be"
         )
     if broken:
         raise BrokenPromises(
             f"{check.metric.shown_title} does not keep what the service relies on:\n" + "\n".join(broken)
         )
-    return found
+    return checked
 
 
 class _Check:
@@ -135,7 +135,7 @@ class _Check:
 
     def _usual(self, rng: np.random.Generator, count: int) -> Rows:
         """Samples of the usual law: normal rows, within limits where the metric has them; or probabilities."""
-        found: dict[str, NDArray[np.float64]] = {}
+        samples: dict[str, NDArray[np.float64]] = {}
         for name, columns in self._columns.items():
             rows = rng.normal(0.3, 1.0, size=(count, columns))
             if name in self.metric.simplex:
@@ -144,18 +144,18 @@ class _Check:
             elif name in self.metric.limits:
                 low, high = self.metric.limits[name]
                 rows = rng.uniform(low, high, size=(count, columns))
-            found[name] = rows
-        return found
+            samples[name] = rows
+        return samples
 
     def _draw(self, count: int) -> Rows:
         return {name: np.ascontiguousarray(rows, np.float64) for name, rows in self._law(self._rng, count).items()}
 
     def _told(self, batches: Iterable[Rows], statistic: Statistic | None = None) -> Statistic:
         """The statistic, a new one where none is given, after these batches."""
-        found: Statistic = self._bound.statistic() if statistic is None else statistic
+        told: Statistic = self._bound.statistic() if statistic is None else statistic
         for batch in batches:
-            found.update(*(torch.from_numpy(batch[name]) for name in self._columns))
-        return found
+            told.update(*(torch.from_numpy(batch[name]) for name in self._columns))
+        return told
 
     def splits(self, same: float = 1e-7) -> Iterator[str]:
         """Any split into batches gives the same estimate. same: relative difference of sums in another order."""
@@ -165,9 +165,9 @@ class _Check:
             cuts = np.sort(self._rng.choice(np.arange(1, self._samples), parts - 1, replace=False))
             pieces = {name: np.split(each, cuts) for name, each in rows.items()}
             batches = [{name: each[i] for name, each in pieces.items()} for i in range(parts)]
-            found = self._bound.estimate(self._told(batches))
+            split = self._bound.estimate(self._told(batches))
             for number in ("value", "plug_in", "stopping_error"):
-                one, other = getattr(whole, number), getattr(found, number)
+                one, other = getattr(whole, number), getattr(split, number)
                 if not math.isclose(one, other, rel_tol=same, abs_tol=same * (whole.stopping_error or 1.0)):
                     yield f"in {parts} batches the {number} of the same samples is {other!r}, in one batch {one!r}"
 
@@ -228,15 +228,15 @@ class _Check:
     def on_the_law(self, truth: float | None, streams: int) -> Checked:
         """Estimates of many streams against the truth."""
         value, doubt = (truth, 0.0) if truth is not None else self._truth()
-        found = [self._estimate(self._samples) for _ in range(streams)]
-        errors = np.array([math.hypot(one.stopping_error or math.inf, doubt) for one in found])
-        z = (np.array([one.value for one in found]) - value) / errors
+        estimates = [self._estimate(self._samples) for _ in range(streams)]
+        errors = np.array([math.hypot(one.stopping_error or math.inf, doubt) for one in estimates])
+        z = (np.array([one.value for one in estimates]) - value) / errors
         return Checked(
             metric=self.metric.shown_title,
             truth=value,
             bias=float(z.mean()),
             rms=float(np.sqrt(np.square(z).mean())),
-            coverage=float(np.mean([one.lower - doubt <= value <= one.upper + doubt for one in found])),
+            coverage=float(np.mean([one.lower - doubt <= value <= one.upper + doubt for one in estimates])),
             paired=self._paired(),
         )
 
@@ -245,8 +245,8 @@ class _Check:
 
     def _truth(self) -> tuple[float, float]:
         """The value of the law by 20 times as many samples, and its standard error."""
-        found = self._estimate(20 * self._samples)
-        return found.value, found.stopping_error or 0.0
+        estimate = self._estimate(20 * self._samples)
+        return estimate.value, estimate.stopping_error or 0.0
 
     def _paired(self) -> float:
         rows = self._draw(self._samples), self._draw(self._samples)

@@ -1,4 +1,4 @@
-"""Who is next, by what each has used of something that all share: start-time fair queueing, and turns at an event loop.
+"""Turns at something that all share, by what each has used of it: start-time fair queueing, and turns at an event loop.
 
 `Shares` gives everybody a virtual time, which what they use is charged to; whoever waits with the earliest one is next.
 So of what is short everybody who waits gets the same, whatever the others want, and who wants less than that never
@@ -22,18 +22,18 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 REMEMBERED = 256
-"""How many are remembered until those are forgotten whose use no longer says anything."""
+"""Number of names that are remembered until names without a meaning are forgotten."""
 Result = TypeVar("Result")
 PASS = 0.002
 """Seconds of the loop's time, in one pass of it, after which who comes waits for the next pass."""
 _thread = ThreadPoolExecutor(1, "aside")
 """One for all: several would only take the interpreter from one another, and from the loop."""
 _for: ContextVar[tuple[Turns, str] | None] = ContextVar("for", default=None)
-"""Whom a task works for, and whose turns these are."""
+"""The name that a task works for, and the turns of that name."""
 
 
 class Shares:
-    """What each has used, such as seconds of processors, by name."""
+    """The use of each, such as seconds of processors, by name."""
 
     def __init__(self) -> None:
         self._used: dict[str, float] = {}
@@ -90,7 +90,7 @@ class Turns:
         await turn
 
     async def metered(self, who: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of a coroutine, whose time, and that of tasks which it begins with `charged`, is charged."""
+        """The result of a coroutine, whose time is charged, with the time of tasks that it begins with `charged`."""
         before = _for.set((self, who))
         try:
             return await charged(work)
@@ -122,27 +122,27 @@ class Turns:
 
 async def charged(work: Coroutine[Any, Any, Result]) -> Result:
     """The result of a coroutine, whose time is charged to whoever the calling task works for, if anybody."""
-    known = _for.get()
-    return await (work if known is None else _Charged(work, partial(known[0].charge, known[1])))
+    turn = _for.get()
+    return await (work if turn is None else _Charged(work, partial(turn[0].charge, turn[1])))
 
 
 async def in_steps(work: Iterable[Result]) -> list[Result]:
-    """What is made one after the other, by turns of whoever the calling task works for, if anybody: others begin as
-    soon as that has taken a pass of the loop."""
+    """The results of work, one after the other, by turns of the name that the calling task works for, if any: others
+    begin as soon as the work has taken a pass of the loop."""
     made, begun = list[Result](), time.thread_time()
     for one in work:
         made.append(one)
         if time.thread_time() - begun >= PASS:
             await asyncio.sleep(0)  # what was used by now is charged, and the next pass begins
-            if (known := _for.get()) is not None:
-                await known[0].take(known[1])
+            if (turn := _for.get()) is not None:
+                await turn[0].take(turn[1])
             begun = time.thread_time()
     return made
 
 
 async def aside(count: int, work: Callable[..., Result], *arguments: object) -> Result:
-    """What a function makes of so many generators and open picks; in a thread of its own where it takes longer than a
-    pass of the loop."""
+    """The result of a function of so many generators and open picks; in a thread of its own where it takes longer than
+    a pass of the loop."""
     if count < 128:
         return work(*arguments)
     return await asyncio.get_running_loop().run_in_executor(_thread, work, *arguments)

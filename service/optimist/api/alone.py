@@ -1,4 +1,4 @@
-"""What an API process does for one at a time: an import for an access key, or a trial in a namespace."""
+"""Work that an API process does for one caller at a time: an import for an access key, or a trial in a namespace."""
 
 from __future__ import annotations
 

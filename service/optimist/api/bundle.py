@@ -21,20 +21,20 @@ def bundled(folder: Path, first: str) -> str:
     return "\n".join(_module(name, text) for name, text in _in_order(folder, first, {}))
 
 
-def _in_order(folder: Path, name: str, known: dict[str, None]) -> Iterator[tuple[str, str]]:
-    known[name] = None
+def _in_order(folder: Path, name: str, seen: dict[str, None]) -> Iterator[tuple[str, str]]:
+    seen[name] = None
     text = (folder / f"{name}.js").read_text()
     for _, other in _IMPORT.findall(text):
-        if other not in known:
-            yield from _in_order(folder, other, known)
+        if other not in seen:
+            yield from _in_order(folder, other, seen)
     yield name, text
 
 
 def _module(name: str, text: str) -> str:
     exported = ", ".join(_EXPORT.findall(text))
     body = _EXPORT.sub("", _IMPORT.sub(lambda line: _taken(*line.groups()), text))
-    if found := re.search(r"^(import|export)\b.*", body, re.MULTILINE):
-        raise FixError(f"{name}.js: expected names from a module, in one line, or something named: {found[0]}")
+    if other := re.search(r"^(import|export)\b.*", body, re.MULTILINE):
+        raise FixError(f"{name}.js: expected names from a module, in one line, or something named: {other[0]}")
     return f"const {_variable(name)} = (() => {{\n{body}return {{ {exported} }};\n}})();"
 
 

@@ -1,5 +1,4 @@
-"""What routes are given: the store, the settings, and the dispatchers of the experiments that this process
-serves."""
+"""The state of an API process that routes are given: store, settings, and dispatchers of experiments that it serves."""
 
 from __future__ import annotations
 
@@ -46,10 +45,10 @@ RESTED = 300.0
 def metric_called(experiment: Experiment, name: str) -> Metric:
     """The metric with this label, "" for the one that decides. Raises `ApiError` 422 for another label."""
     metrics = experiment.config.metrics
-    found = metrics.get(name or next(iter(metrics)))
-    if found is None:
+    metric = metrics.get(name or next(iter(metrics)))
+    if metric is None:
         raise invalid(f"metric: expected one of {', '.join(metrics)}; got {name!r}")
-    return found
+    return metric
 
 
 def table_of(experiment: Experiment) -> Artefact:
@@ -67,11 +66,11 @@ class Context:
     _dispatchers: dict[str, Dispatcher] = field(default_factory=dict)
     """The one that was asked for the longest ago first."""
     _recent: Cache[str, tuple[str, Experiment]] = field(
-        default_factory=lambda: Cache(2**25, lambda known: 2**12 + len(known[0]))
+        default_factory=lambda: Cache(2**25, lambda parsed: 2**12 + len(parsed[0]))
     )
     """The texts and parsed configs of experiments that were last read, or made. Each counts 4 KiB beyond its text."""
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _outlines: Cache[str, Outline] = field(default_factory=lambda: Cache(2**26, lambda known: 2**12 + known.size))
+    _outlines: Cache[str, Outline] = field(default_factory=lambda: Cache(2**26, lambda outline: 2**12 + outline.size))
     """The outlines of experiments, for lists."""
     _states: Cache[str, PolicyState] = field(default_factory=Cache)
     """Last states, so that the next one is parsed only where it differs."""
@@ -88,12 +87,12 @@ class Context:
 
     def in_namespace(self, namespace: str) -> Context:
         """The context of one namespace in this process; `self` is shared by all namespaces and answers no request."""
-        known = self._namespaces.get(namespace)
-        if known is None:
-            known = self._namespaces[namespace] = Context(
+        context = self._namespaces.get(namespace)
+        if context is None:
+            context = self._namespaces[namespace] = Context(
                 self.store.in_namespace(namespace), self.settings, self.redis_health, _anomaly_log=self._anomaly_log
             )
-        return known
+        return context
 
     async def experiment(self, name: str) -> Experiment:
         """The experiment called `name`, as it is now. Raises `NotFound`.
@@ -106,20 +105,20 @@ class Context:
             self._recent.pop(name)
             self._dispatchers.pop(name, None)
             raise NotFound(f"no experiment is called {name!r}")
-        known = self._recent.get(name)
-        if known is None or known[0] != text:
+        cached = self._recent.get(name)
+        if cached is None or cached[0] != text:
             try:
-                found = Experiment.model_validate_json(text)
+                experiment = Experiment.model_validate_json(text)
             except ValidationError as error:
                 detail = f"{name!r}: {each_in_words(error.errors(include_url=False))}: is it of a newer version?"
                 raise ApiError(503, "unreadable", "Cannot be read by this version", detail, action="retry") from None
             try:
-                found.check_rules()
+                experiment.check_rules()
             except ValueError as error:
                 raise ApiError(503, "newer-rules", "Created by a newer version", f"{error}", action="retry") from None
-            known = self._recent.put(name, (text, found))
-            self._outlines.put(name, Outline.from_experiment(found))
-        return known[1]
+            cached = self._recent.put(name, (text, experiment))
+            self._outlines.put(name, Outline.from_experiment(experiment))
+        return cached[1]
 
     async def outlines(self, names: Sequence[str]) -> list[Outline | None]:
         """The outline of each of the experiments with its present tags and note; None where it is not there."""
@@ -130,21 +129,21 @@ class Context:
         ]
 
     async def _outline(self, name: str, instance: str, controls: Mapping[str, str]) -> Outline | None:
-        if not self._knows(name, instance):
+        if not self._has_outline(name, instance):
             async with self._reading:  # one at a time: with its prompts an experiment can have 80 MB
-                if not self._knows(name, instance):
+                if not self._has_outline(name, instance):
                     try:
-                        known = await self.experiment(name)
+                        experiment = await self.experiment(name)
                     except NotFound:  # deleted meanwhile
                         return None
-                    if not self._knows(name, known.instance):
-                        self._outlines.put(name, Outline.from_experiment(known))
-        known = self._outlines.get(name)
-        return None if known is None else known.with_labels(controls)
+                    if not self._has_outline(name, experiment.instance):
+                        self._outlines.put(name, Outline.from_experiment(experiment))
+        outline = self._outlines.get(name)
+        return None if outline is None else outline.with_labels(controls)
 
-    def _knows(self, name: str, instance: str) -> bool:
-        known = self._outlines.get(name)
-        return known is not None and known.experiment.instance == instance
+    def _has_outline(self, name: str, instance: str) -> bool:
+        outline = self._outlines.get(name)
+        return outline is not None and outline.experiment.instance == instance
 
     async def state(self, experiment: Experiment) -> PolicyState:
         """The state of an experiment by all metrics, or of the one that has taken its name, as it is now.
@@ -152,9 +151,9 @@ class Context:
         Raises `NotFound`.
         """
         name = experiment.config.name
-        known = self._states.pop(name)
-        stored = await self.store.state(name, None if known is None else known.stored, all_metrics=True)
-        return self._states.put(name, await state_of(experiment, stored, known))
+        earlier = self._states.pop(name)
+        stored = await self.store.state(name, None if earlier is None else earlier.stored, all_metrics=True)
+        return self._states.put(name, await state_of(experiment, stored, earlier))
 
     async def mixture(self, state: PolicyState, metric: Metric | None = None) -> Mixture | None:
         """The newest mixture by this metric, None for the one that decides; None without one."""
@@ -165,17 +164,17 @@ class Context:
             return None
         place = (state.config.name, metric.shown_label)
         stored = await self.store.artefact(state.config.name, Artefact("mixture", metric.shown_label))
-        known = KnownMixture.from_stored(stored, self._mixtures.pop(place))
-        if known is None:
+        mixture = KnownMixture.from_stored(stored, self._mixtures.pop(place))
+        if mixture is None:
             return None
-        return mixture_of(state, self._mixtures.put(place, known), metric)
+        return mixture_of(state, self._mixtures.put(place, mixture), metric)
 
     async def table(self, state: PolicyState) -> Any:
         """The newest table of a goal `WithModel`; None before the first, and with another goal."""
         if not isinstance(state.goal, WithModel):
             return None
-        found = await self.store.artefact(state.config.name, table_of(state.experiment))
-        return None if found is None else state.goal.read_table(state, found)
+        stored = await self.store.artefact(state.config.name, table_of(state.experiment))
+        return None if stored is None else state.goal.read_table(state, stored)
 
     async def report(self, experiment: Experiment) -> Report:
         """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""
@@ -199,18 +198,18 @@ class Context:
         """The batches on another scale, by a state that was just read."""
         stored = state.stored
         now = f"{stored.instance} {stored.version} {stored.state_token}"
-        made, found, levels = self._anomalous.pop(state.config.name) or ("", NOTHING, ())
+        made, anomalous, levels = self._anomalous.pop(state.config.name) or ("", NOTHING, ())
         if made != now:
             # Levels change only with the state: they are read again only when it has another token.
             made, levels = now, await read_levels(self.store, state, levels)
-            found = anomalous_among(state, levels)
-        return self._anomalous.put(state.config.name, (made, found, levels))[1]
+            anomalous = anomalous_among(state, levels)
+        return self._anomalous.put(state.config.name, (made, anomalous, levels))[1]
 
     async def ordinal(self, experiment: Experiment, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
         names: Sequence[str] = experiment.config.generators
         if generator not in names:  # added since; reading the state takes long where many picks are open
-            names = [known.name for known in (await self.store.state(experiment.config.name)).generators]
+            names = [added.name for added in (await self.store.state(experiment.config.name)).generators]
         if generator not in names:
             raise NotFound(f"experiment {experiment.config.name!r} has no generator {generator!r}")
         return names.index(generator)
@@ -254,23 +253,24 @@ class Context:
         Its asks and tells raise NotFound where that one is gone: see `is_replaced`, for which it is noted in the scope
         of the request. Raises like `experiment` where it was never seen.
         """
-        known = self._dispatchers.get(name)
-        known = scope["served"] = self.dispatcher(await self.experiment(name) if known is None else known.info)
-        return known
+        dispatcher = self._dispatchers.get(name)
+        experiment = await self.experiment(name) if dispatcher is None else dispatcher.info
+        dispatcher = scope["served"] = self.dispatcher(experiment)
+        return dispatcher
 
     def dispatcher(self, experiment: Experiment) -> Dispatcher:
         """The experiment's dispatcher in this process; a new one when the experiment was deleted and made again."""
         name, now = experiment.config.name, time.monotonic()
-        known = self._dispatchers.pop(name, None)
-        if known is None or known.info.instance != experiment.instance:
-            known = Dispatcher(self.store, experiment, self._most_open)
-        known.called = now
-        self._dispatchers[name] = known  # at the end
+        dispatcher = self._dispatchers.pop(name, None)
+        if dispatcher is None or dispatcher.info.instance != experiment.instance:
+            dispatcher = Dispatcher(self.store, experiment, self._most_open)
+        dispatcher.called = now
+        self._dispatchers[name] = dispatcher  # at the end
         # Whoever rests longest is first, so that this looks at one that stays at most. Nobody waits for one that rests:
         # an ask waits for a minute at most.
         while now - (oldest := next(iter(self._dispatchers.values()))).called > RESTED:
             del self._dispatchers[oldest.info.config.name]
-        return known
+        return dispatcher
 
     @asynccontextmanager
     async def listening(self) -> AsyncGenerator[None]:
@@ -301,8 +301,8 @@ class Context:
 
     def wake(self, name: str) -> None:
         """Have the dispatcher of this experiment, if there is one, read its state again."""
-        if (known := self._dispatchers.get(name)) is not None:
-            known.wake()
+        if (dispatcher := self._dispatchers.get(name)) is not None:
+            dispatcher.wake()
 
 
 def context_of(request: Request) -> Context:
@@ -312,7 +312,7 @@ def context_of(request: Request) -> Context:
 
 
 async def is_replaced(request: Request) -> bool:
-    """Whether the experiment that a request was served by is another one by now. Raises NotFound if there is none."""
+    """True if the experiment that a request was served by is another one by now. Raises NotFound if there is none."""
     dispatcher: Dispatcher | None = request.scope.get("served")
     if dispatcher is None:
         return False

@@ -16,7 +16,7 @@ from optimist.api.middleware.limits import Share
 from optimist.store.index import Indexed
 
 STEP = 200
-"""How many are looked at together; the most that a page has."""
+"""Maximum number of entries of a page, which are read together."""
 _CURSOR = r"^[0-9]{1,12}(\.[0-9]{1,12})?:[A-Za-z0-9._-]{1,64}$"
 Item = TypeVar("Item")
 LimitQuery = Annotated[int, Query(ge=1, le=STEP, description="Most entries of the page")]
@@ -41,8 +41,8 @@ class Body:
 def respond(body: Body, if_none_match: str | None) -> Response:
     """The response with this body, or 304 where the client has it already."""
     headers = {"etag": body.etag, "cache-control": "private, no-cache"}
-    known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
-    if body.etag in known or "*" in known:
+    cached = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
+    if body.etag in cached or "*" in cached:
         return Response(status_code=304, headers=headers)
     return Response(body.text, media_type="application/json", headers=headers)
 
@@ -62,15 +62,15 @@ async def page_of(
 
     read: the item of each name, None for one that is gone or not wanted.
     """
-    found: list[Item] = []
+    items: list[Item] = []
     for start in range(0, len(places), STEP):
         part = places[start : start + STEP]
         for place, item in zip(part, await read([place.name for place in part]), strict=True):
             if item is not None:
-                found.append(item)
-            if len(found) == limit:
-                return found, None if place == places[-1] else f"{place.time!r}:{place.name}"
-    return found, None
+                items.append(item)
+            if len(items) == limit:
+                return items, None if place == places[-1] else f"{place.time!r}:{place.name}"
+    return items, None
 
 
 def count_answer(request: Request, text: str) -> None:

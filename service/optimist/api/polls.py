@@ -58,16 +58,16 @@ class Shared:
         self._made: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
-        """The answer under this key: a recent one, or that of `make`, whose errors it raises."""
+        """The answer under this key: a recent one, or the result of `make`, whose errors it raises."""
         now = time.monotonic()
         self._made = {
             key: (at, task) for key, (at, task) in self._made.items() if not task.done() or now - at < self._fresh
         }
-        known = self._made.get(key)
-        if known is None or (known[1].done() and (known[1].cancelled() or known[1].exception() is not None)):
-            known = self._made[key] = (now, asyncio.ensure_future(make()))
+        cached = self._made.get(key)
+        if cached is None or (cached[1].done() and (cached[1].cancelled() or cached[1].exception() is not None)):
+            cached = self._made[key] = (now, asyncio.ensure_future(make()))
         # Whoever goes away leaves the others what they wait for.
-        return await asyncio.shield(known[1])
+        return await asyncio.shield(cached[1])
 
     def forget(self, key: Hashable) -> None:
         """Have the answer under this key made anew for the next who asks."""
@@ -100,8 +100,8 @@ class Poll:
     def body(self, after: int) -> Body:
         """The report, with the parts of its charts that came after so many batches."""
         after = after if after <= self.curve.told else 0
-        known = self._bodies.get(after)
-        if known is None:
+        body = self._bodies.get(after)
+        if body is None:
             state = self.made.state
             names = [generator.name for generator in state.stored.generators]
             picks = [
@@ -121,8 +121,8 @@ class Poll:
                 **self._charted(after),
             )
             report = self.made.report.model_copy(update={"progress": progress})
-            known = self._bodies.put(after, Body.from_text(report.model_dump_json()))
-        return known
+            body = self._bodies.put(after, Body.from_text(report.model_dump_json()))
+        return body
 
     def _charted(self, after: int) -> dict[str, Any]:
         goal = self.made.state.goal
@@ -139,21 +139,21 @@ class CachedPoints:
         self._store = store
         self._kind: Literal["mixture", "table"] = kind
         self._growth = growth
-        self._known = Cache[str, tuple[tuple[str, int], list[ArtefactPoint]]]()
+        self._points = Cache[str, tuple[tuple[str, int], list[ArtefactPoint]]]()
 
     async def points(self, experiment: Experiment) -> list[ArtefactPoint] | None:
         """All points of an experiment; None where it has none."""
         if self._growth(experiment) is None:
             return None
         name, origin = experiment.config.name, (experiment.instance, self._store.incarnation)
-        made, known = self._known.pop(name) or (origin, list[ArtefactPoint]())
-        known = known if made == origin else []
+        made, points = self._points.pop(name) or (origin, list[ArtefactPoint]())
+        points = points if made == origin else []
         artefact = Artefact(self._kind, experiment.config.metric.shown_label)
-        new = await self._store.artefact_curve(name, artefact, max(0, len(known) - 1))
-        if new[:1] != known[-1:]:  # Redis has lost some, or batches were retracted
-            known = []
+        new = await self._store.artefact_curve(name, artefact, max(0, len(points) - 1))
+        if new[:1] != points[-1:]:  # Redis has lost some, or batches were retracted
+            points = []
             new = await self._store.artefact_curve(name, artefact)
-        return self._known.put(name, (origin, [*known[:-1], *new]))[1]
+        return self._points.put(name, (origin, [*points[:-1], *new]))[1]
 
 
 class Polls:
@@ -242,8 +242,8 @@ class Polls:
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
         name = experiment.config.name
         origin = stored.instance, self._store.incarnation
-        known, curve = self._curves.pop(name) or (origin, ProgressCurve())
-        curve = await self._continued(experiment, stored, curve if known == origin else ProgressCurve())
+        cached_origin, curve = self._curves.pop(name) or (origin, ProgressCurve())
+        curve = await self._continued(experiment, stored, curve if cached_origin == origin else ProgressCurve())
         return self._curves.put(name, (origin, curve))[1]
 
     async def _continued(self, experiment: Experiment, stored: ExperimentState, curve: ProgressCurve) -> ProgressCurve:
@@ -262,17 +262,17 @@ class Polls:
         self, limit: int, after: Indexed | None, only: Set[str], tag: str | None, search: str | None
     ) -> Body:
         async def wanted(names: Sequence[str]) -> list[Outline | None]:
-            known = await self._context.outlines(names)
-            return [one if one is not None and one.matches(tag, search) else None for one in known]
+            outlines = await self._context.outlines(names)
+            return [one if one is not None and one.matches(tag, search) else None for one in outlines]
 
         places = [place for place in await self._store.newest(after) if not only or place.name in only]
         outlines, following = await page_of(places, limit, wanted)
-        found: list[Summary] = []
+        summaries: list[Summary] = []
         fingerprints = await self._store.fingerprints([outline.experiment.config.name for outline in outlines])
         for outline, fingerprint in zip(outlines, fingerprints, strict=True):
             with suppress(NotFound, Replaced):  # deleted meanwhile
-                found.append(await self._summary(outline, fingerprint))
-        return Body.from_text(ExperimentPage(experiments=found, next=following).model_dump_json())
+                summaries.append(await self._summary(outline, fingerprint))
+        return Body.from_text(ExperimentPage(experiments=summaries, next=following).model_dump_json())
 
     async def _summary(self, outline: Outline, fingerprint: bytes) -> Summary:
         """The line of an experiment in the list, made anew unless its fingerprint, read just before, is as it was."""

@@ -82,8 +82,8 @@ def _of_path(app: FastAPI, request: Request, error: HTTPException) -> HTTPExcept
         said = f"{path} takes {' and '.join(allowed)}, got {method}"
         return HTTPException(405, said, {"allow": ", ".join(allowed)})
     if error.status_code == 404:
-        known = [_as_asked(one.path, path) for one in app.routes if isinstance(one, Route)]
-        return HTTPException(404, f"no route {brief(path)}{meant(path, known)}", error.headers)
+        paths = [_as_asked(one.path, path) for one in app.routes if isinstance(one, Route)]
+        return HTTPException(404, f"no route {brief(path)}{meant(path, paths)}", error.headers)
     return error
 
 
@@ -94,7 +94,7 @@ def _methods_of(route: BaseRoute, path: str) -> set[str]:
 def _as_asked(template: str, path: str) -> str:
     """The path of a route with the names that stand in the path of a request, where they have equally many parts."""
     parts = list(zip_longest(template.split("/"), path.split("/"), fillvalue=""))
-    return "".join(f"/{asked if known.startswith('{') and asked else known}" for known, asked in parts if known)
+    return "".join(f"/{asked if part.startswith('{') and asked else part}" for part, asked in parts if part)
 
 
 def answer_to(error: Exception) -> Response:

@@ -210,8 +210,8 @@ def _mib(size: float) -> str:
 
 def _disk(directory: Path, is_rewriting: bool = False) -> tuple[int, int]:
     """Free bytes on the disk of a directory, and bytes that a running rewrite of the append-only file has written."""
-    found, written = os.statvfs(directory), 0
+    disk, written = os.statvfs(directory), 0
     for file in directory.glob("temp-rewriteaof*") if is_rewriting else ():
         with contextlib.suppress(FileNotFoundError):
             written += file.stat().st_size
-    return found.f_bavail * found.f_frsize, written
+    return disk.f_bavail * disk.f_frsize, written

@@ -48,17 +48,17 @@ class Rows:
     def __init__(self, file: TemporaryFile, size: int, max_dimension: int) -> None:
         file.seek(0)
         head = file.read(8 + tensors.LONGEST_HEADER)
-        found = tensors.entries(head)
-        if set(found) != {FEATURES} or found[FEATURES][0] == "BF16" or len(found[FEATURES][1]) != 2:
+        entries = tensors.entries(head)
+        if set(entries) != {FEATURES} or entries[FEATURES][0] == "BF16" or len(entries[FEATURES][1]) != 2:
             raise FixError("expected features (n, d) of F16, F32 or F64, and nothing else")
         self._file = file
-        self._kind, (self.count, self.dimension), start, _ = found[FEATURES]
+        self._kind, (self.count, self.dimension), start, _ = entries[FEATURES]
         self._type = tensors.READ[self._kind]
         self._start = 8 + int.from_bytes(head[:8], "little")
         self._row = self.dimension * self._type.itemsize
         _check_width(self.dimension, max_dimension)
         if self.count < 2:
-            raise FixError(f"{FEATURES}: expected shape (n, d) with n at least 2, got {found[FEATURES][1]}")
+            raise FixError(f"{FEATURES}: expected shape (n, d) with n at least 2, got {entries[FEATURES][1]}")
         if start or self._start + self.count * self._row != size:
             raise FixError(f"expected {self._start + self.count * self._row} bytes by the header, got {size}")
         self.blocks = range(0, self.count, max(1, BLOCK // self._row))
@@ -199,13 +199,13 @@ def _moments(arrays: Arrays, max_dimension: int) -> Moments:
         rows = arrays["features"]
         _check_width(rows.shape[1] if rows.ndim == 2 else 1, max_dimension)
         return RealData.of_rows("features", rows).moments
-    if known := moments_among(names):
-        check_shapes(arrays[known[0]], arrays[known[1]])
-        _check_width(len(arrays[known[0]]), max_dimension)
+    if moment_names := moments_among(names):
+        check_shapes(arrays[moment_names[0]], arrays[moment_names[1]])
+        _check_width(len(arrays[moment_names[0]]), max_dimension)
     if (moments := moments_from(arrays)) is not None:
         return moments
-    found = ", ".join(sorted(names)) or "nothing"
-    raise FixError(f"expected mean and covariance, or mu and sigma, perhaps with samples; or features; found {found}")
+    given = ", ".join(sorted(names)) or "nothing"
+    raise FixError(f"expected mean and covariance, or mu and sigma, perhaps with samples; or features; found {given}")
 
 
 def _check_width(width: int, most: int) -> None:
@@ -228,7 +228,7 @@ async def stored_reference(store: Store, name: str) -> ReferenceInfo:
 
 
 async def users_of_references(context: Context) -> dict[str, str]:
-    """Why each reference of the namespace that is used must stay, by its name: an experiment, or a trial, uses it."""
+    """The reasons for keeping references of the namespace, by name: an experiment, or a trial, uses them."""
     store, copies = context.store, context.store.copies
     used: dict[str, str] = {}
     for place in await copies.newest():

@@ -68,7 +68,7 @@ def create(
 
         lasts = None if expires is None else seconds_of(expires)
         known = typer.get_text_stream("stdin").read().strip() if given else None
-        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, known=known)
+        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, existing=known)
 
         async def put(keys: AccessKeys) -> None:
             await keys.put(id_, record.model_dump_json())

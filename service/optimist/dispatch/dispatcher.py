@@ -55,9 +55,9 @@ class PlannedAnswers:
     opening: Opening | None = None
     returned: Sequence[int] = ()
     lacked: Mapping[Ask, WaitReason | None] = field(default_factory=dict)
-    """Why asks got fewer picks than they asked for."""
+    """The reasons why asks got fewer picks than they asked for."""
     is_fresh: bool = False
-    """Whether the state was just read that it was made from."""
+    """True if it was made from a state that was just read."""
 
 
 async def planned(
@@ -95,11 +95,11 @@ class Ask:
     came: float = field(init=False)
     answer: asyncio.Future[AskReply] = field(default_factory=asyncio.Future)
     waited_for: WaitReason | None = None
-    """What it has waited for last, if for anything."""
+    """The last reason to wait, if there was one."""
     is_noted: bool = False
-    """Whether `pending` says what it waits for."""
+    """True if `pending` is set."""
     pending: Pending = None
-    """What was due when this ask was first planned; later tells never make it wait longer."""
+    """Everything that was due when this ask was first planned; later tells never make it wait longer."""
 
     def __post_init__(self) -> None:
         self.came = time.monotonic()
@@ -113,13 +113,13 @@ class Ask:
         return 1 if self.contexts is None else len(self.contexts)
 
     def waits_for(self, state: PolicyState) -> WaitReason | None:
-        """What the ask waits for that has not been made yet."""
+        """The reason to wait for something that has not been made yet; None without one."""
         if state.can_be_scored and not self.is_noted:
             self.is_noted, self.pending = True, state.goal.pending(state.stored)
         return state.waits_for(self.pending, self.request.generators)
 
     def may_go(self, state: PolicyState) -> bool:
-        """Whether it need not wait any longer: nothing is pending, `max_wait` is over, the experiment has ended, or a
+        """True if it need not wait any longer: nothing is pending, `max_wait` is over, the experiment has ended, or a
         decision waits for picks that this worker gets again."""
         reason = self.waits_for(state)
         self.waited_for = reason or self.waited_for
@@ -153,7 +153,7 @@ class Dispatcher:
     def __init__(self, store: Store, experiment: Experiment, most_open: MostOpen) -> None:
         self.info = experiment
         self.called = 0.0
-        """When it was last asked for, on the clock of `time.monotonic`; kept by whoever asks for it."""
+        """Time of the last call, on the clock of `time.monotonic`; kept by the caller."""
         self._store = store
         self._most_open = most_open
         self._config = experiment.config
@@ -165,7 +165,7 @@ class Dispatcher:
         self._models = None if experiment.model_growth is None else Models(store)
         self._state: PolicyState | None = None
         self._instant: Instant | None = None
-        """When `_state` was equal to the one in the store, but for what is `_touched` (`CachedState.touched`)."""
+        """Instant at which `_state` was equal to the stored state, except for `_touched` (`CachedState.touched`)."""
         self._touched: set[int | str] = set()
         self._known_in: int | None = None
         """The incarnation of the store in which `_state` equals its state, as far as is known; None: it differs."""
@@ -269,7 +269,7 @@ class Dispatcher:
 
     @property
     def _is_known(self) -> bool:
-        """Whether `_state` equals the state in the store, as far as the dispatcher knows."""
+        """True if `_state` equals the state in the store, as far as the dispatcher knows."""
         return self._known_in == self._store.incarnation
 
     async def _foreseen(self, tells: Sequence[Tell], asks: Sequence[Ask]) -> PlannedAnswers | None:
@@ -334,7 +334,7 @@ class Dispatcher:
         self._state, self._instant, self._touched = state, state.stored.instant, set()
 
     def _may_decide(self, state: PolicyState) -> bool:
-        """Whether the stopping rule is satisfied, and everything has been made that was due when it became so.
+        """True if the stopping rule is satisfied, and everything has been made that was due when it became so.
 
         Outdated estimates may lead to picks, but never to a decision. What came due later does not delay it: an
         estimate may take longer than `max_wait`, after which workers sample on, so that there is always one due.
@@ -408,7 +408,7 @@ class Dispatcher:
         return version
 
     def _is_as_planned(self, done: Exchanged, version: int | None) -> bool:
-        """Whether the store's state equals `_state`: all of these steps were taken, and nobody else took one."""
+        """True if the store's state equals `_state`: all of these steps were taken, and nobody else took one."""
         assert self._state is not None
         stored = self._state.stored
         if done.before != stored.state_token or not done.is_foreseen:

@@ -33,11 +33,11 @@ class Models:
         if not isinstance(goal, WithModel) or newest is None or goal.model == newest.made:
             return
         try:
-            found = await self._store.artefact(state.config.name, Artefact("model", state.config.metric.shown_label))
+            artefact = await self._store.artefact(state.config.name, Artefact("model", state.config.metric.shown_label))
             # A model newer than the state: the announcement of it has the state read again.
-            if found is not None and found.made == newest.made:
-                stored = replace(newest, payload=found.payload)
-                is_large = len(found.payload) >= 2**20
+            if artefact is not None and artefact.made == newest.made:
+                stored = replace(newest, payload=artefact.payload)
+                is_large = len(artefact.payload) >= 2**20
                 state.goal = await asyncio.to_thread(goal.with_model, stored) if is_large else goal.with_model(stored)
         except (StoreError, ValueError) as error:
             _log.warning("the model of %s cannot be read: %s", state.config.name, error)

@@ -13,14 +13,14 @@ from optimist.turns import aside
 from optimist_client.models import Experiment
 
 
-async def state_of(experiment: Experiment, stored: ExperimentState, known: PolicyState | None) -> PolicyState:
+async def state_of(experiment: Experiment, stored: ExperimentState, earlier: PolicyState | None) -> PolicyState:
     """The state of an experiment as it was just read, with the decision that it leads to; a large one is made in a
-    thread. known: an earlier state, as of `PolicyState`."""
-    return await aside(stored.breadth, _decided, experiment, stored, known)
+    thread. earlier: as of `PolicyState`."""
+    return await aside(stored.breadth, _decided, experiment, stored, earlier)
 
 
-def _decided(experiment: Experiment, stored: ExperimentState, known: PolicyState | None) -> PolicyState:
-    state = PolicyState(experiment, stored, known)
+def _decided(experiment: Experiment, stored: ExperimentState, earlier: PolicyState | None) -> PolicyState:
+    state = PolicyState(experiment, stored, earlier)
     _ = state.live_decision  # kept; comparing many generators for the first time takes long
     return state
 
@@ -31,16 +31,16 @@ async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool 
 
 
 async def read_levels(
-    store: Store, state: PolicyState, known: Sequence[GeneratorLevels] = ()
+    store: Store, state: PolicyState, earlier: Sequence[GeneratorLevels] = ()
 ) -> Sequence[GeneratorLevels]:
     """The levels of each generator of a state that was just read; none where no array has levels.
 
-    known: those of an earlier state, which are not read again where nothing of their generator has changed.
+    earlier: levels of an earlier state, which are not read again where nothing of their generator has changed.
     """
     names, generators = arrays_with_levels(state), state.stored.generators
     if not names:
         return ()
-    before = {id(each.generator): each for each in known}
+    before = {id(each.generator): each for each in earlier}
     missing = [generator for generator in generators if id(generator) not in before]
     kept = await store.levels(state.config.name, [generator.ordinal for generator in missing])
     new = {id(one): GeneratorLevels.of(one, those, names) for one, those in zip(missing, kept, strict=True)}

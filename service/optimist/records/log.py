@@ -84,7 +84,7 @@ class LogEntry:
     indices: Runs = ()
     """Indices in the generator's sequence of the first rows that count; further rows have none."""
     counted: Runs = ()
-    """Which rows of the body count; empty: all."""
+    """The rows of the body that count; empty: all."""
     context: Annotated[bytes, Field(exclude=True)] = b""
     """`NewPick.context` of its pick."""
     seconds: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = None

@@ -204,7 +204,7 @@ class Settled:
     version: int = 0
     """`ExperimentState.version` after it; 0 for a repeat."""
     copy: Copy | None = None
-    """Which batch it repeats, if any; None for a repeat of the tell."""
+    """The batch that it repeats, if any; None for a repeat of the tell."""
     doubtful: bool = False
     """True if the scale might be anomalous and should be examined (`Store.levels`)."""
 

@@ -176,7 +176,7 @@ class UnitState:
     made: str = field(default="", compare=False)
     """A name that no other estimate has; "" without an estimate."""
     scoring_error: str | None = None
-    """Why the generator cannot be scored; the next estimate removes this note."""
+    """The note why the generator cannot be scored; the next estimate removes it."""
     snapshot_seq: int = 0
     """The log position of the snapshot; 0 while there is none."""
     log_bytes: int = 0
@@ -306,9 +306,9 @@ class ExperimentState:
     model: StoredArtefact | None = None
     """The model that picks are made from, where the goal has one."""
     model_error: str | None = None
-    """Why neither it nor the table can be made; the next one removes this note."""
+    """The note why neither model nor table can be made; the next one removes it."""
     mixture_error: str | None = None
-    """Why it cannot be made by the metric that decides, whatever the goal; the next one removes this note."""
+    """The note why no mixture can be made by the deciding metric, whatever the goal; the next mixture removes it."""
     read_at: float | None = field(default=None, compare=False)
     """Time of reading, in Unix seconds of Redis's clock; None for a state in memory, which is current."""
 

@@ -123,7 +123,7 @@ def ending_in_order() -> Generator[threading.Event]:
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> CannotStart:
-    # asyncio's own text of an error repeats the address; that of a name that is not found has no number of the system.
+    # asyncio's own text of an error repeats the address; an error of a name that is not found has no system number.
     reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error
     return CannotStart(f"cannot listen on {host}:{port}: {reason}. Choose another --port or --host")
 

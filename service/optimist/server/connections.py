@@ -26,7 +26,7 @@ class Shareable(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for an answer on it."""
+        """True if nobody waits for an answer on it."""
         ...
 
     def close(self) -> None:
@@ -83,8 +83,8 @@ class Connections:
             self._shares.setdefault(share, {})[one] = None
 
     def _has_room(self, share: str) -> bool:
-        known = self._shares.get(share, {})
-        return len(known) < self._share or _close_idle(known)
+        connections = self._shares.get(share, {})
+        return len(connections) < self._share or _close_idle(connections)
 
 
 def _close_idle(among: Iterable[Shareable]) -> bool:
@@ -120,7 +120,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for an answer on this connection."""
+        """True if nobody waits for an answer on this connection."""
         cycle: RequestResponseCycle | None = getattr(self, "cycle", None)
         return cycle is None or cycle.response_complete
 

@@ -79,7 +79,7 @@ def serve(settings: Settings, scorer: subprocess.Popen[bytes] | None = None) -> 
 
 
 def _where(settings: Settings) -> str:
-    """Where the data is, for the log."""
+    """The place of the data, for the log."""
     if settings.redis_url is not None:
         return format_url(settings.redis_url)
     return f"embedded, data in {settings.data_dir}"

@@ -75,7 +75,7 @@ class ServiceProcess(Supervised):
         return process
 
     def follow(self, process: subprocess.Popen[bytes]) -> bool:
-        """Whether the child, which has ended now, was ready. Raises what it gave as the reason why it cannot begin."""
+        """True if the child, which has ended now, was ready. Raises the reason that it gave why it cannot begin."""
         assert process.stdout is not None
         with process:
             for line in process.stdout:
@@ -128,7 +128,7 @@ class ScorerProcess(ServiceProcess):
         self._counters.hear(word["at_work"])
 
     def follow(self, process: subprocess.Popen[bytes]) -> bool:
-        """Whether the scorer, which has ended now, was ready; none is at work from then on."""
+        """True if the scorer, which has ended now, was ready; none is at work from then on."""
         try:
             return super().follow(process)
         finally:

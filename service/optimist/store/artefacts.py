@@ -70,7 +70,7 @@ class Artefacts:
         return parse_artefact(*stored)
 
     async def artefact_error(self, experiment: str, artefact: Artefact) -> str | None:
-        """Why it cannot be made; None while nothing is known against it."""
+        """The note why it cannot be made; None without one."""
         unit = keys.unit(keys.claimed_for(artefact), artefact.label)
         return await self._commands.text("HGET", self._commands.key(experiment, "units"), f"{unit}:error")
 

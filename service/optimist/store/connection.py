@@ -142,7 +142,7 @@ async def _setting(execute: _Execute, name: str) -> str | None:
 
 
 def _lasting(error: BaseException | None) -> str | None:
-    """Why Redis cannot be reached, if the cause is the configuration and waiting does not help."""
+    """The reason why Redis cannot be reached, if the cause is the configuration and waiting does not help."""
     while error is not None:
         if isinstance(error, redis_errors.AuthenticationError | ssl.SSLCertVerificationError):
             return f"Redis cannot be reached this way: {error}"

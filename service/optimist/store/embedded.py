@@ -154,7 +154,7 @@ class EmbeddedRedis(Supervised):
 
     @property
     def url(self) -> str:
-        """Where it listens, for `connect`; the same for every redis-server of this object."""
+        """The URL for `connect`; the same for every redis-server of this object."""
         return f"unix://{self._socket}"
 
     def stop(self) -> None:
@@ -182,7 +182,7 @@ class EmbeddedRedis(Supervised):
         return process
 
     def follow(self, process: subprocess.Popen[bytes]) -> bool:
-        """Whether the redis-server, which has ended now, has served. Raises CannotStart if it does not start."""
+        """True if the redis-server, which has ended now, has served. Raises CannotStart if it does not start."""
         if not _wait_for_answer(process, self._starting_socket):
             if process.wait() > 0:
                 raise CannotStart(self._said.explain("redis-server did not start."))
@@ -257,7 +257,7 @@ def _is_news(what: str) -> bool:
 
 
 def running_url(directory: Path) -> str | None:
-    """Where the redis-server of a service that runs on this data directory listens; None while none does.
+    """The URL of the redis-server of a service that runs on this data directory; None while none does.
 
     For commands of the same user: the socket's directory is closed to others.
     """

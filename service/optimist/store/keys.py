@@ -33,7 +33,7 @@ MIXTURE: Final = "mixture"
 MODEL_UNIT: Final = "model"
 """In place of an ordinal: the model of the goal, and its table, of all generators."""
 Place = int | Literal["mixture", "model"]
-"""What has a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the model."""
+"""The subject of a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the model."""
 _CLAIMED: dict[str, Place] = {"mixture": MIXTURE, "model": MODEL_UNIT, "table": MODEL_UNIT}
 
 # A unit is a generator as one metric scores it: "<g>:<label>".
@@ -45,7 +45,7 @@ EXPERIMENT_PARTS = (
     "counts",  # hash: rounds, told, growth, instance, keep_log, batch_size, claims; per generator what enrol.lua lists
     "tokens",  # hash: version modulo 128 → its state token, of the newest, see prelude.lua
     "changes",  # sorted set: ordinal, worker:<name>, or * → version of its last change, see prelude.lua
-    "labels",  # list: the labels of all metrics, that of the one that decides first
+    "labels",  # list: the labels of all metrics, the deciding metric's first
     "units",  # hash: what is known of each unit, see units.lua
     "estimates",  # hash: unit → payload of the newest estimate
     "picks",  # hash: number → what opening.lua writes of it: every pick not yet settled, leased or not
@@ -93,9 +93,9 @@ PROBE = "optimist:probe"
 
 COPIES = "~"
 """The end of the name of a namespace for copies of experiments, which nobody can name; and in the instance of a copy
-what follows that of its original."""
+the text after the instance of its original."""
 DEFAULT_NAMESPACE = "default"
-"""Its names stand in keys as they are; those of any other namespace as "<namespace>/<name>"."""
+"""Its names stand in keys as they are; names of any other namespace as "<namespace>/<name>"."""
 
 # A brace would change the slot; announcements are split at spaces.
 _NAME = re.compile(r"[^{}\s]{1,256}")
@@ -139,7 +139,7 @@ def unit(generator: Place, label: str) -> str:
 
 
 def claimed_for(artefact: Artefact) -> Place:
-    """What has the claim under which an artefact is published."""
+    """The subject of the claim under which an artefact is published."""
     return _CLAIMED[artefact.kind] if artefact.generator is None else artefact.generator
 
 

@@ -256,8 +256,8 @@ class Commands:
     async def script(self, name: str, keys: Sequence[str], /, **arguments: Value) -> list[Any]:
         """Run a script whose head names its keys as `other keys`, and return the items after its 'ok'.
 
-        keys: in the order of the head, all of one slot. Raises TypeError for keys or arguments other than those of its
-        head; NotFound, Refused, Conflict, Full, Gone or Superseded as the script says.
+        keys: in the order of the head, all of one slot. Raises TypeError for keys or arguments that its head does not
+        name; NotFound, Refused, Conflict, Full, Gone or Superseded as the script says.
         """
         prepared = load(name)
         prepared.check_keys(len(keys))

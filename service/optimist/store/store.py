@@ -157,7 +157,7 @@ class Store(
 
     @property
     def namespace(self) -> str | None:
-        """Whose experiments these are; None: of any namespace."""
+        """The namespace of the experiments; None: any."""
         return self._commands.namespace
 
     def full_name(self, name: str) -> str:

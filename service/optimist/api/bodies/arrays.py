@@ -52,7 +52,7 @@ class EncodedArrays:
 
     @property
     def is_large(self) -> bool:
-        """Whether a thread decodes it: what can refuse it should be known before."""
+        """True if a thread decodes it: refuse it before, where possible."""
         return self.work > LARGE
 
     async def decode(self, settings: Settings) -> Arrays:

@@ -50,16 +50,16 @@ class Expected:
     first: str
     """The array that the metric that decides reads first."""
     are_features: bool
-    """Whether this array is one of features, and the only one, so that equal rows are copies."""
+    """True if this array is one of features, and the only one, so that equal rows are copies."""
 
     @classmethod
     def from_experiment(cls, experiment: Experiment) -> Expected:
         """The expectation of this experiment, made when it is first needed."""
         # The config itself is compared, as imports may bring the same `instance` twice.
-        config, known = _expected.get(experiment.instance) or (None, None)
-        if known is None or config is not experiment.config:
-            known = _expected.put(experiment.instance, (experiment.config, cls._made(experiment)))[1]
-        return known
+        config, expected = _expected.get(experiment.instance) or (None, None)
+        if expected is None or config is not experiment.config:
+            expected = _expected.put(experiment.instance, (experiment.config, cls._made(experiment)))[1]
+        return expected
 
     @classmethod
     def _made(cls, experiment: Experiment) -> Expected:
@@ -141,20 +141,20 @@ def _measures(arrays: Arrays, digest: str, config: ExperimentConfig, expected: E
 def _check_embeddings(name: str, expected: Expected, embedding: str | None, embeddings: Sequence[str]) -> None:
     """Raise `ApiError` 422 unless a tell names the embeddings that the experiment of this name does."""
     try:
-        found = parsed(embeddings)
+        given = parsed(embeddings)
     except ValueError as error:
         raise invalid(str(error)) from None
-    if embedding is not None and found.setdefault(expected.first, embedding) != embedding:
-        raise invalid(f"embedding, embeddings: {expected.first} is given two: {embedding!r}, {found[expected.first]!r}")
-    for array in (found | expected.embeddings) if found != expected.embeddings else ():
-        wanted, got = expected.embeddings.get(array), found.get(array)
+    if embedding is not None and given.setdefault(expected.first, embedding) != embedding:
+        raise invalid(f"embedding, embeddings: {expected.first} is given two: {embedding!r}, {given[expected.first]!r}")
+    for array in (given | expected.embeddings) if given != expected.embeddings else ():
+        wanted, got = expected.embeddings.get(array), given.get(array)
         if wanted != got:
             is_first = array == expected.first
             which = "batches" if is_first else f"the array {array!r}"
-            named = "none was named" if got is None else f"got one of {got!r}"
+            naming = "none was named" if got is None else f"got one of {got!r}"
             takes = "names no embedding" + (f" of {array!r}" if not is_first else "")
             takes = takes if wanted is None else f"takes {which} of embedding {wanted!r}"
-            raise invalid(f"{'embedding' if is_first else 'embeddings'}: experiment {name!r} {takes}; {named}")
+            raise invalid(f"{'embedding' if is_first else 'embeddings'}: experiment {name!r} {takes}; {naming}")
 
 
 def _check_announced(shapes: Shapes, expected: Expected, max_rows: int) -> None:

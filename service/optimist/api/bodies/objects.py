@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 LARGE = 2**18
 """Bytes up to which a body is checked on the event loop: this takes less time than waking a thread."""
 JSON_WORK = 8
-"""How much longer a byte of JSON takes than one of other bodies."""
+"""Work for a byte of JSON, in bytes of other bodies."""
 
 
 async def run_in_thread(size: int, work: Callable[..., Result], *args: Any) -> Result:

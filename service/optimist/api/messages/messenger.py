@@ -1,4 +1,4 @@
-"""Who notices what became of experiments, and sends the messages about it, each once.
+"""The process that looks for news of experiments, and sends the messages about them, each once.
 
 One API process of all looks: the one that has the lease of `Store.lead`. What it notices is a function of what is
 stored, and every message is claimed in Redis before it is sent, and noted afterwards. So whoever looks next, after the
@@ -39,7 +39,7 @@ PAUSES = (10.0, 60.0, 300.0, 1800.0, 7200.0)
 TOLD = 86_400.0
 """Seconds after which nobody is told of an event any more: a new webhook is not told of all that ever was."""
 OWN, OF_SERVICE = "own", "service"
-"""Whom a message is for: the webhook of its experiment, and the one of the service."""
+"""Receivers of a message: the webhook of its experiment, and the webhook of the service."""
 OWN_PLACES = [f"{OWN}:{kind}" for kind in ("decided", "provisional", "out of budget", "idle")]
 _log = logging.getLogger(__name__)
 
@@ -205,5 +205,5 @@ class Messenger:
 
 
 def _changed(state: PolicyState, change: NewestChange) -> float:
-    """When an experiment was last changed, in Unix seconds."""
+    """Time of the last change of an experiment, in Unix seconds."""
     return max(change.at, state.stored.changed_at or state.experiment.created)

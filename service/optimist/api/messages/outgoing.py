@@ -1,6 +1,6 @@
 """One message to one receiver: its body, its signature, and a connection to an address that is allowed.
 
-Headers and signatures are those of Standard Webhooks, for which there are libraries in many languages.
+Headers and signatures follow Standard Webhooks, for which there are libraries in many languages.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ TRANSLATED = IPv6Network("64:ff9b::/96")
 UNICAST = IPv6Network("2000::/3")
 """All addresses of IPv6 that are given to hosts of the Internet: `ipaddress` calls more of them global."""
 PROTOCOLS = IPv4Network("192.0.0.0/24")
-"""What protocols use: `ipaddress` of Python 3.11 calls some of it global."""
+"""Addresses for protocols: `ipaddress` of Python 3.11 calls some of them global."""
 Address = IPv4Address | IPv6Address
 _names = ThreadPoolExecutor(4, "names")
 """Threads of their own to look names up in: a server of names that hangs keeps no other work waiting."""
 
 
 class Webhook(BaseModel):
-    """Where messages go, as it is stored."""
+    """A receiver of messages, as it is stored."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -65,7 +65,7 @@ class NotAllowed(Exception):
 
 
 def is_allowed(address: Address, networks: Iterable[IPvAnyNetwork]) -> bool:
-    """Whether a message may go to an address: a public one, or one of these networks."""
+    """True if a message may go to an address: it is public, or in one of these networks."""
     if any(address in network for network in networks):
         return True
     if isinstance(address, IPv6Address):
@@ -81,8 +81,8 @@ def is_allowed(address: Address, networks: Iterable[IPvAnyNetwork]) -> bool:
 
 def addresses(host: str, port: int) -> list[Address]:
     """The addresses of a host. Raises OSError where it has none."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ip_address(str(place[0]).partition("%")[0]) for *_, place in found]
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ip_address(str(place[0]).partition("%")[0]) for *_, place in entries]
 
 
 def check_receiver(url: str, networks: Sequence[IPvAnyNetwork]) -> None:
@@ -90,13 +90,13 @@ def check_receiver(url: str, networks: Sequence[IPvAnyNetwork]) -> None:
     parts = urlsplit(url)
     assert parts.hostname is not None
     try:
-        found = addresses(parts.hostname, parts.port or 0)
+        receivers = addresses(parts.hostname, parts.port or 0)
     except (OSError, UnicodeError):
         return
-    if not all(is_allowed(one, networks) for one in found):
+    if not all(is_allowed(one, networks) for one in receivers):
         raise FixError(
             "webhook: expected a host with public addresses only. OPTIMIST_WEBHOOK_NETWORKS allows others: "
-            f"{','.join(map(str, found))}"
+            f"{','.join(map(str, receivers))}"
         )
 
 
@@ -116,11 +116,11 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """A connection to the first address that answers. Raises NotAllowed, OSError, ConnectError."""
-        found = await asyncio.get_running_loop().run_in_executor(_names, addresses, host, port)
-        if not all(is_allowed(one, self._networks) for one in found):
+        receivers = await asyncio.get_running_loop().run_in_executor(_names, addresses, host, port)
+        if not all(is_allowed(one, self._networks) for one in receivers):
             raise NotAllowed
         failed: Exception = httpcore.ConnectError("no address")
-        for one in found:
+        for one in receivers:
             try:
                 return await self._plain.connect_tcp(str(one), port, timeout, local_address, socket_options)
             except httpcore.ConnectError as error:

@@ -44,8 +44,8 @@ ANYBODY = Caller("", DEFAULT_NAMESPACE, "admin")
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The first header of this name (in lower case); None without one."""
-    for known, value in scope["headers"]:
-        if known == name:
+    for key, value in scope["headers"]:
+        if key == name:
             return value.decode("latin-1")
     return None
 
@@ -108,7 +108,7 @@ class KeyRing:
         return None if share is None or not await self.lasts(share.maker) else share.caller(parts)
 
     async def lasts(self, maker: str) -> bool:
-        """Whether what was made with the key of this id lasts: the key is there, or none was needed ("")."""
+        """True if the key of this id is valid, or none was needed (""); what was made with it ends with it."""
         await self._refresh()
         return not maker or ((record := await self._record(maker)) is not None and not record.has_expired)
 
@@ -218,7 +218,7 @@ def _refuse_doubled(scope: Scope) -> None:
 
 @lru_cache(64)
 def _is_loopback_host(host: str) -> bool:
-    """Whether a Host header names this machine itself, or is empty."""
+    """True if a Host header names this machine itself, or is empty."""
     try:
         name = urlsplit(f"//{host}").hostname
     except ValueError:

@@ -48,15 +48,15 @@ class _Record(BaseModel):
     note: Annotated[str, StringConstraints(max_length=200)] = ""
     created: float
     expires: float | None = None
-    """When it ends, in Unix time; None: when it is revoked. A share always has an end."""
+    """Unix time of its end; None: it is valid until it is revoked. A share always has an end."""
 
     @property
     def has_expired(self) -> bool:
-        """Whether it has ended by itself."""
+        """True if it has ended by itself."""
         return self.expires is not None and time.time() >= self.expires
 
     def fits(self, key: KeyText) -> bool:
-        """Whether this is the record of a key that has not expired. A wrong secret takes the same time."""
+        """True if this is the record of a key that has not expired. A wrong secret takes the same time."""
         return hmac.compare_digest(_digest(key.secret), self.digest) and not self.has_expired
 
 
@@ -77,7 +77,7 @@ class ShareRecord(_Record):
     """The stored record of a share: a viewer's key for one experiment."""
 
     previews: bool
-    """Whether it may look at samples."""
+    """True if it may look at samples."""
     maker: str
     """The id of the key that made it, with which it ends; "" if the maker needed none."""
 
@@ -95,15 +95,15 @@ def make_key(
     note: str = "",
     *,
     lasts: float | None = None,
-    known: str | None = None,
+    existing: str | None = None,
 ) -> tuple[str, str, KeyRecord]:
     """The id of a new key, the key itself, and its record.
 
     Raises FixError for an invalid name or known key, and for a rater's key that names no experiment.
 
-    lasts: seconds until it expires. known: a key that another service made, instead of a new one.
+    lasts: seconds until it expires. existing: a key that another service made, instead of a new one.
     """
-    key = KeyText(*_random()) if known is None else split_key(known)
+    key = KeyText(*_random()) if existing is None else split_key(existing)
     if key is None or key.experiment is not None:
         raise FixError("expected a key as `optimist keys create` prints it")  # the text may be most of a secret
     if role == "rater" and not experiments:

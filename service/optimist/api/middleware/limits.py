@@ -45,7 +45,7 @@ _state: ContextVar[Mapping[str, object]] = ContextVar("state", default=MappingPr
 
 
 def has_gone() -> bool:
-    """Whether nobody waits any more for the answer to the request that is worked for, if the server tells."""
+    """True if the client of the request that is worked for has closed the connection, if the server tells."""
     return GONE in _state.get()
 
 
@@ -87,7 +87,7 @@ class SharedCounters:
 
     @property
     def scorer_at_work(self) -> bool:
-        """Whether the scorer of this service was heard of within 30 seconds: it says a word every second."""
+        """True if the scorer of this service was heard of within 30 seconds: it says a word every second."""
         return self._heard[0] > 0.0 and time.monotonic() - self._heard[0] < 30.0
 
 
@@ -125,7 +125,7 @@ class Limits:
 
 
 class BodyLimit(NamedTuple):
-    """How much a body may hold, the bytes of memory that each of its bytes takes, and the seconds of its pauses."""
+    """Maximum bytes of a body, bytes of memory for each of them, and seconds of its pauses."""
 
     largest: int
     weight: int

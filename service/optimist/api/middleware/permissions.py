@@ -33,28 +33,28 @@ class Caller:
     previews: bool = True
 
     def may(self, role: Role) -> bool:
-        """Whether the caller has at least this role."""
+        """True if the caller has at least this role."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def sees(self, experiment: str) -> bool:
-        """Whether the key gives access to this experiment of its namespace."""
+        """True if the key gives access to this experiment of its namespace."""
         return not self.experiments or experiment in self.experiments
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What a caller must have. A route below an experiment also requires a key that gives access to that experiment."""
+    """The requirements of a route. A route below an experiment also requires a key that gives access to it."""
 
     role: Role | None
     """The lowest role; None: anybody, also without a key."""
     takes_raters: bool = False
-    """Whether the key of a rater is sufficient, too."""
+    """True if the key of a rater is sufficient, too."""
     shows_samples: bool = False
-    """Whether a key must give access to samples."""
+    """True if a key must give access to samples."""
     takes_restricted: bool = False
-    """Whether a key that is restricted to some experiments may use a route that is not below one of them."""
+    """True if a key that is restricted to some experiments may use a route that is not below one of them."""
     is_of_service: bool = False
-    """Whether the answer is about all namespaces: only an unrestricted key of the namespace `default` may see it."""
+    """True if the answer is about all namespaces: only an unrestricted key of the namespace `default` may see it."""
 
     def check(self, caller: Caller, experiment: str | None) -> None:
         """Raise `ApiError` 403 if the caller lacks this permission, 404 for an experiment that its key does not show.
@@ -87,7 +87,7 @@ READ_SAMPLES = Permission("viewer", shows_samples=True)
 MONITOR = Permission("viewer", is_of_service=True)
 WORK = Permission("worker")
 RATE = Permission("worker", takes_raters=True)
-"""What a rater needs of an audit, and answers. Viewers, and so shares, change nothing."""
+"""Permission to get audits and to answer them. Viewers, and so shares, change nothing."""
 ADMINISTER = Permission("admin")
 UNLISTED = ADMINISTER
 """Of a path, or a method, that no route has: who may do everything is told that it does not exist."""

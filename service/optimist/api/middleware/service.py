@@ -107,7 +107,7 @@ class RawRoute(Route):
         super().__init__(path, endpoint, methods=["POST"], include_in_schema=False)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for this route. Another method is for FastAPI's route of the same path."""
+        """The match of a request with this route. Another method is for FastAPI's route of the same path."""
         matching, matched = super().matches(scope)
         return (matching, matched) if matching is Match.FULL else (Match.NONE, {})
 

@@ -39,7 +39,7 @@ _FILE_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content":
 
 
 async def _open_until_answered() -> AsyncGenerator[ExitStack]:
-    """What it holds is closed when the response has ended, or its client has gone."""
+    """A stack that is closed when the response has ended, or its client has gone."""
     with ExitStack() as stack:
         yield stack
 

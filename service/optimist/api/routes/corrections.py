@@ -51,7 +51,7 @@ async def correct(
     With `trial` nothing changes: a copy of the experiment is corrected, scored anew and deleted. So the report has
     exactly the numbers and the decision that would follow if nothing else was told. `scored` is false in it where
     scores were not ready within 20 seconds. Trials in a namespace follow one another: 429 while another one with the
-    same access key waits. Refusals are those of a single retraction or acceptance; what was done
+    same access key waits. Refusals are as for a single retraction or acceptance; what was done
     before one stays done.
     """
     experiment = await context.experiment(name)

@@ -96,7 +96,7 @@ class _Files(NamedTuple):
 
     by_name: dict[str, Path]
     version: str
-    """What the addresses of all files contain: it changes with any of them, so that browsers may keep each for ever."""
+    """Part of the addresses of all files: it changes with any of them, so that browsers may keep each for ever."""
 
 
 def files() -> _Files:
@@ -123,8 +123,8 @@ class _Content(NamedTuple):
 
 
 def _content(path: Path) -> _Content:
-    known = path.stat()
-    return _read(path, known.st_size, known.st_mtime_ns)
+    status = path.stat()
+    return _read(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(256)
@@ -166,18 +166,18 @@ def file(version: str, name: str, accept_encoding: Annotated[str, Header()] = ""
     """One file: of the dashboard (a module, the styles or an icon), or of a library. A file of another version is the
     present one: another replica may have made the page."""
     by_name, present = files()
-    found = by_name.get("app.js" if name == SCRIPT else name)
-    if found is None:
+    path = by_name.get("app.js" if name == SCRIPT else name)
+    if path is None:
         raise HTTPException(404, f"the dashboard has no file {name!r}")
     media_type = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
     keeps = "public, max-age=31536000, immutable" if version == present else "no-cache"
     headers = {**HEADERS, "cache-control": keeps, "vary": "accept-encoding"}
-    compressed = _script(present) if name == SCRIPT else _content(found).compressed
+    compressed = _script(present) if name == SCRIPT else _content(path).compressed
     if "gzip" not in accept_encoding:
         return Response(gzip.decompress(compressed), media_type=media_type, headers=headers)
     return Response(compressed, media_type=media_type, headers={**headers, "content-encoding": "gzip"})
 
 
 def routes() -> list[BaseRoute]:
-    """The routes of sessions, and those of the page if its files are installed."""
+    """The routes of sessions, and the routes of the page if its files are installed."""
     return [*session.routes, *(router.routes if dashboard_directory().is_dir() else ())]

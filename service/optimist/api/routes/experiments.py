@@ -101,8 +101,8 @@ async def create_experiment(
                 )
     (controls,) = await context.store.labels([config.name])
     existing = labelled(await context.experiment(config.name), controls)
-    if found := differences(existing, config):
-        raise Conflict(refusal(config.name, found))
+    if different := differences(existing, config):
+        raise Conflict(refusal(config.name, different))
     return existing
 
 
@@ -141,16 +141,16 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
 
 async def _references(config: ExperimentConfig, context: Context) -> dict[str, ReferenceInfo]:
     """The references of the metrics by label; those compared with one array must be of the same embedding."""
-    found: dict[str, ReferenceInfo] = {}
+    references: dict[str, ReferenceInfo] = {}
     embeddings = config.embedding_names
     for label, metric in config.metrics.items():
         if (named := metric.setting("reference")) is not None:
-            reference = found[label] = await stored_reference(context.store, named)
+            reference = references[label] = await stored_reference(context.store, named)
             check_embeddings(reference, embeddings.get(metric.first_name))
             check_rows_kept(reference, metric)
             if reference.embedding is not None:
                 embeddings[metric.first_name] = reference.embedding
-    return found
+    return references
 
 
 @router.get("/{name}")
@@ -239,9 +239,9 @@ async def get_contrast(
     against: Annotated[str, Query(description="The generator that it is compared with")],
     metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
 ) -> Contrast:
-    """How much worse `generator` scores than `against`, with the standard error of the difference.
+    """The score of `generator` compared with `against`: how much worse it is, and the standard error of the difference.
 
-    In a paired experiment the error is that of samples in common. 422 while one of the two has no estimate.
+    In a paired experiment the error is computed from common samples. 422 while one of the two has no estimate.
     """
     experiment = await context.experiment(name)
     label = metric_called(experiment, metric).shown_label
@@ -268,7 +268,7 @@ async def get_gate(
         ),
     ],
 ) -> Gate:
-    """Whether `candidate` is at least as good as `baseline`, but for the margins: yes, no or open, at every look."""
+    """The gate: is `candidate` at least as good as `baseline`, but for the margins? Yes, no or open, at every look."""
     experiment = await context.experiment(name)
     state = await context.state(experiment)
     try:

@@ -89,10 +89,10 @@ async def accept(
             name, generator=ordinal, **what, who=caller.key, reason=reason, instance=experiment.instance
         )
     context.polls.changed(name)
-    found = acceptance(stored, await context.generator_name(experiment, stored.generator))
+    accepted = acceptance(stored, await context.generator_name(experiment, stored.generator))
     if not already:
-        logger.info("%s of %s is accepted", found, context.store.full_name(name))
-    return AcceptReply(accepted=found, already=already)
+        logger.info("%s of %s is accepted", accepted, context.store.full_name(name))
+    return AcceptReply(accepted=accepted, already=already)
 
 
 @router.delete("/picks/{number}/batch", tags=["retractions"])
@@ -171,10 +171,10 @@ async def retract(
     context.polls.changed(name)
     if retraction is None:
         return RetractReply(retracted=[], already=already)
-    found = retracted_batch(retraction, await context.generator_name(experiment, retraction.generator))
+    retracted = retracted_batch(retraction, await context.generator_name(experiment, retraction.generator))
     if not already:
-        logger.info("%s of %s is retracted", found, context.store.full_name(name))
-    return RetractReply(retracted=[found], already=already, decision_reopened=retraction.reopened)
+        logger.info("%s of %s is retracted", retracted, context.store.full_name(name))
+    return RetractReply(retracted=[retracted], already=already, decision_reopened=retraction.reopened)
 
 
 @router.post("/generators", tags=["generators"])
@@ -224,8 +224,8 @@ async def append(
 
     Requests with the same idempotency key, batch and `start` count once. A key is remembered for a day.
 
-    With `start` the samples are compared with those of the same indices of other generators. Picks of the generator go
-    on at the next multiple of the batch size after them; indices that are left out before them go to no pick.
+    With `start` the samples are compared with samples of the same indices of other generators. Picks of the generator
+    go on at the next multiple of the batch size after them; indices that are left out before them go to no pick.
     Samples of indices that were told before do not count. A generator that ignores seeds has no indices: 422 with
     `start`.
     """

@@ -76,7 +76,7 @@ async def alive(request: Request) -> dict[str, str]:
 
 
 class Ready(BaseModel):
-    """What a service that is ready can serve."""
+    """The answer of a service that is ready."""
 
     status: Literal["ready"] = "ready"
     unserved: list[str]

@@ -92,7 +92,7 @@ async def _check_fitted(context: Context, state: PolicyState, metric: Metric) ->
 
 
 def is_of(begun: Sequence[GeneratorState], able: Sequence[GeneratorState], positions: Sequence[int]) -> bool:
-    """Whether something at these positions was made of all samples that the able generators had at the beginning."""
+    """True if something at these positions was made of all samples that the able generators had at the beginning."""
     ordinals = {generator.ordinal for generator in able}
     # Generators that were added since are the last ones.
     parts = zip(begun, positions, strict=False)
@@ -149,9 +149,9 @@ async def get_mixture(
 @router.post("/blend", tags=["experiments"])
 @permits(WORK)
 async def blend(name: Identifier, request: BlendRequest, context: ContextDep) -> Blend:
-    """How many of the next `size` samples to take from each generator, to serve users with the best mixture.
+    """The counts of the next `size` samples to take from each generator, to serve users with the best mixture.
 
-    The weights are those of the newest mixture by the metric that decides. Remainders of rounding go to the next
+    The weights come from the newest mixture by the metric that decides. Remainders of rounding go to the next
     requests, whoever sends them. 409 while there is no mixture.
     """
     experiment = await context.experiment(name)
@@ -164,19 +164,19 @@ async def blend(name: Identifier, request: BlendRequest, context: ContextDep) ->
         if experiment.mixture_growth is None:
             how = f"is made when somebody asks for it: GET /v1/experiments/{name}/mixture"
         raise Conflict(f"experiment {name!r} has no mixture yet; it {how}")
-    known = {generator.name: generator.ordinal for generator in state.contenders}
-    weights = {one.generator: one.weight for one in made.weights if one.weight > 0.0 and one.generator in known}
+    ordinals = {generator.name: generator.ordinal for generator in state.contenders}
+    weights = {one.generator: one.weight for one in made.weights if one.weight > 0.0 and one.generator in ordinals}
     if not (total := sum(weights.values())):
         raise Conflict("all generators of the newest mixture were retired since; it is made again soon")
     weights = {generator: weight / total for generator, weight in weights.items()}
     counts = await context.store.blend(
         name,
-        {known[generator]: weight for generator, weight in weights.items()},
+        {ordinals[generator]: weight for generator, weight in weights.items()},
         request.size,
         request.request_id or uuid.uuid4().hex,
         instance=experiment.instance,
     )
-    shared = {generator: counts[known[generator]] for generator in weights}
+    shared = {generator: counts[ordinals[generator]] for generator in weights}
     return Blend(counts={generator: count for generator, count in shared.items() if count}, weights=weights)
 
 

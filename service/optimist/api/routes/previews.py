@@ -48,7 +48,7 @@ router = APIRouter(prefix="/v1/experiments/{name}", tags=["previews"], route_cla
 
 
 class About(BaseModel):
-    """The facts that are stored beside the bytes of a preview; the fields are those of `PreviewInfo`."""
+    """The facts that are stored beside the bytes of a preview; with the field names of `PreviewInfo`."""
 
     kind: PreviewKind
     bytes: int
@@ -108,20 +108,20 @@ def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[
     sizes = [len(row) for row in rows if row]
     usual = max(sizes, key=sizes.count, default=0)
     places = [place for place, row in enumerate(rows) if row and len(row) == usual]
-    found: list[Group] = [{}] * len(rows)
+    groups: list[Group] = [{}] * len(rows)
     if places:
         grouped = _grouped(b"".join(rows[place] for place in places), tuple(generators[place] for place in places))
-        for place, groups in zip(places, grouped, strict=True):
-            found[place] = groups
-    return found
+        for place, group in zip(places, grouped, strict=True):
+            groups[place] = group
+    return groups
 
 
 @lru_cache(maxsize=16)  # those who look at the same experiment
 def _grouped(rows: bytes, generators: tuple[int, ...]) -> list[Group]:
     features = np.frombuffer(rows, dtype="<f4").reshape(len(generators), -1)
     modes, copies = modes_and_copies(features, np.array(generators))
-    known = zip(modes.tolist(), copies.tolist(), are_central(features, modes).tolist(), strict=True)
-    return [{"mode": mode, "alike": alike, "central": central} for mode, alike, central in known]
+    groups = zip(modes.tolist(), copies.tolist(), are_central(features, modes).tolist(), strict=True)
+    return [{"mode": mode, "alike": alike, "central": central} for mode, alike, central in groups]
 
 
 def _encodable(name: str, text: str) -> str:
@@ -248,10 +248,10 @@ async def get_preview(
     """The bytes of a preview: an image, a sound, or plain text."""
     await context.experiment(name)
     generator, pick, place = map(int, id.split("-"))
-    found = await context.store.preview(name, generator, pick, place)
-    if found is None:
+    preview = await context.store.preview(name, generator, pick, place)
+    if preview is None:
         raise NotFound(f"experiment {name!r} has no preview {id!r}, or keeps it no longer")
-    return shown(*found, if_none_match)
+    return shown(*preview, if_none_match)
 
 
 def shown(preview: StoredPreview, body: bytes, if_none_match: str | None) -> Response:

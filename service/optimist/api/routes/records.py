@@ -127,10 +127,10 @@ def _records_of(generator: str, entry: LogEntry, first: int) -> Iterator[dict[st
     counted, indices = _spread(entry.counted) or range(len(records)), _spread(entry.indices)
     for place, row in enumerate(counted):
         if row >= first and (text := tensors.unpacked(records[row])):
-            known = {"generator": generator, "position": entry.seq, "pick": entry.pick or None, "row": row}
+            origin = {"generator": generator, "position": entry.seq, "pick": entry.pick or None, "row": row}
             index = indices[place] if place < len(indices) else None
             id_ = None if ids is None else tensors.unpacked(ids[row]) or None
-            yield known | {"index": index, "id": id_, "record": _value(text)}
+            yield origin | {"index": index, "id": id_, "record": _value(text)}
 
 
 def _value(text: str) -> Any:

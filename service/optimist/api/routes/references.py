@@ -42,7 +42,7 @@ EmbeddingQuery = Annotated[EmbeddingName | None, Field(description="Name of the 
 
 
 class ReferenceQuery(BaseModel):
-    """What is said of a reference beside its arrays."""
+    """The parameters of a reference beside its arrays."""
 
     name: Annotated[Identifier, Field(description="The name that experiments refer to")]
     samples: Annotated[int | None, Field(ge=2, le=2**53, description="Number of real samples behind the moments")] = (
@@ -162,11 +162,11 @@ async def put_rows(
             request.scope["memory"].hold_more(rows.memory)
             for block in rows.blocks:
                 await queue.run(request, rows.add, block)
-            found, scale = await queue.run(request, rows.finish)
+            actual, scale = await queue.run(request, rows.finish)
         except FixError as error:
             raise invalid(str(error)) from None
-        if found != digest:
-            raise invalid(f"the rows have the digest {found}, not {digest}")
+        if actual != digest:
+            raise invalid(f"the rows have the digest {actual}, not {digest}")
         info = ReferenceInfo(
             name=name,
             dimension=rows.dimension,

@@ -42,7 +42,7 @@ async def set_webhook(name: Identifier, context: ContextDep, caller: CallerDep, 
 @router.get("")
 @permits(ADMINISTER)
 async def get_webhook(name: Identifier, context: ContextDep) -> WebhookInfo:
-    """Where messages about this experiment go, and what became of the newest of each kind. Answers 404 without one."""
+    """The receiver of messages about this experiment, and the outcome of the newest of each kind. 404 without one."""
     if (text := await context.store.webhook(name)) is None:
         raise NotFound(f"experiment {name!r} has no webhook")
     return await _info(context, name, Webhook.model_validate_json(text))
@@ -58,14 +58,14 @@ async def remove_webhook(name: Identifier, context: ContextDep) -> None:
 
 async def _info(context: Context, name: str, webhook: Webhook, made: str | None = None) -> WebhookInfo:
     kept = await context.store.messages(name)
-    found = [(place.partition(":"), one) for place, one in sorted(kept.items())]
+    messages = [(place.partition(":"), one) for place, one in sorted(kept.items())]
     return WebhookInfo(
         host=webhook.host,
         format=webhook.format,
         secret=made,
         messages=[
             MessageInfo.model_validate({"event": event, **one._asdict()})
-            for (whom, _, event), one in found
+            for (whom, _, event), one in messages
             if whom == OWN
         ],
     )
