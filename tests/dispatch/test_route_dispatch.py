@@ -13,7 +13,7 @@ import pytest
 from optimist.dispatch import models
 from optimist.dispatch.dispatcher import DRAINING, Dispatcher
 from optimist.experiments.assignment import MostOpen
-from optimist.experiments.goals.asked import AskedContexts
+from optimist.experiments.goals.asked import AskedContext
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import COST, AskedPrompt, Batch, Contents
@@ -51,7 +51,7 @@ class World:
     async def ask(self, rows: list[list[float]] | None = None, **fields: object) -> AskReply:
         rows = contexts() if rows is None else rows
         request = AskRequest.model_validate({"worker": "w", "contexts": rows, **fields})
-        asked = AskedContexts(np.array(rows, dtype=np.float32), request.prompts)
+        asked = [*map(AskedContext, np.array(rows, dtype=np.float32), request.prompts or [""] * len(rows))]
         return await asyncio.wait_for(self.dispatcher.ask(request, "", asked), LONG)
 
     async def tell(self, *picks: Pick, rows: int | None = None) -> None:

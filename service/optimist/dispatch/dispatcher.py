@@ -23,7 +23,7 @@ from typing import Any
 from optimist.dispatch.models import Models
 from optimist.dispatch.states import state_of, want_answers, with_decision_latched
 from optimist.experiments.assignment import Assignment, MostOpen
-from optimist.experiments.goals.asked import MANY, AskedContexts
+from optimist.experiments.goals.asked import MANY, AskedContext
 from optimist.experiments.goals.base import Pending, WithModel
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
@@ -90,7 +90,7 @@ class Ask:
     request: AskRequest
     key: str = ""
     """Id of the access key that asks."""
-    contexts: AskedContexts | None = None
+    contexts: Sequence[AskedContext] | None = None
     """Contexts of the request."""
     came: float = field(init=False)
     answer: asyncio.Future[AskReply] = field(default_factory=asyncio.Future)
@@ -183,7 +183,7 @@ class Dispatcher:
         self._known_in = None
         self._changed.set()
 
-    async def ask(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> AskReply:
+    async def ask(self, request: AskRequest, key: str = "", contexts: Sequence[AskedContext] | None = None) -> AskReply:
         """Picks for one worker, waiting at most the experiment's `max_wait` seconds for estimates that are due.
 
         key: id of the access key that asks. contexts: of the request, where asks bring some.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from optimist.experiments.goals.asked import AskedContext, AskedContexts
+from optimist.experiments.goals.asked import AskedContext
 from optimist.experiments.slices import grown_size, next_slice, pick_seed, slice_seed
 from optimist.experiments.state import PolicyState
 from optimist.policies import Arm
@@ -72,13 +72,13 @@ class Assignment:
         groups = [AskGroup(request_id, picks) for request_id, picks in self._groups.items()]
         return Opening(groups, self._lease, rounds, last, version if exactly else None, self._state.stored.state_token)
 
-    def refuses(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> bool:
+    def refuses(self, request: AskRequest, key: str = "", contexts: Sequence[AskedContext] | None = None) -> bool:
         """True if this request gets no pick, not even an open one, because of a budget or a limit on open picks."""
         owned = self._state.open_picks.owned(request, contexts is not None)
         return not owned and self.lacking(request.worker, key) is not None
 
     def answer(
-        self, request: AskRequest, stale: bool, key: str = "", contexts: AskedContexts | None = None
+        self, request: AskRequest, stale: bool, key: str = "", contexts: Sequence[AskedContext] | None = None
     ) -> Iterator[Pick]:
         """The picks for this request: its own open ones first, then new ones up to `count` within the budgets.
 

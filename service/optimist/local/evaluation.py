@@ -25,7 +25,7 @@ from optimist.estimation.metric_estimators import (
     score_due,
 )
 from optimist.estimation.question import Question, prepared, with_real_data
-from optimist.experiments.goals.asked import AskedContext, AskedContexts
+from optimist.experiments.goals.asked import AskedContext
 from optimist.experiments.goals.registry import learner_of
 from optimist.experiments.state import PolicyState
 from optimist.local.basis import FEATURES
@@ -179,7 +179,7 @@ class Evaluation(Session):
             return None
         if context is None:
             raise FixError(f"context: expected the embedding of the prompt, {config.context} numbers")
-        return AskedContexts(checked_context(np.asarray(context), config.context)[None])[0]
+        return AskedContext(checked_context(np.asarray(context), config.context))
 
     def next_start(self, generator: str) -> int:
         """1 + the largest index of `generator`, where "next" starts. Raises NotFoundError for an unknown name."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.goals.asked import AskedContext, AskedContexts, Basis, Choice, positions_of
+from optimist.experiments.goals.asked import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending, WithModel
 from optimist.policies import Arm, Arms, Decision, Stopping
 from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact
@@ -107,10 +107,11 @@ class ForRouting(WithModel):
     def marked(self, *, is_stale: bool) -> ForRouting:
         return replace(self, is_stale=is_stale)
 
-    def foresee(self, contexts: AskedContexts, most: int) -> None:
+    def foresee(self, contexts: Sequence[AskedContext], most: int) -> None:
         """Predict the first contexts, where a model has been read."""
         if self.loaded is not None:
-            contexts.predict(self.loaded.model, most)
+            for context in contexts[:most]:
+                context.predicted(self.loaded.model)
 
     @classmethod
     def work(cls, config: ExperimentConfig) -> float:

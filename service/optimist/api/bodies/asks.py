@@ -16,7 +16,7 @@ from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body
 from optimist.api.middleware.service import parameters_in_openapi
 from optimist.api.problems import ApiError, invalid
-from optimist.experiments.goals.asked import AskedContexts
+from optimist.experiments.goals.asked import AskedContext
 from optimist.json_sizes import MOST_VALUES
 from optimist_client import tensors
 from optimist_client.errors import FixError
@@ -56,7 +56,7 @@ def check_worker(experiment: Experiment, worker: str | None) -> None:
 
 async def read_ask(
     request: Request, experiment: Experiment, given: AskParameters
-) -> tuple[AskRequest, AskedContexts | None]:
+) -> tuple[AskRequest, Sequence[AskedContext] | None]:
     """An ask in this experiment, and its contexts, if the experiment needs them. These decide how much it may hold.
 
     Raises `ApiError` 413, 415 or 422, RequestValidationError, HTTPException 408, 413 or 503.
@@ -91,7 +91,7 @@ async def read_ask(
 
 
 def bytes_of(
-    experiment: Experiment, request: AskRequest, contexts: AskedContexts | None, pick_bytes: int = 4096
+    experiment: Experiment, request: AskRequest, contexts: Sequence[AskedContext] | None, pick_bytes: int = 4096
 ) -> int:
     """About how many bytes the picks of an ask take in Redis, with their contexts.
 
@@ -99,7 +99,7 @@ def bytes_of(
     """
     if contexts is None:
         return request.count * pick_bytes
-    numbers, texts = contexts.nbytes
+    numbers, texts = sum(one.row.nbytes for one in contexts), sum(len(one.text) for one in contexts)
     return len(contexts) * pick_bytes + numbers + texts * (1 + experiment.config.tries)
 
 
@@ -120,7 +120,7 @@ def _of_json(body: bytes, width: int = 0) -> AskRequest:
     return wanted
 
 
-def _contexts_of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]:
+def _contexts_of_json(body: bytes, width: int) -> tuple[AskRequest, Sequence[AskedContext] | None]:
     """The ask in a body of JSON, and its contexts if it has any."""
     wanted = _of_json(body, width)
     if wanted.contexts is None:
@@ -131,7 +131,9 @@ def _contexts_of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContext
     return _with_contexts(wanted, np.array(wanted.contexts, dtype=np.float64))
 
 
-def _contexts_of_tensors(body: bytes, given: AskParameters, width: int) -> tuple[AskRequest, AskedContexts | None]:
+def _contexts_of_tensors(
+    body: bytes, given: AskParameters, width: int
+) -> tuple[AskRequest, Sequence[AskedContext] | None]:
     """The ask whose contexts (n, width) are a tensor, and the texts of their prompts perhaps another."""
     try:
         arrays = tensors.decode(body)
@@ -161,7 +163,7 @@ def _texts(rows: NDArray[np.uint8]) -> list[str]:
     return tensors.unpack_ids(rows, tensors.TEXTS)
 
 
-def _with_contexts(wanted: AskRequest, rows: NDArray[np.floating]) -> tuple[AskRequest, AskedContexts]:
+def _with_contexts(wanted: AskRequest, rows: NDArray[np.floating]) -> tuple[AskRequest, Sequence[AskedContext]]:
     texts: Sequence[str] | None = wanted.prompts
     if texts is not None and len(texts) != len(rows):
         raise invalid(f"prompts: expected one for each of the {len(rows):,} contexts, got {len(texts):,}")
@@ -172,7 +174,8 @@ def _with_contexts(wanted: AskRequest, rows: NDArray[np.floating]) -> tuple[AskR
         rows = rows.astype(np.float32)
     if not np.isfinite(rows).all():
         raise invalid("contexts: expected finite numbers that float32 can hold")
-    return wanted.model_copy(update={CONTEXTS: None, "prompts": None}), AskedContexts(rows, texts)
+    contexts = [*map(AskedContext, rows, texts or [""] * len(rows))]
+    return wanted.model_copy(update={CONTEXTS: None, "prompts": None}), contexts
 
 
 def _invalid(error: ValidationError, has_input: bool) -> RequestValidationError:

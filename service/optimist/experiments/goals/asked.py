@@ -24,71 +24,28 @@ class Predictor(Protocol):
         ...
 
 
-class AskedContexts:
-    """The embeddings (n, d) of the prompts of an ask, their texts if it has any, and what a model predicts for them.
+class AskedContext:
+    """The context of a prompt that an ask brings, and the prediction of the newest model for it.
 
     Each context is predicted alone: in one product of matrices with others its last digits would depend on these.
     """
 
-    def __init__(self, rows: NDArray[np.float32], texts: Sequence[str] | None = None) -> None:
-        self.rows = rows
-        self._texts = texts
-        self._model: Predictor | None = None
-        self._found: dict[int, tuple[Floats, Floats]] = {}
+    __slots__ = ("_model", "_predicted", "row", "text")
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def nbytes(self) -> tuple[int, int]:
-        """About the bytes of the embeddings, and of the texts."""
-        return self.rows.nbytes, sum(map(len, self._texts or ()))
-
-    def __getitem__(self, place: int) -> AskedContext:
-        return AskedContext(self, place)
-
-    def text(self, place: int) -> str:
+    def __init__(self, row: NDArray[np.float32], text: str = "") -> None:
+        self.row = row
+        """The embedding of the prompt (d,)."""
+        self.text = text
         """The prompt; "" where no texts were sent."""
-        return "" if self._texts is None else self._texts[place]
-
-    def predicted(self, model: Predictor, place: int) -> tuple[Floats, Floats]:
-        """Means (G,) and widths (G,) of the generators of a model at one context."""
-        if self._model is not model:
-            self._model, self._found = model, {}
-        found = self._found.get(place)
-        if found is None:
-            means, widths = model.predict(self.rows[place : place + 1])
-            found = self._found[place] = means[0], widths[0]
-        return found
-
-    def predict(self, model: Predictor, most: int) -> None:
-        """Predict the first contexts, at most so many."""
-        for place in range(min(most, len(self))):
-            self.predicted(model, place)
-
-
-class AskedContext:
-    """One of the contexts of an ask."""
-
-    __slots__ = ("_all", "_place")
-
-    def __init__(self, contexts: AskedContexts, place: int) -> None:
-        self._all = contexts
-        self._place = place
-
-    @property
-    def row(self) -> NDArray[np.float32]:
-        """The embedding (d,), float32."""
-        return self._all.rows[self._place]
-
-    @property
-    def text(self) -> str:
-        """The prompt; "" without one."""
-        return self._all.text(self._place)
+        self._model: Predictor | None = None
+        self._predicted: tuple[Floats, Floats] | None = None
 
     def predicted(self, model: Predictor) -> tuple[Floats, Floats]:
         """Means (G,) and widths (G,) of the generators of a model."""
-        return self._all.predicted(model, self._place)
+        if self._predicted is None or self._model is not model:
+            means, widths = model.predict(self.row[None])
+            self._model, self._predicted = model, (means[0], widths[0])
+        return self._predicted
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.goals.asked import AskedContext, AskedContexts, Basis, Choice
+from optimist.experiments.goals.asked import AskedContext, Basis, Choice
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arms, Decision, Stopping
 from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact
@@ -165,7 +165,7 @@ class WithModel(Goal):
         """The same goal with this mark, which picks then bear."""
         return self
 
-    def foresee(self, contexts: AskedContexts, most: int) -> None:
+    def foresee(self, contexts: Sequence[AskedContext], most: int) -> None:
         """Compute what picks for the first contexts need, at most so many. Runs in a thread."""
 
     @classmethod
