@@ -109,7 +109,7 @@ def compared(problem: RoutingProblem, trials: int, features: int, only: set[str]
             if name in PEERS
             else play(
                 problem,
-                RoutePolicy.named(name, len(problem.contexts), price, problem.tries),
+                RoutePolicy(name, price, rounds=len(problem.contexts), tries=problem.tries),
                 trial=trial,
                 features=features,
             )

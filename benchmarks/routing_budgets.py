@@ -22,7 +22,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ def ours(problem: RoutingProblem, trial: int, features: int, **budget: Any) -> R
     """A play of our default with a budget."""
     warmup = contexts_to_fit("median", problem.scores.shape[1])
     # Draws of its own: those of the last prompts decide how far from the ceiling a play ends.
-    policy = replace(RoutePolicy.named("optimistic", **budget), seed=trial)
+    policy = RoutePolicy("optimistic", seed=trial, **budget)
     return play(problem, policy, trial=trial, features=features, warmup=warmup)
 
 

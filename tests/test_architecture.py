@@ -13,7 +13,7 @@ import pytest
 
 from optimist.local.config import OF_SERVICES, SETTINGS
 from optimist.metrics.implementations import implementation
-from optimist.routing.answers.policy import RouteName
+from optimist.routing.answers.policy import POLICIES
 from optimist_client.config import BoundOptions, ExperimentConfig, PolicyName
 from optimist_client.goals import Best, BestMixture
 from optimist_client.metrics import declared
@@ -91,7 +91,7 @@ def test_wrong_input_has_one_error():
 
 def test_the_wire_knows_the_policies_that_exist():
     # pak-ucb keeps every sample, and is only simulated.
-    assert set(get_args(PolicyName)) == {*Best.policies, *BestMixture.policies, *get_args(RouteName)} - {"pak-ucb"}
+    assert set(get_args(PolicyName)) == {*Best.policies, *BestMixture.policies, *POLICIES} - {"pak-ucb"}
 
 
 def test_what_a_metric_declares_is_implemented_and_can_be_asked_for():

@@ -49,7 +49,7 @@ def test_the_frontier_has_every_allocation_between_the_most_valuable_and_the_che
 @given(sampled(), st.floats(0.0, 1.0), st.sampled_from(["optimistic", "ucb", "greedy"]))
 def test_a_ceiling_is_kept_at_the_smallest_price(drawn: Drawn, part: float, name: str):
     means, widths, costs = drawn
-    policy = RoutePolicy.named(name, ceiling=1.0)
+    policy = RoutePolicy(name, ceiling=1.0)
     found = policy.frontier(means, widths, costs)
     ceiling = float(part * found.costs[0] + (1.0 - part) * found.costs[-1])
     price = found.price_of_cost(ceiling)
@@ -64,7 +64,7 @@ def test_a_ceiling_is_kept_at_the_smallest_price(drawn: Drawn, part: float, name
 @given(sampled(), st.floats(0.01, 1.0))
 def test_a_share_of_the_best_single_score_is_kept_at_the_largest_price(drawn: Drawn, part: float):
     means, widths, costs = drawn
-    found = RoutePolicy.named("greedy", at_least=part).frontier(means, widths, costs)
+    found = RoutePolicy("greedy", at_least=part).frontier(means, widths, costs)
     least = part * found.single
     assert found.single == means.mean(0).max()
     price = found.price_of_score(least)
@@ -80,7 +80,7 @@ def test_who_has_spent_more_pays_a_higher_price_and_chances_stay_known(
     drawn: Drawn, overspent: list[float], price: float
 ):
     means, widths, costs = drawn
-    policy = RoutePolicy.named("optimistic", price=price, ceiling=float(costs.mean()) or 1.0)
+    policy = RoutePolicy("optimistic", price=price, ceiling=float(costs.mean()) or 1.0)
     found = policy.frontier(means, widths, costs)
     paced = [policy.paced(found, each) for each in sorted(overspent)]
     assert all(price <= one.price <= other.price for one, other in pairwise(paced))
@@ -91,13 +91,13 @@ def test_who_has_spent_more_pays_a_higher_price_and_chances_stay_known(
     # What was saved is spent, but never more than a multiple of the ceiling.
     assert policy.paced(found, -1e9).price == max(price, found.price_of_cost(MOST * (policy.ceiling or 0.0)))
     # No prompt can cost more than the dearest generator.
-    assert policy.named("optimistic", price=price, ceiling=float(costs.max()) or 1.0).paced(found, 1e9).price == price
+    assert RoutePolicy("optimistic", price=price, ceiling=float(costs.max()) or 1.0).paced(found, 1e9).price == price
 
 
 def test_calls_until_success_are_counted_by_what_they_cost():
     rng = np.random.default_rng(0)
     success, costs = rng.uniform(0.2, 0.9, (200, 3)), np.array([4.0, 2.0, 1.0])
-    policy = RoutePolicy.named("greedy", tries=3, ceiling=2.0)
+    policy = RoutePolicy("greedy", tries=3, ceiling=2.0)
     found = policy.frontier(success, np.zeros((200, 3)), costs)
     reached = 1.0 - (1.0 - success) ** 3
     spent = costs * reached / success
@@ -127,10 +127,10 @@ WRONG = [
 @pytest.mark.parametrize(("settings", "expected"), WRONG)
 def test_a_wrong_budget_is_said_in_words(settings: dict[str, float], expected: str):
     with pytest.raises(FixError, match=expected):
-        RoutePolicy.named("optimistic", **settings)  # pyright: ignore[reportArgumentType]
+        RoutePolicy("optimistic", **settings)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", ["uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"])
 def test_policies_that_do_not_compare_score_less_price_keep_no_budget(name: str):
     with pytest.raises(FixError, match=f"ceiling: the policies optimistic, ucb, greedy keep a budget; got '{name}'"):
-        RoutePolicy.named(name, ceiling=1.0)
+        RoutePolicy(name, ceiling=1.0)

@@ -31,7 +31,7 @@ def told(count: int = 800, *, seed: int = 0, sign: float = 1.0, policy: str = "o
     contexts = 2.0 * np.random.default_rng(99).standard_normal((3, 16))[kinds] + 0.7 * rng.standard_normal((count, 16))
     expected = EXPECTED[kinds]
     scores = expected + 0.2 * rng.standard_normal(expected.shape)
-    run = play(RoutingProblem("", contexts, scores, expected), RoutePolicy.named(policy), trial=seed, features=64)
+    run = play(RoutingProblem("", contexts, scores, expected), RoutePolicy(policy), trial=seed, features=64)
     score = sign * scores[run.order, run.chosen]
     return RoutedRows(
         contexts=contexts[run.order].astype(np.float32),

@@ -169,7 +169,7 @@ class ForRouting(WithModel):
         chances = policy.chances(means[at], widths[at], costs)
         chosen = policy.pick(chances, number)
         probability = float(chances[chosen]) if policy.has_chances else None
-        return Choice(known[chosen], probability, policy.price if policy.keeps_budget else None, by_model=True)
+        return Choice(known[chosen], probability, policy.price if self.policy.keeps_budget else None, by_model=True)
 
     def overspent(self, state: PolicyState) -> float:
         """The cost of all prompts above the ceiling; below 0 where they cost less. 0 without a ceiling.

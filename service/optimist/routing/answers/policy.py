@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from optimist.routing.answers.features import Floats
 from optimist.routing.answers.model import best_chances
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import FixError
-from optimist_client.goals import check_pace
+from optimist_client.goals import BestRoutes, check_pace
 
 SAMPLED = 512
 """Prompts, a uniform sample of those recorded, on which a model says what allocations cost and score."""
@@ -111,7 +110,7 @@ class Frontier:
         return float(self.prices[max(int(enough.sum()) - 1, 0)])
 
 
-RouteName = Literal["optimistic", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
+POLICIES = (*BestRoutes.policies, "pak-ucb")
 FLOOR = 0.02
 """Probability that `optimistic` shares among all generators, so that every probability is known and above 0."""
 BONUS = 0.2
@@ -131,7 +130,7 @@ class RoutePolicy:
     published index, but of the regressions of `rff-ucb`, where the paper has logistic ones.
     """
 
-    name: RouteName = "optimistic"
+    name: str = "optimistic"
     price: float = 0.0
     floor: float = FLOOR
     seed: int = 0
@@ -146,37 +145,27 @@ class RoutePolicy:
     """The part of the best single generator's mean score that is kept, at the least cost."""
 
     def __post_init__(self) -> None:
+        if self.name not in POLICIES:
+            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(POLICIES)}")
+        check_pace(self.name, self.ceiling, self.at_least, self.price)
         if not 0.0 <= self.price < math.inf:
             raise FixError(f"price: expected a number of at least 0, got {self.price}")
         if not 0.0 <= self.floor <= 1.0:
             raise FixError(f"floor: expected a probability, got {self.floor}")
 
     @classmethod
-    def named(
-        cls,
-        name: str,
-        rounds: int = 1000,
-        price: float = 0.0,
-        tries: int = 1,
-        ceiling: float | None = None,
-        at_least: float | None = None,
-    ) -> RoutePolicy:
-        """The policy of this name with its defaults. Raises FixError for an unknown one, and a budget that it cannot
-        keep."""
-        check_pace(name, ceiling, at_least, price)
-        for known in get_args(RouteName):
-            if known == name:
-                return cls(known, rounds=rounds, price=price, tries=tries, ceiling=ceiling, at_least=at_least)
-        raise FixError(f"unknown policy {name!r}; expected one of {', '.join(get_args(RouteName))}")
-
-    @classmethod
     def from_config(cls, config: ExperimentConfig) -> RoutePolicy:
         """The policy of an experiment with the goal "route"."""
         # Calls until success are worth something else than one call; other scores have no success.
         is_success = config.metric.limits.get("values") == (0.0, 1.0) and not config.metric.lower_is_better
-        tries = config.tries if is_success else 1
-        named = cls.named(config.policy, 1000, config.price, tries, config.ceiling, config.at_least)
-        return replace(named, seed=config.seed)
+        return cls(
+            config.policy,
+            config.price,
+            seed=config.seed,
+            tries=config.tries if is_success else 1,
+            ceiling=config.ceiling,
+            at_least=config.at_least,
+        )
 
     @property
     def is_published(self) -> bool:
@@ -217,7 +206,7 @@ class RoutePolicy:
         if self.ceiling is not None:
             return replace(self, price=max(self.price, frontier.price_of_ceiling(self.ceiling, overspent)))
         if self.at_least is not None:
-            return replace(self, price=frontier.price_of_score(self.at_least * frontier.single))
+            return replace(self, price=frontier.price_of_score(self.at_least * frontier.single), at_least=None)
         return self
 
     def chances(self, means: Floats, widths: Floats, costs: Floats | None = None) -> Floats:

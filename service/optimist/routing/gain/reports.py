@@ -67,7 +67,7 @@ class Routing:
     @property
     def has_chances(self) -> bool:
         """Whether the policy gives prompts to generators by chance."""
-        return RoutePolicy.named(self.policy).has_chances
+        return RoutePolicy(self.policy).has_chances
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled:
         raise FixError("a model needs at least one sample of a generator")
     moments = [routed.moments for routed in told.values()]
     contexts = next(iter(told.values())).contexts
-    fit = Published.from_moments if RoutePolicy.named(policy).is_published else Regressions.from_moments
+    fit = Published.from_moments if RoutePolicy(policy).is_published else Regressions.from_moments
     regressions = fit(moments, contexts.linear)
     # Expected scores are linear in the columns: their mean over all prompts is the prediction at the mean columns.
     samples = [sums.samples for sums in moments]

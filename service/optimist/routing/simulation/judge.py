@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
 from optimist.metrics.threads import one_thread
 from optimist.routing.answers.features import Floats
-from optimist.routing.answers.policy import RouteName, RoutePolicy
+from optimist.routing.answers.policy import POLICIES, RoutePolicy
 from optimist.routing.gain.outcomes import ScoredPrompts, prompts_in
 from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play
 from optimist.simulation.judges.judge import CurveFigure, Judge, ReportColumn, Setup
@@ -30,7 +30,7 @@ class RouteJudge(Judge):
     """Judges by a table of scores: on each prompt regret is the best generator's score less that of the chosen one."""
 
     goal = "route"
-    policies = get_args(RouteName)
+    policies = POLICIES
     default = ("optimistic", "rff-ucb", "uniform", "best-single")
     shows_shares = True
     takes = frozenset({"price", "tries", "ceiling", "at_least"})
@@ -85,7 +85,7 @@ class RouteJudge(Judge):
 
     def _policy(self, name: str) -> RoutePolicy:
         budget = {"ceiling": self.plan.ceiling, "at_least": self.plan.at_least} if name in PACED else {}
-        return RoutePolicy.named(name, self.plan.rounds, self.plan.price, self.plan.tries, **budget)
+        return RoutePolicy(name, self.plan.price, rounds=self.plan.rounds, tries=self.plan.tries, **budget)
 
     @property
     def _has_costs(self) -> bool:
