@@ -23,7 +23,6 @@ from optimist.routing.answers.features import contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.goal import ForRouting, LoadedModel
 from optimist.routing.learning.learner import RouteLearner, model_of
-from optimist.routing.table import route_point
 from optimist.scoring.tasks import PUBLISH_EVERY
 from optimist.store import MODEL_UNIT, EmbeddedRedis, Store
 from optimist_client import tensors
@@ -169,7 +168,7 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
         await tell(made, 10, seed=2)
         _, text = await table_of_now(made)
         points = await made.store.artefact_curve("x", made.table)
-        assert points[-1].point == route_point(Routes.model_validate_json(text))
+        assert points[-1].point == ForRouting.table_point(Routes.model_validate_json(text))
         # Of the same samples, with other costs.
         await made.store.control("x", {f"{COST}g0": "9.0"})
         await made.store.want("x", made.table)

@@ -19,6 +19,7 @@ from optimist.experiments.anomalies import (
 )
 from optimist.experiments.assignment import NO_LIMIT, Assignment
 from optimist.experiments.decision import decision_cost, explained_decision, hint_of, with_anomalies
+from optimist.experiments.goals.asked import positions_of
 from optimist.experiments.goals.base import WithModel
 from optimist.experiments.outlines import labels_of
 from optimist.experiments.state import PolicyState
@@ -137,7 +138,7 @@ def mixture_of(
         state.stored.told,
         experiment=state.config.name,
         label=metric.shown_label,
-        positions=[parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
+        positions=positions_of(parts, state.stored.generators),
         stale=is_outgrown(parts, extents(state.stored.mixable), OLD),
     )
 

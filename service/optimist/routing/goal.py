@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -9,18 +10,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from optimist.experiments.admission import needed_to_fit
+from optimist.experiments.curves import short, since
 from optimist.experiments.goals.asked import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending, WithModel
+from optimist.experiments.report import OLD
 from optimist.policies import Arm, Arms, Decision, Stopping
-from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact
+from optimist.records import (
+    ArtefactPoint,
+    ExperimentState,
+    GeneratorState,
+    LogExtent,
+    StoredArtefact,
+    extents,
+    is_outgrown,
+)
 from optimist.routing.answers.features import Floats, contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.policy import Frontier, RoutePolicy
 from optimist.routing.answers.rows import RoutedRows
-from optimist.routing.table import has_other_costs, read_table, route_curve, route_point, table_of
+from optimist.routing.gain.reports import Routing, route_table
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS, check_route_size, priced_by
-from optimist_client.models import Experiment, ExperimentConfig, Report, RoutePace, Routes
+from optimist_client.models import Experiment, ExperimentConfig, Report, RouteCurve, RoutePace, Routes
 
 if TYPE_CHECKING:
     from optimist.experiments.state import PolicyState
@@ -227,8 +238,30 @@ class ForRouting(WithModel):
         return False
 
     def table(self, state: PolicyState, rows: RoutedRows, parts: Mapping[int, LogExtent]) -> Routes:
-        """The table of routes, with the pace at which the budget is spent. Raises as `route_table`."""
-        return table_of(state, self._pace(state), rows, parts)
+        """The table of rows that were made of these parts. Raises as `route_table`."""
+        config, metric, generators = state.config, state.config.metric, state.stored.generators
+        pace = self._pace(state)
+        routing = Routing(
+            names=[generator.name for generator in generators],
+            lower_is_better=metric.lower_is_better,
+            policy=config.policy,
+            price=config.price if pace is None else pace.price,
+            costs=state.all_costs,
+            retired=[generator.name for generator in generators if generator.state == "retired"],
+            tries=config.tries,
+            contexts=rows.settings,
+            seed=config.seed,
+            title=metric.shown_title,
+            scale=metric.scale,
+            delta=config.delta,
+        )
+        facts: dict[str, object] = {
+            "experiment": config.name,
+            "positions": positions_of(parts, generators),
+            "samples": sum(part.samples for part in parts.values()),
+            "pace": pace,
+        }
+        return route_table(rows, routing).model_copy(update=facts)
 
     def _pace(self, state: PolicyState) -> RoutePace | None:
         """The pace at which the budget is spent, by the loaded model; None without a budget, or before a model."""
@@ -246,19 +279,40 @@ class ForRouting(WithModel):
 
     @classmethod
     def read_table(cls, state: PolicyState, stored: StoredArtefact) -> Routes:
-        return read_table(state, stored)
+        """The table, with the positions that it was made of; it is stale where samples have grown much, or costs have
+        changed, since."""
+        made, parts = Routes.model_validate_json(stored.payload), stored.parts
+        return made.model_copy(
+            update={
+                "experiment": state.config.name,
+                "positions": positions_of(parts, state.stored.generators),
+                "stale": is_outgrown(parts, extents(state.stored.modelled), OLD) or cls.has_other_costs(state, made),
+            }
+        )
 
     @classmethod
     def has_other_costs(cls, state: PolicyState, table: Routes) -> bool:
-        return has_other_costs(state, table)
+        return table.costs != state.all_costs
 
     @classmethod
     def table_point(cls, table: Routes) -> str:
-        return route_point(table)
+        """The table as JSON, to six digits, with null for what is not known.
+
+        [gain, two ends of its interval, expected score of routed prompts, best single generator, its score], on the
+        scale of the metric.
+        """
+        numbers = [short(number) for number in (table.gain, table.lower, table.upper, table.score, table.best_score)]
+        gain, lower, upper, score, best_score = numbers
+        return json.dumps([gain, lower, upper, score, table.best, best_score], separators=(",", ":"))
 
     @classmethod
     def charted(cls, points: Sequence[ArtefactPoint], after: int) -> dict[str, Any]:
-        return {"routes": route_curve(points, after)}
+        points = since(points, after, 2000)  # of more points, every second, third, … is drawn
+        columns = zip(*(json.loads(point.point) for point in points), strict=True) if points else [()] * 6
+        names = ("gains", "lower", "upper", "scores", "best", "best_scores")
+        told, samples = [point.told for point in points], [point.samples for point in points]
+        curves: dict[str, Any] = dict(zip(names, map(list, columns), strict=True))
+        return {"routes": RouteCurve(told=told, samples=samples, **curves)}
 
     @classmethod
     def reported(cls, report: Report, table: Routes) -> Report:

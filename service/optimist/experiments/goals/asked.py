@@ -74,6 +74,6 @@ class Basis:
     """The name of the model, if any."""
 
 
-def positions_of(parts: Mapping[int, LogExtent], contenders: Sequence[GeneratorState]) -> list[int]:
-    """The log position of each contender up to which something was made of these parts; 0 where it is no part."""
-    return [parts[one.ordinal].seq if one.ordinal in parts else 0 for one in contenders]
+def positions_of(parts: Mapping[int, LogExtent], generators: Sequence[GeneratorState]) -> list[int]:
+    """The log position of each generator up to which something was made of these parts; 0 where it is no part."""
+    return [parts[each.ordinal].seq if each.ordinal in parts else 0 for each in generators]
