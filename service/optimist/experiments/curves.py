@@ -15,8 +15,8 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Ints
 from optimist.numerics.estimate import natural
 from optimist.numerics.mixture import Mixture
 from optimist.records import HISTORY, ArtefactPoint, CurvePoint
@@ -87,7 +87,6 @@ MOST_POINTS = 4000
 REMEMBERED = 256
 """Batches that are kept as they were read, to tell whether a history read later is the same one, gone on."""
 
-Counts = NDArray[np.int64]
 Points = Mapping[str, Sequence[Sequence[CurvePoint]]]
 """Estimates by the label of the metric, that of the one that decides first, and by generator."""
 
@@ -102,11 +101,11 @@ class ProgressCurve:
     """Cumulative counts at checkpoints, and the curves of all generators, after `told` batches of the history."""
 
     told: int = 0
-    batches: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    batches: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     """(k, G): batches of each generator at the multiples of `stride`."""
-    samples: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    samples: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(k,): samples recorded in all at them."""
-    newest: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    newest: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(G,): batches of each generator after all `told`."""
     newest_samples: int = 0
     points: Points = field(default_factory=dict[str, Sequence[Sequence[CurvePoint]]])
@@ -162,7 +161,7 @@ class ProgressCurve:
             (self.recent + history)[-REMEMBERED * HISTORY.itemsize :],
         )
 
-    def checkpoints(self, after: int) -> tuple[list[int], list[int], Counts]:
+    def checkpoints(self, after: int) -> tuple[list[int], list[int], Ints]:
         """Rounds (k,), samples (k,) and batches by generator (k, G) at the checkpoints after so many batches.
 
         The last multiple of `stride` up to `after` is among them: who knows it otherwise knows rounds that were lost.
@@ -176,7 +175,7 @@ class ProgressCurve:
         new = rounds > after - self.stride
         return rounds[new].tolist(), samples[new].tolist(), batches[new]
 
-    def generators(self, names: Sequence[str], batches: Counts, after: int) -> list[GeneratorProgress]:
+    def generators(self, names: Sequence[str], batches: Ints, after: int) -> list[GeneratorProgress]:
         """Every generator with its counts (k, G), and the estimates made when `after` batches were recorded, or later.
 
         The last estimate made before that is among them, too.
@@ -212,8 +211,8 @@ def _told(point: CurvePoint) -> int:
     return point.told
 
 
-def _widened(counts: Counts, generators: int) -> Counts:
-    """Counts (k, g) with zeros for generators that joined."""
+def _widened(counts: Ints, generators: int) -> Ints:
+    """Ints (k, g) with zeros for generators that joined."""
     return np.pad(counts, ((0, 0), (0, generators - counts.shape[1])))
 
 

@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from optimist.cache import Cache
+from optimist.numerics.arrays import Bools, Floats
 from optimist.numerics.estimate import Estimate, finite
 from optimist.policies.arms import Arm, losses, rivals
-from optimist.policies.limits import Array, Flags, Margins, margins_of, threshold
+from optimist.policies.limits import Margins, margins_of, threshold
 from optimist.policies.paired import UNRELATED
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision
 from optimist.policies.verdicts import ERRORS, WIDEST
@@ -84,19 +85,19 @@ class Table:
             comparisons += len(arms) - 1
         self.comparisons = max(comparisons, 1)
         self.z = threshold(rule.delta, self.comparisons, told)
-        self.missed: Flags = np.array([one.refused(self.z) for one in self.margins]).reshape(-1, len(arms))
+        self.missed: Bools = np.array([one.refused(self.z) for one in self.margins]).reshape(-1, len(arms))
         """Which generators do not meet each limit (L, G)."""
         each = zip(self.margins, self.missed, strict=True)
-        self.met: Flags = np.array([one.accepted(self.z, missed) for one, missed in each]).reshape(-1, len(arms))
+        self.met: Bools = np.array([one.accepted(self.z, missed) for one, missed in each]).reshape(-1, len(arms))
         """Which ones meet it (L, G)."""
 
     @cached_property
-    def accepted(self) -> Flags:
+    def accepted(self) -> Bools:
         """The generators that meet all limits (G,)."""
         return np.all(self.met, axis=0)
 
     @cached_property
-    def refused(self) -> Flags:
+    def refused(self) -> Bools:
         """The generators that miss a limit (G,)."""
         return np.any(self.missed, axis=0)
 
@@ -107,7 +108,7 @@ class Table:
         return None if label is None else _margins(LimitOn(label, Limit("best", 0.0)), self.arms)
 
     @cached_property
-    def costs(self) -> Array:
+    def costs(self) -> Floats:
         """The cost of a sample of each generator (G,), NaN where it is not known."""
         if self._rule.measured is not None:
             found = [LimitOn(self._rule.measured, Limit("best", 0.0)).of(arm) for arm in self.arms]
@@ -115,7 +116,7 @@ class Table:
         return np.array([math.nan if arm.cost is None else arm.cost for arm in self.arms])
 
     @cached_property
-    def not_cheaper(self) -> Flags:
+    def not_cheaper(self) -> Bools:
         """Whether each generator is surely no cheaper than each other one (G, G), or cannot be named for want of a
         known cost."""
         compared = self._costs_compared
@@ -168,7 +169,7 @@ class Table:
         return self._cheapest(able) if able else None
 
     @cached_property
-    def _likely(self) -> Flags:
+    def _likely(self) -> Bools:
         """The generators that meet all limits by their estimates, and miss none for sure (G,)."""
         found = ~self.refused
         for one, missed in zip(self.margins, self.missed, strict=True):
@@ -213,7 +214,7 @@ class Table:
         doubt = self._rule.delta * _tail(least * self.z) / _tail(self.z)
         return min(1.0, max(0.0, 1.0 - doubt))
 
-    def open_comparisons(self, prices: Array, open_: Array) -> list[_Open]:
+    def open_comparisons(self, prices: Floats, open_: Floats) -> list[_Open]:
         """The comparisons that the answer still needs: those by which the leader may yet miss a limit, and of each
         cheaper one only the one that refuses it at the least cost. prices, open_: as of `Margins.left`."""
         a, z = self.leader, self.z
@@ -387,7 +388,7 @@ class Cheapest:
         among = [place for place in next_.places if compared[place].active]
         return placed(max(among, key=lambda place: spreads[place] ** 2 / (n[place] ** 2 * prices[place])))
 
-    def _prices(self, arms: Sequence[Arm]) -> Array:
+    def _prices(self, arms: Sequence[Arm]) -> Floats:
         """What a sample of each arm is weighed by (G,): its cost, the usual one where that is not known."""
         known = self.table(arms, 1).costs if self.measured is not None else np.array([_cost(arm) for arm in arms])
         if not self.weigh_costs or np.isnan(known).all() or not np.nanmax(known) > 0.0:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats, Ints
 from optimist.numerics.pairing import COMMON, JACKKNIFE_GROUPS, Pairing, Whole, unpacked
 from optimist.numerics.skewness import skewness
 
@@ -26,14 +27,12 @@ CAP = 0.9999
 _ROUNDING = 1e-12
 """A sum of squares this much smaller than its terms is rounding: the influences are all equal."""
 
-Array = NDArray[np.float64]
-
 
 class Influences:
     """The influences of k estimates on their own values, one row each (k, m); NaN where an index has no sample."""
 
     def __init__(
-        self, rows: NDArray[np.floating[Any]], effects: Array | None = None, prompts: Sequence[Whole | None] = ()
+        self, rows: NDArray[np.floating[Any]], effects: Floats | None = None, prompts: Sequence[Whole | None] = ()
     ) -> None:
         """effects: the design effect of each (k,), where prompts come again; prompts: `Pairing.prompts` of each."""
         self._effects, self._prompts = effects, prompts
@@ -49,9 +48,9 @@ class Influences:
         known -= self.constant[:, None]
         known[missing] = 0.0
         self._told, self._known = told, known
-        self._shared: dict[int, tuple[Array, Array, Array]] = {}
+        self._shared: dict[int, tuple[Floats, Floats, Floats]] = {}
 
-    def shared(self, base: int) -> tuple[Array, Array, Array]:
+    def shared(self, base: int) -> tuple[Floats, Floats, Floats]:
         """The number of indices that each has in common with `base` (k,), and the sums of its own and of base's
         influences there.
 
@@ -65,7 +64,7 @@ class Influences:
             found = self._shared[base] = m, mine, theirs
         return found
 
-    def correlations(self, base: int) -> Array:
+    def correlations(self, base: int) -> Floats:
         """ρ_L of every row with that of `base` over the indices that both have (k,): Fisher's z, shrunk towards 0.
 
         0 where fewer than `FEWEST_COMMON` indices are common, or one of the two does not vary over them.
@@ -81,7 +80,7 @@ class Influences:
         found = _shrunk(r, np.where(enough, m - 3.0, 1.0))
         return found if self._effects is None else self._by_prompt(base, found, self._effects)
 
-    def _by_prompt(self, base: int, of_rows: Array, effects: Array) -> Array:
+    def _by_prompt(self, base: int, of_rows: Floats, effects: Floats) -> Floats:
         """ρ_L (k,) of the influences' sums by prompt, where a variance is larger by its design effect (k,).
 
         Where only one of the two counts prompts, they are not common, and the covariance is that of the rows.
@@ -99,7 +98,7 @@ class Influences:
             found[place] = _shrunk(np.clip(r, -CAP, CAP), freedom)
         return found
 
-    def correlations_with_past(self, places: Sequence[int], past: Sequence[bytes]) -> Array:
+    def correlations_with_past(self, places: Sequence[int], past: Sequence[bytes]) -> Floats:
         """ρ_L of these rows with the `packed` influences of earlier estimates (p,), over all indices of the latter.
 
         NaN where these are fewer than `FEWEST_COMMON`. The estimates of the rows must have the same indices.
@@ -114,21 +113,21 @@ class Influences:
         r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=scale > 0.0), -CAP, CAP)
         return _shrunk(np.where(np.isnan(m), m, r), m - 3.0)
 
-    def only_in(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+    def only_in(self, base: int, rows: Ints) -> tuple[Floats, Floats]:
         """The number of indices that only `base` has, and not these rows (k,), and the sum of base's influences
         there.
         """
         m, _, theirs = self.shared(base)
         return self.counts[base] - m[rows], -theirs[rows]
 
-    def only_in_rows(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+    def only_in_rows(self, base: int, rows: Ints) -> tuple[Floats, Floats]:
         """The number of indices that only these rows have, and not `base` (k,), and the sums of their influences
         there.
         """
         m, mine, _ = self.shared(base)
         return (self.counts - m)[rows], -mine[rows]
 
-    def moved_without_groups(self, first: NDArray[np.int64], base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
+    def moved_without_groups(self, first: Ints, base: int, at: Ints) -> tuple[Floats, Floats]:
         """u (`Side.moved`) without each of ten groups of indices, about the mean of the ten: two arrays (·, 10), of the
         rows `at` compared with `base`, and of `base` compared with them.
 
@@ -141,12 +140,12 @@ class Influences:
         of_each, of_base = (of_shared - of_all for of_shared, of_all in means)
         return of_each - of_each.mean(axis=1, keepdims=True), of_base - of_base.mean(axis=1, keepdims=True)
 
-    def skewness(self, base: int) -> Array:
+    def skewness(self, base: int) -> Floats:
         """The skewness (k,) of the difference of influences from those of `base`, over the indices that both have."""
         both = self._told * self._told[base] > 0.0
         return skewness(np.where(both, self._known - self._known[base], np.nan))
 
-    def farthest_below(self, base: int, sign: float) -> Array:
+    def farthest_below(self, base: int, sign: float) -> Floats:
         """How far the lowest difference (k,) from the influences of `base` is below the mean one, over the indices that
         both have. sign: by what differences are multiplied."""
         both = self._told * self._told[base]
@@ -155,37 +154,37 @@ class Influences:
         return (both * (means[:, None] - rows)).max(axis=1, initial=0.0)
 
 
-def _shrunk(r: Array, freedom: Array) -> Array:
+def _shrunk(r: Floats, freedom: Floats) -> Floats:
     """Correlations by Fisher's z, one standard error closer to 0."""
     z = np.arctanh(r)
     return np.copysign(np.tanh(np.maximum(np.abs(z) - 1.0 / np.sqrt(freedom), 0.0)), z)
 
 
-def effective(rho: Array, first: Array, first_other: Array, overlap: Array) -> Array:
+def effective(rho: Floats, first: Floats, first_other: Floats, overlap: Floats) -> Floats:
     """ρ_e, correlation of two sampling errors: the second order correlates as the square (Hermite polynomials)."""
     linear, curved = np.sqrt(first * first_other), np.sqrt((1.0 - first) * (1.0 - first_other))
     return rho * linear * overlap + rho * np.abs(rho) * curved * np.square(overlap)
 
 
-def _products(rows: Array, row: Array) -> Array:
+def _products(rows: Floats, row: Floats) -> Floats:
     # Not by BLAS, whose sums depend on the number of rows: a contrast is the same to the last bit in every company.
     return np.einsum("ij,j->i", rows, row)
 
 
-def _in_groups(rows: Array) -> Array:
+def _in_groups(rows: Floats) -> Floats:
     """Rows (k, m) with a last axis of the groups of their indices (k, m/10, 10), zeros behind the last index."""
     behind = -rows.shape[1] % JACKKNIFE_GROUPS
     return np.pad(rows, ((0, 0), (0, behind))).reshape(len(rows), -1, JACKKNIFE_GROUPS)
 
 
-def _means_without(weights: Array, values: Array) -> Array:
+def _means_without(weights: Floats, values: Floats) -> Floats:
     """The weighted means of values without each group (k, 10), both as of `_in_groups`."""
     sums, counts = np.einsum("kij,kij->kj", weights, values), weights.sum(axis=1)
     left = counts.sum(axis=1, keepdims=True) - counts
     return (sums.sum(axis=1, keepdims=True) - sums) / np.maximum(left, 1.0)
 
 
-def _varied(squares: Array, sums: Array, m: Array) -> Array:
+def _varied(squares: Floats, sums: Floats, m: Floats) -> Floats:
     varied = squares - np.square(sums) / m
     return np.where(varied > _ROUNDING * squares, varied, 0.0)
 
@@ -204,13 +203,13 @@ class Indices:
         self.are_whole = np.array([each.told == (0, n) for each, n in zip(pairings, samples, strict=True)])
         """A mask (k,): True if the samples are those of indices 0 … n − 1."""
 
-    def common(self, base: int) -> Array:
+    def common(self, base: int) -> Floats:
         """The number of indices that each has in common with `base` (k,)."""
         if self.are_whole.all():
             return np.minimum(self.n, self.n[base])
         return self._told.within(self._told.before(base))
 
-    def sides(self, influences: Influences, m: Array, base: int, at: NDArray[np.int64]) -> tuple[Side, Side]:
+    def sides(self, influences: Influences, m: Floats, base: int, at: Ints) -> tuple[Side, Side]:
         """The estimates at these places, and the one at `base` compared with each of them; m: their common samples."""
         found = [influences.only_in_rows(base, at), influences.only_in(base, at)]
         means = [np.zeros(len(at)), np.zeros(len(at))]
@@ -241,18 +240,18 @@ class _Intervals:
         """The number of indices of each interval (e/2,)."""
         self.first = np.array([0, *accumulate(map(len, known))])
 
-    def ends_of(self, place: int) -> NDArray[np.int64]:
+    def ends_of(self, place: int) -> Ints:
         """The starts and the ends of one estimate's intervals."""
         return self.ends[self.first[place] : self.first[place + 1]]
 
-    def before(self, base: int) -> Array:
+    def before(self, base: int) -> Floats:
         """The number of indices of `base` before each start and end."""
         ends = self.ends_of(base)
         counts = np.zeros(len(ends), np.int64)
         counts[1::2] = ends[1::2] - ends[::2]
         return np.interp(self.ends, ends, counts.cumsum())
 
-    def within(self, before: Array) -> Array:
+    def within(self, before: Floats) -> Floats:
         """The sums within the intervals of each estimate (k,), from those of all that is before each start and end."""
         signed = before.copy()
         signed[::2] *= -1.0
@@ -260,7 +259,7 @@ class _Intervals:
 
 
 @lru_cache(maxsize=4096)  # of all estimates of a pick one or two are new
-def _as_array(ends: tuple[int, ...]) -> NDArray[np.int64]:
+def _as_array(ends: tuple[int, ...]) -> Ints:
     return np.array(ends, np.int64)
 
 
@@ -279,7 +278,7 @@ class _Later:
         self.means = self._totals / np.maximum(influences.counts + self._counts, 1.0)
         """The mean of all known influences of each (k,); that of the common ones is 0."""
 
-    def only_in_rows(self, told: _Intervals, base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
+    def only_in_rows(self, told: _Intervals, base: int, at: Ints) -> tuple[Floats, Floats]:
         ends = told.ends_of(base)
         inside = (ends[:, None] - self._told.ends[::2]).clip(0, self._told.lengths)
         ranks = np.add.reduceat(inside, self._told.first[:-1] // 2, axis=1)[:, at]
@@ -288,7 +287,7 @@ class _Later:
         )
         return self._counts[at] - shared, self._totals[at] - of_shared
 
-    def only_in(self, told: _Intervals, base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
+    def only_in(self, told: _Intervals, base: int, at: Ints) -> tuple[Floats, Floats]:
         own = self._told.ends_of(base)
         places = (told.ends[:, None] - own[::2]).clip(0, own[1::2] - own[::2]).sum(axis=1)
         return (
@@ -305,26 +304,26 @@ def _later(indices: Indices, influences: Influences) -> _Later:
 class Side(NamedTuple):
     """One of the two estimates of each of k differences: arrays (k,) or numbers."""
 
-    n: Array
+    n: Floats
     """Samples."""
-    first: Array
+    first: Floats
     """The share f of the sampling variance that is linear in the samples."""
-    unshared: Array
+    unshared: Floats
     """Samples that the other one has not, as far as their influences are known."""
-    influence: Array
+    influence: Floats
     """The sum of their influences on the value, each minus the mean over the estimate's samples."""
 
     @property
-    def part(self) -> Array:
+    def part(self) -> Floats:
         """The part q of the samples that is known to be unshared."""
         return self.unshared / self.n
 
-    def moved(self, m: Array) -> Array:
+    def moved(self, m: Floats) -> Floats:
         """u: the mean influence of the m shared samples minus that of all, by those that are known."""
         return -self.influence / m
 
 
-def weights(a: Side, b: Side, s_a: Array, s_b: Array, rho: Array, m: Array) -> tuple[Array, Array]:
+def weights(a: Side, b: Side, s_a: Floats, s_b: Floats, rho: Floats, m: Floats) -> tuple[Floats, Floats]:
     """λ_a and λ_b of least linear variance, from the sampling variances s of e_a and e_b and the m common samples."""
     v_a, v_b = a.first * s_a * a.n, b.first * s_b * b.n
     c, q_a, q_b = rho * np.sqrt(v_a * v_b), a.part, b.part
@@ -335,7 +334,7 @@ def weights(a: Side, b: Side, s_a: Array, s_b: Array, rho: Array, m: Array) -> t
     return of_a, of_b
 
 
-def variance(a: Side, b: Side, s_a: Array, s_b: Array, rho: Array, m: Array, lambdas: tuple[Array, Array]) -> Array:
+def variance(a: Side, b: Side, s_a: Floats, s_b: Floats, rho: Floats, m: Floats, lambdas: Sequence[Floats]) -> Floats:
     """The sampling variance of e_a − e_b + λ_a u_a − λ_b u_b, from those s of e_a and e_b."""
     level = levelled(a, b, rho, m)
     least = _FLOOR * (1.0 - rho * rho) * (a.first * s_a + b.first * s_b)
@@ -343,7 +342,7 @@ def variance(a: Side, b: Side, s_a: Array, s_b: Array, rho: Array, m: Array, lam
     return linear + _curved(a, b, (1.0 - a.first) * s_a, (1.0 - b.first) * s_b, level, m, lambdas)
 
 
-def levelled(a: Side, b: Side, rho: Array, m: Array) -> Array:
+def levelled(a: Side, b: Side, rho: Floats, m: Floats) -> Floats:
     """The correlation of the influences if both were linearised at the same samples.
 
     IF_a contains 2/n_a times the pairs of a sample with all of a. Those with unshared samples differ from the ones of b
@@ -353,7 +352,7 @@ def levelled(a: Side, b: Side, rho: Array, m: Array) -> Array:
     return np.minimum(rho + 2.0 * rho * rho * (1.0 - m / np.sqrt(a.n * b.n)) * curved, CAP)
 
 
-def _linear(a: Side, b: Side, v_a: Array, v_b: Array, rho: Array, m: Array, lambdas: tuple[Array, Array]) -> Array:
+def _linear(a: Side, b: Side, v_a: Floats, v_b: Floats, rho: Floats, m: Floats, lambdas: Sequence[Floats]) -> Floats:
     """The part of the variance that is linear in the samples, of which one has the variance v."""
     c, q_a, q_b, (l_a, l_b) = rho * np.sqrt(v_a * v_b), a.part, b.part, lambdas
     found = v_a / a.n + v_b / b.n - 2.0 * c * m / (a.n * b.n) - 2.0 * l_a * l_b * c * q_a * q_b / m
@@ -362,13 +361,13 @@ def _linear(a: Side, b: Side, v_a: Array, v_b: Array, rho: Array, m: Array, lamb
     return found
 
 
-def _curved(a: Side, b: Side, c_a: Array, c_b: Array, rho: Array, m: Array, lambdas: tuple[Array, Array]) -> Array:
+def _curved(a: Side, b: Side, c_a: Floats, c_b: Floats, rho: Floats, m: Floats, lambdas: Sequence[Floats]) -> Floats:
     """The part of the variance that is of second order, from those c of e_a and e_b.
 
     IF_a is linearised at all samples of a, so that u_a contains the pairs of an unshared sample with any other one, and
     takes most of them out. `both`, `one` and `none` say what is left in e_a + λ u_a of pairs of as many other samples.
     """
-    others: list[Array] = []
+    others: list[Floats] = []
     found = np.zeros_like(c_a)
     for side, c, each in ((a, c_a, lambdas[0]), (b, c_b, lambdas[1])):
         q, scaled = side.part, each * side.n / m

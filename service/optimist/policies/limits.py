@@ -13,9 +13,9 @@ from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optimist.cache import Cache
+from optimist.numerics.arrays import Bools, Floats
 from optimist.numerics.clusters import FEW
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Earlier
@@ -24,8 +24,6 @@ from optimist.policies.contrasts import contrasts_of
 from optimist.policies.stopping import is_early
 from optimist_client.limits import Limit
 
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Answer = Literal["yes", "no", "open"]
 
 _EQUAL = 1e-6
@@ -51,12 +49,12 @@ def threshold(delta: float, comparisons: float, told: int | None) -> float:
 class Side(NamedTuple):
     """What one verdict on a margin rests on: arrays (G, J)."""
 
-    margin: Array
-    error: Array
+    margin: Floats
+    error: Floats
     """∞ where nothing is known yet; 0 where the margin is exact."""
 
     @property
-    def errors(self) -> Array:
+    def errors(self) -> Floats:
         """The margin in errors; ±∞ where it is exact, NaN where it is unknown."""
         exact = np.where(self.error == 0.0, np.where(self.margin > 0.0, math.inf, -math.inf), math.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -73,27 +71,27 @@ class Margins:
     limit: Limit
     rivals: tuple[int, ...]
     """The place of the rival of each column; (−1,) for a fixed limit."""
-    values: Array
+    values: Floats
     """The difference from the rival, or from the fixed limit; above 0 where it is worse."""
-    allowed: Array
+    allowed: Floats
     """What the difference may be, so that the margin is `values` − `allowed`."""
     met: Side
     """The margins as a limit that is met has them: it is claimed that they are below 0."""
     missed: Side
     """The margins as a limit that is not met has them."""
-    rows: Array
+    rows: Floats
     """The samples of the side that has fewer, where the t quantile counts them; else ∞."""
-    samples: Array
+    samples: Floats
     """The samples of each generator (G,)."""
-    spreads: Array
+    spreads: Floats
     """The deviation of one sample of each generator (G,)."""
-    of_rivals: Array
+    of_rivals: Floats
     """The deviation of one sample of each rival (J,); 0 for a fixed limit."""
-    rho: Array
+    rho: Floats
     """ρ_L of each pair (G, J)."""
 
     @cached_property
-    def own(self) -> Flags:
+    def own(self) -> Bools:
         """Where a generator is its own rival (G, J)."""
         return np.arange(len(self.values))[:, None] == np.array(self.rivals)[None]
 
@@ -105,25 +103,25 @@ class Margins:
             return generators * generators // 4
         return generators if self.limit.is_fixed else generators - 1
 
-    def reach(self, z: float) -> Array:
+    def reach(self, z: float) -> Floats:
         """How many errors a margin must be from 0 (G, J): z, or about the t quantile of as many rows."""
         return z * (1.0 + max(z * z - 9.0, 0.0) / (4.0 * self.rows))
 
-    def refused(self, z: float) -> Flags:
+    def refused(self, z: float) -> Bools:
         """The generators that do not meet the limit (G,)."""
         return np.any((self.missed.errors > self.reach(z)) & ~self.own, axis=1)
 
-    def counting(self, refused: Flags) -> Flags:
+    def counting(self, refused: Bools) -> Bools:
         """The comparisons that a met limit needs (G, J): those with rivals that meet it themselves."""
         counts = ~self.own
         return counts & ~refused[list(self.rivals)] if self.limit.is_of_best else counts
 
-    def accepted(self, z: float, refused: Flags) -> Flags:
+    def accepted(self, z: float, refused: Bools) -> Bools:
         """The generators that meet the limit (G,)."""
-        is_met: Flags = (-self.met.errors > self.reach(z)) | ~self.counting(refused)
+        is_met: Bools = (-self.met.errors > self.reach(z)) | ~self.counting(refused)
         return np.all(is_met, axis=1) & ~refused
 
-    def ends(self, z: float, refused: Flags) -> tuple[Array, Array]:
+    def ends(self, z: float, refused: Bools) -> tuple[Floats, Floats]:
         """The interval of how much worse each generator is than what the limit compares it with (G, 2), and the place
         of the column (G,) that decides: the one that is hardest to meet.
 
@@ -137,7 +135,7 @@ class Margins:
         lower[np.isnan(lower)] = -math.inf
         return np.stack([lower.max(axis=1), upper.max(axis=1)], axis=1), (upper - self.allowed).argmax(axis=1)
 
-    def left(self, z: float, side: Literal["met", "missed"], costs: Array, open_: Array) -> Array:
+    def left(self, z: float, side: Literal["met", "missed"], costs: Floats, open_: Floats) -> Floats:
         """The cost until a verdict on each margin (G, J) at this side, by the cheapest split of its samples; ∞ where
         nothing is known.
 
@@ -163,13 +161,13 @@ class _Pairs:
     """The comparisons of estimates, each with each rival: arrays (k, J). Those of two estimates depend on no other."""
 
     estimates: tuple[Estimate, ...]
-    differences: Array
+    differences: Floats
     """Each one's loss less q times that of the rival."""
-    errors: Array
-    plain: Array
+    errors: Floats
+    plain: Floats
     """The errors without what rare values add; NaN where these are not needed."""
-    rho: Array
-    common: Array
+    rho: Floats
+    common: Floats
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
@@ -192,7 +190,7 @@ def margins_of(
     columns = [place for place, rival in enumerate(rivals) if rival in known or limit.is_fixed]
     filled = np.ix_(known, columns)
 
-    def spread_out(numbers: Array | float, unknown: float = math.nan) -> Array:
+    def spread_out(numbers: Floats | float, unknown: float = math.nan) -> Floats:
         whole = np.full((len(names), len(rivals)), unknown)
         whole[filled] = numbers
         return whole
@@ -243,22 +241,22 @@ def margins_of(
     )
 
 
-def _rows(estimates: Sequence[Estimate]) -> Array:
+def _rows(estimates: Sequence[Estimate]) -> Floats:
     """The units that a t quantile counts (k,); ∞ where the scores are no means, or exact."""
     counted = ((one.value_skewness is None or one.is_exact, float(one.units[0])) for one in estimates)
     return np.array([math.inf if none else units for none, units in counted])
 
 
-def _usable(estimates: Sequence[Estimate]) -> Flags:
+def _usable(estimates: Sequence[Estimate]) -> Bools:
     """Which estimates have enough samples for a verdict, and an error (k,): values that are all equal have none."""
     return np.array([one.is_exact or (bool(one.stopping_error) and not is_early(one)) for one in estimates])
 
 
-def _errors(estimates: Sequence[Estimate]) -> Array:
+def _errors(estimates: Sequence[Estimate]) -> Floats:
     return np.array([math.inf if one.stopping_error is None else one.stopping_error for one in estimates])
 
 
-def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[Array, float, Side, Side]:
+def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[Floats, float, Side, Side]:
     """Differences from a number (k, 1), what they may be, and the margins of both sides."""
     assert isinstance(limit.allowed, float)
     sign, scale = 1.0 if limit.kind == "below" else -1.0, estimates[0].scale
@@ -277,7 +275,7 @@ def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[
 
 def _relative(
     limit: Limit, estimates: Sequence[Estimate], at: Sequence[int], lumps: _Lumps
-) -> tuple[Array, Array, Side, Side, Array, Array]:
+) -> tuple[Floats, Floats, Side, Side, Floats, Floats]:
     """Differences from the rivals at these places (k, J), what they may be, the margins of both sides, ρ_L, and by
     what the values of rivals are multiplied (J,)."""
     allowed, q = _allowed(limit, estimates)
@@ -305,7 +303,7 @@ def _relative(
     return margins + shown, shown + 0.0 * margins, sides[0], sides[1], pairs.rho, q[at]
 
 
-def _allowed(limit: Limit, estimates: Sequence[Estimate]) -> tuple[float, Array]:
+def _allowed(limit: Limit, estimates: Sequence[Estimate]) -> tuple[float, Floats]:
     """What a difference may be, and by what the value of each rival (k,) is multiplied before."""
     share, ones = limit.share, np.ones(len(estimates))
     if share is None:
@@ -321,7 +319,7 @@ _newest = Cache[tuple[Limit, tuple[int, ...], int], _Pairs](64)
 
 
 def _paired(
-    limit: Limit, estimates: Sequence[Estimate], at: Sequence[int], allowed: float, q: Array, lumps: _Lumps
+    limit: Limit, estimates: Sequence[Estimate], at: Sequence[int], allowed: float, q: Floats, lumps: _Lumps
 ) -> _Pairs:
     """All comparisons; those of estimates that have not changed since the last call are taken from it."""
     key = limit, tuple(at), len(estimates)
@@ -340,8 +338,8 @@ def _paired(
 
 
 def _against(
-    estimates: Sequence[Estimate], base: int, others: Sequence[int], allowed: float, q: Array, lumps: _Lumps
-) -> Array:
+    estimates: Sequence[Estimate], base: int, others: Sequence[int], allowed: float, q: Floats, lumps: _Lumps
+) -> Floats:
     """Differences, errors, plain errors, ρ_L and common samples (5, ·) of these others compared with the one at
     `base`. The numbers of two estimates are the same to the last bit in every company."""
     among = [*others, *([] if base in others else [base])]
@@ -424,7 +422,7 @@ class _Lumps:
         """The part of a mean's variance that stands for a pair that could differ, which the added rows are."""
         return 0.0 if one.pairing is None or one.batches is not None else one.pairing.systematic_stopping**2
 
-    def agree(self, base: int) -> Flags:
+    def agree(self, base: int) -> Bools:
         """Of which estimates more than half of the pairs with the one at `base` have equal values (k,)."""
         found, own = np.zeros(len(self._estimates), bool), self._estimates[base]
         if not self._are_means or own.pairing is None:

@@ -9,14 +9,14 @@ from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Bools, Floats, Ints
 from optimist.numerics.audited import differing as audited_apart
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, history_array, jackknife_array, jackknife_rows
 from optimist.numerics.prompted import differing
 from optimist.numerics.skewness import against, against_widening, skewness
-from optimist.policies.correlation import FEWEST_COMMON, Array, Indices, Influences, effective, variance, weights
+from optimist.policies.correlation import FEWEST_COMMON, Indices, Influences, effective, variance, weights
 from optimist.policies.rare_values import Means, Sampled, moments_of, sampled
 
 Errors = Literal["selection", "stopping"]
@@ -140,7 +140,7 @@ class Columns:
         each = (self.stopping if stopping else self.selection).sampled
         return Sampled(np.full_like(each, each[base]), each, np.zeros_like(each))
 
-    def by_reference(self, base: int) -> Array:
+    def by_reference(self, base: int) -> Floats:
         """Variances (k,) of the differences from `base` by the choice of the reference; 0 where nothing is known of it.
 
         What all scores have in common drops out.
@@ -149,13 +149,13 @@ class Columns:
             return np.zeros(len(self.pairings))
         return np.array([float(more.var(ddof=1)) if len(more) else 0.0 for more in self._of_reference(base)])
 
-    def skewness_by_reference(self, base: int) -> Array:
+    def skewness_by_reference(self, base: int) -> Floats:
         """The skewness (k,) of what the rows of the reference have more influence than on `base`; 0 as above."""
         if self.pairings[base].reference is None:
             return np.zeros(len(self.pairings))
         return np.array([float(skewness(more)) for more in self._of_reference(base)])
 
-    def _of_reference(self, base: int) -> list[Array]:
+    def _of_reference(self, base: int) -> list[Floats]:
         own = self.pairings[base].reference_values.astype(np.float64)
         each = [pairing.reference_values for pairing in self.pairings]
         return [values - own if len(values) == len(own) > 1 else own[:0] for values in each]
@@ -171,12 +171,12 @@ class _Variances:
         self.signed = signs * np.sqrt(self.systematic)
         """The systematic parts with their signs; 0 where these are not known."""
 
-    def shared(self, base: int, correlations: Array) -> Array:
+    def shared(self, base: int, correlations: Floats) -> Floats:
         """The covariance, twice, of the systematic parts of each and of `base`, where they have these correlations."""
         return 2.0 * correlations * self.signed * self.signed[base]
 
     def reductions(
-        self, base: int, sampled: Array, shared: Array, is_paired: NDArray[np.bool_], added: Array | float = 0.0
+        self, base: int, sampled: Floats, shared: Floats, is_paired: Bools, added: Floats | float = 0.0
     ) -> list[float]:
         """The variances of differences from `base` over those of independent estimates; 1 where they are not paired.
 
@@ -192,9 +192,9 @@ class _Variances:
 class Moved(NamedTuple):
     """The places of the differences that λ_a u_a − λ_b u_b was added to, and the weights λ of each and of the base."""
 
-    at: NDArray[np.int64]
-    of_each: Array
-    of_base: Array
+    at: Ints
+    of_each: Floats
+    of_base: Floats
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
@@ -245,19 +245,19 @@ class _Differences:
     columns: Columns
     base: int
     influences: Influences
-    rho: Array
+    rho: Floats
     """ρ_L (k,)."""
-    correlations: Array
+    correlations: Floats
     """ρ_e (k,)."""
-    common: Array
-    difference: Array
+    common: Floats
+    difference: Floats
     beyond: float
     """As of `Contrasts.against`."""
     parts: Sequence[Sampled]
     """What each kind of errors, of selection and of stopping, has by sampling if they are independent."""
-    variances: list[Array]
+    variances: list[Floats]
     """The sampling variances of the differences, by kind."""
-    shared: Sequence[Array]
+    shared: Sequence[Floats]
     """What the systematic parts of errors have in common, by kind."""
 
     @classmethod
@@ -316,7 +316,7 @@ class _Differences:
             variances[:] = np.maximum(each + by_prompts, floor)
             variances[base] = 2.0 * columns.stopping.sampled[base]
 
-    def factors_by_rare_rows(self) -> Array | float:
+    def factors_by_rare_rows(self) -> Floats | float:
         """The factors (k,) of the sampling variances by rare rows that would speak against the sign of the difference.
 
         The real rows show rows that are too rare for the samples. As references they mostly have the opposite
@@ -452,23 +452,23 @@ def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
     return past if past is not None and past.samples >= 2 and past.variance > 0.0 else None
 
 
-def _weighed(jackknives: Sequence[tuple[float, ...]], samples: Sequence[int]) -> Array:
+def _weighed(jackknives: Sequence[tuple[float, ...]], samples: Sequence[int]) -> Floats:
     """Jackknives (k, 10) whose sums of squares are the variances of the estimates; NaN where there is none."""
     found = jackknife_array(jackknives) * _jackknife_weights(samples)[:, None]
     return np.where(found.any(axis=1, keepdims=True), found, np.nan)
 
 
-def _jackknife_weights(samples: Sequence[int]) -> Array:
+def _jackknife_weights(samples: Sequence[int]) -> Floats:
     """By what deviations (k,) of delete-a-group estimates are multiplied, so that their squares sum to a variance."""
     return np.sqrt([(1.0 - 1.0 / JACKKNIFE_GROUPS) * jackknife_rows(n) / n for n in samples])
 
 
-def _by_jackknives(jackknives: Array, others: Array) -> Array:
+def _by_jackknives(jackknives: Floats, others: Floats) -> Floats:
     """The variances (k,) of differences of the estimates that these belong to; NaN where one of the two has none."""
     return np.square(jackknives - others).sum(axis=1)
 
 
-def _even(columns: Columns, base: int, rho: Array, even: Array, is_paired: NDArray[np.bool_]) -> list[float]:
+def _even(columns: Columns, base: int, rho: Floats, even: Floats, is_paired: Bools) -> list[float]:
     spread, drawn = columns.n * columns.stopping.total, columns.n * columns.stopping.sampled
     independent = spread + spread[base]
     shared = columns.stopping.shared(base, np.maximum(rho, 0.0)) * np.sqrt(columns.n * columns.n[base])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Bools, Floats
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import contrasts_of
 from optimist.policies.limits import Margins, margins_of, threshold
@@ -17,8 +17,6 @@ RANKED = 20
 """Generators up to which a report has ranks. All pairs of so many take up to 50 ms."""
 NO_WORSE = Limit("best", 0.0)
 """The limit whose margins are the differences of all pairs."""
-
-Array = NDArray[np.float64]
 
 
 def ranking_of(arms: Sequence[Arm], delta: float, told: int = 1, span: tuple[float, float] | None = None) -> Ranking:
@@ -46,7 +44,7 @@ def ranking_of(arms: Sequence[Arm], delta: float, told: int = 1, span: tuple[flo
     )
 
 
-def _sureness(margins: Margins) -> Array:
+def _sureness(margins: Margins) -> Floats:
     """How sure it is that each generator is better than each other one (G, G), as a quantile of the normal law: 0 or
     less where it may be worse, or nothing is known."""
     errors = np.where(margins.own | np.isnan(margins.met.errors), 0.0, -margins.met.errors)
@@ -54,7 +52,7 @@ def _sureness(margins: Margins) -> Array:
 
 
 @np.errstate(invalid="ignore", over="ignore")
-def _normal(errors: Array, rows: Array) -> Array:
+def _normal(errors: Floats, rows: Floats) -> Floats:
     """The normal quantiles z that `Margins.reach` has at these numbers of errors, above 3: the root of
     z (1 + (z² − 9)/(4n)) = errors, by Cardano's formula, for n = `rows`."""
     linear, root = 4.0 * rows - 9.0, 4.0 * rows * errors
@@ -63,7 +61,7 @@ def _normal(errors: Array, rows: Array) -> Array:
     return np.where(np.isfinite(rows) & np.isfinite(errors), found, errors)
 
 
-def _ordered(sureness: Array, delta: float, told: int) -> NDArray[np.bool_]:
+def _ordered(sureness: Floats, delta: float, told: int) -> Bools:
     """A mask (G, G) of the pairs of which the first is surely better than the second."""
     is_better = np.zeros(sureness.shape, bool)
     pairs = sorted(np.argwhere(sureness > 0.0).tolist(), key=lambda pair: -sureness[tuple(pair)])

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from optimist.numerics.arrays import Floats
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.skewness import OF_MEANS, Floats, against, widening
+from optimist.numerics.skewness import OF_MEANS, against, widening
 
 _EQUAL = 1e-12
 """Values are all equal if their variance is at most this part of the other generator's."""

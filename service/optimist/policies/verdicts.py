@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Bools, Floats
 from optimist.numerics.clusters import clusters_to_decide
 from optimist.numerics.prompted import differing
 from optimist.policies.arms import Arm
@@ -26,9 +26,6 @@ WIDEST = 100.0
 """Nothing is said about the samples that are needed if the ends of the range differ by a larger factor."""
 _SPLITS = np.linspace(0.98, 0.02, 49)
 """Parts of the allowed variance that the best arm may have; the cheapest one is taken."""
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 _quietly = np.errstate(over="ignore", divide="ignore", invalid="ignore")
@@ -87,7 +84,7 @@ class _Rivals:
         return contrasts_among(self.arms)
 
     @cached_property
-    def deviations(self) -> Array:
+    def deviations(self) -> Floats:
         return np.array(self.contrasts.stopping_errors)
 
     @cached_property
@@ -99,15 +96,15 @@ class _Rivals:
         return self.contrasts.against(self.best)
 
     @cached_property
-    def differences(self) -> Array:  # of the rivals
+    def differences(self) -> Floats:  # of the rivals
         return self._rivals(np.array(self.against.differences))
 
     @cached_property
-    def reductions(self) -> Array:  # of the rivals
+    def reductions(self) -> Floats:  # of the rivals
         return self._rivals(np.array(self.against.stopping_reductions))
 
     @cached_property
-    def errors(self) -> Array:  # of the rivals
+    def errors(self) -> Floats:  # of the rivals
         return np.hypot(self._rivals(self.deviations), self.deviations[self.best]) * np.sqrt(self.reductions)
 
     @cached_property
@@ -119,26 +116,26 @@ class _Rivals:
         return self.policy.stopping.threshold(len(self.arms), self.told)
 
     @cached_property
-    def scored(self) -> Array:
+    def scored(self) -> Floats:
         """Samples behind each estimate."""
         return np.array([float(arm.estimate.samples) for arm in self.arms if arm.estimate is not None])
 
     @cached_property
-    def is_reliable(self) -> Flags:
+    def is_reliable(self) -> Bools:
         """Whether each estimate suffices for a decision."""
         is_enough = self._is_rival | (self.scored >= fewest_of_leader(self.contrasts))
         return is_enough & [not is_early(estimate) for estimate in self.contrasts.estimates]
 
     @cached_property
-    def fewest(self) -> Array:
+    def fewest(self) -> Floats:
         """Samples that each estimate needs for a decision."""
         return np.where(self._is_rival, FEWEST_SAMPLES, max(FEWEST_SAMPLES, fewest_of_leader(self.contrasts)))
 
     @cached_property
-    def _is_rival(self) -> Flags:
+    def _is_rival(self) -> Bools:
         return np.arange(len(self.arms)) != self.best
 
-    def _rivals(self, of_arms: Array) -> Array:
+    def _rivals(self, of_arms: Floats) -> Floats:
         return of_arms[self._is_rival]
 
     @property
@@ -246,7 +243,7 @@ class _Rivals:
         known = [mean.length - len(mean.prompts) for mean in means if mean is not None and mean.kind == "repeatable"]
         return sum(known) if len(known) == len(means) else None
 
-    def _more_for(self, allowed: Array) -> float:
+    def _more_for(self, allowed: Floats) -> float:
         """Samples that bring the variances of the contrasts down to `allowed`, those of the rivals; ∞ if none do.
 
         `top-two` splits them about as is cheapest, the other policies are taken to go on in the proportions so far.
@@ -268,7 +265,7 @@ class _Rivals:
             n = np.where(active, np.maximum(fewest, self.scored * max(1.0, growth)), self.scored)[None, :]
         return float(np.where(active | np.isinf(n), n - has, 0.0).sum(axis=1).min())
 
-    def _cheapest(self, spread: Array, fewest: Array, active: Flags, allowed: Array) -> Array:
+    def _cheapest(self, spread: Floats, fewest: Floats, active: Bools, allowed: Floats) -> Floats:
         """Samples of every arm for each of some splits (splits, G), ∞ where a split cannot do it."""
         rivals, best = self._is_rival, self.best
         most = float((allowed - np.where(active, 0.0, spread / self.scored)[rivals]).min())
@@ -283,6 +280,6 @@ class _Rivals:
         return n
 
 
-def _quotient(part: Array, whole: Array) -> Array:
+def _quotient(part: Floats, whole: Floats) -> Floats:
     """part/whole, 0 where there is no part, ∞ where the whole is not positive."""
     return np.where(whole > 0.0, part / whole, np.where(part > 0.0, math.inf, 0.0))

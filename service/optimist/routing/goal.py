@@ -14,6 +14,7 @@ from optimist.experiments.curves import short, since
 from optimist.experiments.goals.asked import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending, WithModel
 from optimist.experiments.report import OLD
+from optimist.numerics.arrays import Floats
 from optimist.policies import Arm, Arms, Decision, Stopping
 from optimist.records import (
     ArtefactPoint,
@@ -24,7 +25,7 @@ from optimist.records import (
     extents,
     is_outgrown,
 )
-from optimist.routing.answers.features import Floats, contexts_to_fit
+from optimist.routing.answers.features import contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.policy import Frontier, RoutePolicy
 from optimist.routing.answers.rows import RoutedRows

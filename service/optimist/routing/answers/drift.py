@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats
 from optimist.numerics.estimate import Change
-from optimist.routing.answers.features import Floats
 from optimist.routing.answers.ridge import Sums, forms_of
 
 FALSE_ALARMS = 1e-7
@@ -137,7 +137,7 @@ class Drift:
         self._facts[3] = min(max(float(self._facts[3]), residual), REACH)
         self._facts[4] = float(self._bets[:, 0].mean() >= 1.0 / FALSE_ALARMS)
 
-    def state(self) -> dict[str, NDArray[np.float64]]:
+    def state(self) -> dict[str, Floats]:
         """The state by name, `covariance` as its lower triangle."""
         return {
             "weights": self._weights,

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.distances import Floats, usual_distance
+from optimist.numerics.arrays import Floats
+from optimist.numerics.distances import usual_distance
 from optimist.records import checked_context
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.routing.answers.features import ContextMap, Floats, columns_of
+from optimist.numerics.arrays import Floats
+from optimist.routing.answers.features import ContextMap, columns_of
 from optimist.routing.answers.ridge import Published, Regressions
 from optimist_client import tensors
 from optimist_client.errors import FixError
@@ -127,7 +128,7 @@ class RouteModel:
         samples: Sequence[int],
         contexts: ContextMap,
         found: Regressions | Published,
-        single: NDArray[np.float64],
+        single: Floats,
         sampled: NDArray[np.float32] | None = None,
     ) -> RouteModel:
         """The model of regressions of generators with these ordinals, as of `RoutePolicy.is_published`.
@@ -152,7 +153,7 @@ class RouteModel:
         }
         return cls(tuple(generators), tuple(samples), **_checked(len(generators), _as_singles(arrays)), level=level)
 
-    def predict(self, contexts: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def predict(self, contexts: NDArray[np.float32]) -> tuple[Floats, Floats]:
         """Means (n, G) and widths (n, G) of the expected scores at contexts (n, d)."""
         arrays = self.frequencies, self.origin, self.directions
         with np.errstate(over="ignore", invalid="ignore"):

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optimist.numerics.arrays import Floats
 from optimist.policies.mixture_policy import drawn
 from optimist.policies.policy import Draws
-from optimist.routing.answers.features import Floats
 from optimist.routing.answers.model import best_chances
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import FixError

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from optimist.routing.answers.features import Floats
+from optimist.numerics.arrays import Bools, Floats
 from optimist_client.errors import FixError
 
 
@@ -327,7 +326,7 @@ def forms_of(width: int, linear: int) -> list[Floats]:
     return [plain, np.where(is_linear, LEFT_OUT, 1.0), np.where(is_linear, 1.0, LEFT_OUT)]
 
 
-def _of_columns(part: tuple[Floats, Floats, float], kept: NDArray[np.bool_]) -> tuple[Floats, Floats, float]:
+def _of_columns(part: tuple[Floats, Floats, float], kept: Bools) -> tuple[Floats, Floats, float]:
     gram, cross, squares = part
     return gram[np.ix_(kept, kept)], cross[kept], squares
 

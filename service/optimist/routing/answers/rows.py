@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats, Ints
 from optimist.routing.answers.features import ContextSettings
 
 
@@ -18,19 +19,19 @@ class RoutedRows:
 
     contexts: NDArray[np.float32]
     """(n, d), one row for each recorded sample."""
-    generator: NDArray[np.int64]
+    generator: Ints
     """(n,)."""
-    score: NDArray[np.float64]
+    score: Floats
     """(n,), on the metric's scale."""
-    probability: NDArray[np.float64]
+    probability: Floats
     """With which the generator was drawn (n,); NaN where no probability is known."""
-    pick: NDArray[np.int64]
+    pick: Ints
     """(n,): the same number for the rows of one batch, which follow each other as in the batch, and are all there."""
     prompts: list[str]
     """Texts (n,); "" without one."""
-    samples: NDArray[np.int64]
+    samples: Ints
     """Samples of each generator in all (G,)."""
-    sums: NDArray[np.float64]
+    sums: Floats
     """The sum of all their scores (G,)."""
     settings: ContextSettings | None = None
     """How contexts become columns, as the first ones have fixed it; None: the table finds a bandwidth of its own."""

@@ -11,13 +11,13 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from optimist.numerics.distances import Floats, median_distance
+from optimist.numerics.arrays import Bools, Floats, Ints
+from optimist.numerics.distances import median_distance
 from optimist.routing.answers.features import ContextMap, ContextSettings
 from optimist.routing.answers.policy import Frontier
 from optimist.routing.answers.ridge import Regressions, Sums
-from optimist.routing.gain.outcomes import Mean, Outcomes, ScoredPrompts, Some
+from optimist.routing.gain.outcomes import Mean, Outcomes, ScoredPrompts
 from optimist_client.errors import FixError
 from optimist_client.goals import check_pace
 
@@ -58,7 +58,7 @@ class RouteGain:
     cost: float | None
     """Mean cost of a routed prompt."""
     single_cost: float | None
-    routed: NDArray[np.int64]
+    routed: Ints
     """Place of the generator that each prompt would be given to (m,), by what was learned from other prompts."""
     single: int
     """Place of `best`."""
@@ -159,7 +159,7 @@ def _over_the_best(over: Sequence[Mean | None], delta: float) -> tuple[float | N
     return lower, min((value + of_all * error for value, error in known), default=None)
 
 
-def _parts(known: ScoredPrompts, seed: int) -> NDArray[np.int64]:
+def _parts(known: ScoredPrompts, seed: int) -> Ints:
     """The part of each prompt (m,). Each generator's prompts are dealt out evenly: a rare one is in several parts."""
     count = len(known.contexts)
     had = np.zeros(count, dtype=np.int64)
@@ -170,7 +170,7 @@ def _parts(known: ScoredPrompts, seed: int) -> NDArray[np.int64]:
     return found
 
 
-def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: NDArray[np.int64]) -> Floats:
+def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: Ints) -> Floats:
     """The expected scores on each prompt (m, G), learned from the other parts."""
     moments = [_moments(known, columns, part == one) for one in range(FOLDS)]
     whole = [reduce(add, of_one) for of_one in zip(*moments, strict=True)]
@@ -184,7 +184,7 @@ def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: NDAr
     return predicted
 
 
-def _moments(known: ScoredPrompts, columns: Floats, inside: NDArray[np.bool_]) -> list[Sums]:
+def _moments(known: ScoredPrompts, columns: Floats, inside: Bools) -> list[Sums]:
     """The moments of each generator over the prompts that are inside."""
     found: list[Sums] = []
     for place in range(len(known.names)):
@@ -260,7 +260,7 @@ def types_of(
     return sorted((kind for kind in kinds if kind is not None), key=lambda kind: -kind.share)
 
 
-def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[NDArray[np.int64], Floats]:
+def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[Ints, Floats]:
     """The cluster of each context (m, d), and its squared distance from the centre of it.
 
     Contexts are clustered by k-means in the span of the k largest modes of their Gaussian kernel (equations.md §3c),
@@ -277,7 +277,7 @@ def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[NDA
     modes = phi @ vectors[:, ::-1][:, :most]
     some = np.random.default_rng(seed).permutation(len(contexts))[:JUDGED]
     apart = np.asarray(cdist(contexts[some], contexts[some]), dtype=np.float64)
-    tried: list[tuple[float, NDArray[np.int64], Floats]] = []
+    tried: list[tuple[float, Ints, Floats]] = []
     for count in range(min(2, most), most + 1):
         inside = modes[:, :count] / np.maximum(np.linalg.norm(modes[:, :count], axis=1, keepdims=True), 1e-300)
         centres, cluster = kmeans2(inside, count, minit="++", rng=np.random.default_rng(seed), missing="warn")
@@ -289,7 +289,7 @@ def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[NDA
     return cluster, near
 
 
-def _silhouette(apart: Floats, cluster: NDArray[np.int64]) -> float:
+def _silhouette(apart: Floats, cluster: Ints) -> float:
     """The mean over rows of (b − a)/max(a, b): a, the mean distance to the others of its cluster; b, to the nearest
     other cluster. apart: distances (n, n). 0 for a row that is alone, and with one cluster."""
     members = cluster == np.unique(cluster)[:, None]
@@ -308,7 +308,7 @@ def _silhouette(apart: Floats, cluster: NDArray[np.int64]) -> float:
 
 
 def _type(
-    known: ScoredPrompts, found: RouteGain, charged: Floats, near: Floats, inside: Some, examples: int
+    known: ScoredPrompts, found: RouteGain, charged: Floats, near: Floats, inside: Bools, examples: int
 ) -> PromptType | None:
     places = np.flatnonzero(inside)
     if not len(places):
@@ -337,7 +337,7 @@ def _type(
 
 
 def _winner(
-    outcomes: Outcomes, means: Sequence[Mean | None], charged: Floats, inside: Some
+    outcomes: Outcomes, means: Sequence[Mean | None], charged: Floats, inside: Bools
 ) -> tuple[int | None, Mean | None]:
     """The best generator on the prompts inside, and its lead over the second best one."""
     worth = {place: mean.value - charged[place] for place, mean in enumerate(means) if mean is not None}
@@ -352,7 +352,7 @@ def _winner(
     return first, lead
 
 
-def _always(place: int, like: Some) -> NDArray[np.int64]:
+def _always(place: int, like: Bools) -> Ints:
     return np.full(len(like), place, dtype=np.int64)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from optimist.routing.answers.features import Floats
+from optimist.numerics.arrays import Bools, Floats, Ints
 from optimist_client.errors import FixError
 from optimist_client.goals import check_ceiling, check_pace
 
@@ -31,9 +31,9 @@ class ScoredPrompts:
     names: tuple[str, ...]
     contexts: Floats
     """Embeddings of the prompts (m, d)."""
-    prompt: NDArray[np.int64]
+    prompt: Ints
     """Place of each sample's prompt in `contexts` (n,)."""
-    generator: NDArray[np.int64]
+    generator: Ints
     """Place of its generator in `names` (n,)."""
     scores: Floats
     """(n,)."""
@@ -106,8 +106,6 @@ class ScoredPrompts:
         return not bool((self.probability == 1.0).all())
 
 
-Places = NDArray[np.int64]
-Some = NDArray[np.bool_]
 FEWEST_DRAWS = 3
 """Draws that a correction needs: it has two parameters."""
 UNTRIED = 0.05
@@ -142,7 +140,7 @@ class Outcomes:
         count = len(known.contexts)
         self._is_draw = ~np.isnan(known.probability)
         self._table = None if known.is_logged else _table(known, charged)
-        self.judged: Some = np.zeros(count, dtype=np.bool_)
+        self.judged: Bools = np.zeros(count, dtype=np.bool_)
         """Prompts over which means are taken (m,): all of a table; of a log those that were given by chance."""
         self.judged[known.prompt[self._is_draw]] = True
         is_predicted = not self.judged.any()
@@ -155,7 +153,7 @@ class Outcomes:
         self._weights = np.minimum(1.0 / known.probability[self._is_draw], most)
         self._spread = float(np.square(self._beyond).mean()) if len(self._beyond) else 0.0
 
-    def difference(self, first: Places, second: Places, inside: Some) -> Mean | None:
+    def difference(self, first: Ints, second: Ints, inside: Bools) -> Mean | None:
         """The mean by which `first` (m,) is worth more than `second` (m,) on the prompts inside (m,), 0 where they are
         the same; None where nothing is known. Worth is the score less the price of the cost."""
         inside = inside & self.judged
@@ -166,7 +164,7 @@ class Outcomes:
         apart = self._predicted[rows, first] - self._predicted[rows, second]
         return self._corrected(apart, ((1.0, first), (-1.0, second)), inside, inside & (first != second))
 
-    def score(self, chosen: Places, inside: Some) -> Mean | None:
+    def score(self, chosen: Ints, inside: Bools) -> Mean | None:
         """The mean score of giving each prompt inside (m,) to the chosen generator (m,), without prices."""
         inside = inside & self.judged
         if not inside.any():
@@ -184,7 +182,7 @@ class Outcomes:
         return None if found is None else Mean(found.value + paid, found.error)
 
     def _corrected(
-        self, predicted: Floats, sides: tuple[tuple[float, Places], ...], inside: Some, where: Some
+        self, predicted: Floats, sides: tuple[tuple[float, Ints], ...], inside: Bools, where: Bools
     ) -> Mean | None:
         """The mean over the prompts inside of what is predicted (m,) on those of them that count, corrected."""
         count, part = int(inside.sum()), int(where.sum())
@@ -241,7 +239,7 @@ def _table(known: ScoredPrompts, charged: Floats) -> Floats:
     return np.where(hits > 0, sums / np.maximum(hits, 1), np.nan).reshape(shape)
 
 
-def _mean_gain(gains: Floats, is_routed: Some) -> Mean | None:
+def _mean_gain(gains: Floats, is_routed: Bools) -> Mean | None:
     """The mean gain (n,) over prompts.
 
     is_routed: whether each prompt would get another generator; elsewhere the gain is 0. Gains that are not known count
@@ -309,7 +307,7 @@ def prompts_of(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
     return known
 
 
-def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
     """The names, and each sample's place among them."""
     if given.dtype.kind in "iu":
         named = names or tuple(f"generator-{place}" for place in range(int(given.max(initial=0)) + 1))
@@ -323,7 +321,7 @@ def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str,
     return named, np.array([named.index(text) for text in texts], dtype=np.int64)
 
 
-def _numbers(arrays: Mapping[str, NDArray[Any]], name: str, axes: int) -> NDArray[np.float64]:
+def _numbers(arrays: Mapping[str, NDArray[Any]], name: str, axes: int) -> Floats:
     array = arrays[name]
     if array.dtype.kind not in "fiub" or array.ndim != axes:
         expected = "(m, d)" if axes == 2 else "(m,)"

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.datasets.prompts import Embed, arrays_of_rows
+from optimist.numerics.arrays import Floats, Ints
 from optimist.records import codec
-from optimist.routing.answers.features import ContextSettings, Floats
+from optimist.routing.answers.features import ContextSettings
 from optimist.routing.answers.policy import RoutePolicy, calls_of
 from optimist.routing.answers.rows import RoutedRows
 from optimist.routing.gain.gain import PromptType, RouteGain, as_rows, route_gain, types_of
@@ -76,7 +77,7 @@ class _Problem:
 
     known: ScoredPrompts
     able: list[int]
-    """Places in the experiment of the generators in `known`."""
+    """Ints in the experiment of the generators in `known`."""
     texts: list[str]
     sign: float
 
@@ -277,7 +278,7 @@ def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -
     return said
 
 
-def _picks(rows: RoutedRows, count: int) -> NDArray[np.int64]:
+def _picks(rows: RoutedRows, count: int) -> Ints:
     _, first = np.unique(rows.pick, return_index=True)
     return np.bincount(rows.generator[first], minlength=count)
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from optimist.metrics.threads import one_thread
-from optimist.routing.answers.features import Floats
+from optimist.numerics.arrays import Floats
 from optimist.routing.answers.policy import POLICIES, RoutePolicy
 from optimist.routing.gain.outcomes import ScoredPrompts, prompts_in
 from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play

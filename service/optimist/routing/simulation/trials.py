@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats, Ints
 from optimist.numerics.estimate import is_due
-from optimist.routing.answers.features import CONTEXTS_TO_FIT, ContextSettings, Floats, contexts_to_fit
+from optimist.routing.answers.features import CONTEXTS_TO_FIT, ContextSettings, contexts_to_fit
 from optimist.routing.answers.policy import SAMPLED, Frontier, RoutePolicy, calls_of
 from optimist.routing.answers.ridge import KernelRidge, Predictor, Published, Regressions, Sums
 from optimist_client.errors import FixError
@@ -88,11 +88,11 @@ class RoutingProblem:
 class RoutingTrial:
     """The choices of one trial, and what they are worth."""
 
-    chosen: NDArray[np.int64]
+    chosen: Ints
     """(T,): which generator each prompt was given to."""
     probability: Floats
     """(T,): with which it was chosen; NaN where no chance was involved."""
-    order: NDArray[np.int64]
+    order: Ints
     """(T,): the prompts of the problem in the order of their arrival."""
     values: Floats
     """(T,): expected score less the price of the cost."""
@@ -112,8 +112,8 @@ class RoutingTrial:
         cls,
         problem: RoutingProblem,
         price: float,
-        order: NDArray[np.int64],
-        chosen: NDArray[np.int64],
+        order: Ints,
+        chosen: Ints,
         probability: Floats,
     ) -> RoutingTrial:
         """Prompts of the problem in this order, each given to the chosen generator."""
@@ -174,11 +174,11 @@ def play(
 def _chosen(
     policy: RoutePolicy,
     problem: RoutingProblem,
-    order: NDArray[np.int64],
+    order: Ints,
     features: int,
     seeds: tuple[int, int],
     warmup: int,
-) -> tuple[NDArray[np.int64], Floats]:
+) -> tuple[Ints, Floats]:
     contexts, count, told = problem.contexts[order], problem.expected.shape[1], problem.told(seeds)
     joins = np.array(problem.joins or [0] * count)
     later = None if problem.later is None else problem.later.told(seeds)
@@ -233,7 +233,7 @@ class _Purse:
         self._spent, self._calls = (np.zeros(problem.expected.shape[1]) for _ in range(2))
         self._made: tuple[int, Frontier] | None = None
 
-    def paced(self, learner: _Learner, t: int, known: NDArray[np.int64]) -> RoutePolicy:
+    def paced(self, learner: _Learner, t: int, known: Ints) -> RoutePolicy:
         """The policy for the next prompt, after t, among these. Raises FixError without costs, and for kernels."""
         if not self._policy.keeps_budget:
             return self._policy
@@ -267,7 +267,7 @@ class _Sums:
         self._widths = self._means
         self._made_of: list[int] = []
 
-    def predict(self, t: int, known: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def predict(self, t: int, known: Ints) -> tuple[Floats, Floats]:
         able = [self._moments[place] for place in known.tolist()]
         samples = [each.samples for each in able]
         if self._told >= self._due or self._has_new(samples):
@@ -302,7 +302,7 @@ class _Kernels:
         self._contexts = contexts
         self._arms = [KernelRidge(bandwidth) for _ in range(count)]
 
-    def predict(self, t: int, known: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def predict(self, t: int, known: Ints) -> tuple[Floats, Floats]:
         found = np.array([self._arms[place].predict(self._contexts[t]) for place in known.tolist()])
         return found[:, 0], found[:, 1]
 
