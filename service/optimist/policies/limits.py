@@ -18,7 +18,6 @@ from optimist.cache import Cache
 from optimist.numerics.arrays import Bools, Floats
 from optimist.numerics.clusters import FEW
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import Earlier
 from optimist.numerics.skewness import OF_MEANS, widening
 from optimist.policies.contrasts import contrasts_of
 from optimist.policies.stopping import is_early
@@ -197,20 +196,8 @@ def margins_of(
 
     if not known or not columns:
         nothing = spread_out(math.nan)
-        none = np.full(len(names), math.nan)
-        return Margins(
-            limit,
-            rivals,
-            nothing,
-            nothing,
-            Side(nothing, nothing),
-            Side(nothing, nothing),
-            nothing,
-            none,
-            none,
-            nothing[0],
-            nothing,
-        )
+        none, side = np.full(len(names), math.nan), Side(nothing, nothing)
+        return Margins(limit, rivals, nothing, nothing, side, side, nothing, none, none, nothing[0], nothing)
     lumps = _Lumps(found, span)
     samples, spreads = np.full((2, len(names)), math.nan)
     samples[known] = [one.samples for one in found]
@@ -226,19 +213,9 @@ def margins_of(
         of_rivals = np.full(len(rivals), math.nan)
         of_rivals[columns] = factors * spreads[[rivals[column] for column in columns]]
     met, missed = (Side(*(spread_out(numbers) for numbers in side)) for side in (met, missed))
-    return Margins(
-        limit,
-        rivals,
-        spread_out(values),
-        spread_out(allowed),
-        met,
-        missed,
-        spread_out(rows, math.inf),
-        samples,
-        spreads,
-        of_rivals,
-        spread_out(rho, 0.0),
-    )
+    values, allowed, rho = spread_out(values), spread_out(allowed), spread_out(rho, 0.0)
+    rows = spread_out(rows, math.inf)
+    return Margins(limit, rivals, values, allowed, met, missed, rows, samples, spreads, of_rivals, rho)
 
 
 def _rows(estimates: Sequence[Estimate]) -> Floats:
@@ -464,14 +441,11 @@ def _times(one: Estimate, q: float) -> Estimate:
     pairing, prompted = one.pairing, one.prompted
     if pairing is not None:
         history = [
-            Earlier(
-                past.samples,
-                q * past.value,
-                q * q * past.variance,
-                past.first_order,
-                tuple(q * each for each in past.jackknife),
-                past.influence,
-                q * past.systematic,
+            past._replace(
+                value=q * past.value,
+                variance=q * q * past.variance,
+                jackknife=tuple(q * each for each in past.jackknife),
+                systematic=q * past.systematic,
             )
             for past in pairing.history
         ]

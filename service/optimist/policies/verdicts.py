@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from optimist.numerics.arrays import Bools, Floats
 from optimist.numerics.clusters import clusters_to_decide
 from optimist.numerics.prompted import differing
 from optimist.policies.arms import Arm
-from optimist.policies.contrasts import Contrasts, contrasts_among
-from optimist.policies.paired import Against
+from optimist.policies.contrasts import contrasts_among
 from optimist.policies.policy import Policy
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision, fewest_of_leader, is_early, rarer_than
 from optimist_client.models.decisions import HardestRival, Verdict, VerdictCode
@@ -68,72 +66,33 @@ def deciding_tolerance(policy: Policy, arms: Sequence[Arm], told: int) -> float 
     return most if math.isfinite(most) and state.is_reliable.all() else None
 
 
-@dataclass(frozen=True)
 class _Rivals:
     """The best arm compared with all others after `told` batches. Every arm must have an estimate.
 
-    Arrays are those of the arms (G,), where a comment does not say that they are those of the rivals (G − 1,).
+    Arrays are of the arms (G,), where a comment does not say that they are of the rivals (G − 1,).
     """
 
-    policy: Policy
-    arms: Sequence[Arm]
-    told: int
-
-    @cached_property
-    def contrasts(self) -> Contrasts:
-        return contrasts_among(self.arms)
-
-    @cached_property
-    def deviations(self) -> Floats:
-        return np.array(self.contrasts.stopping_errors)
-
-    @cached_property
-    def best(self) -> int:
-        return self.contrasts.best
-
-    @cached_property
-    def against(self) -> Against:
-        return self.contrasts.against(self.best)
-
-    @cached_property
-    def differences(self) -> Floats:  # of the rivals
-        return self._rivals(np.array(self.against.differences))
-
-    @cached_property
-    def reductions(self) -> Floats:  # of the rivals
-        return self._rivals(np.array(self.against.stopping_reductions))
-
-    @cached_property
-    def errors(self) -> Floats:  # of the rivals
-        return np.hypot(self._rivals(self.deviations), self.deviations[self.best]) * np.sqrt(self.reductions)
-
-    @cached_property
-    def tolerated(self) -> float:
-        return self.policy.stopping.tolerated(self.arms)
-
-    @cached_property
-    def needed(self) -> float:
-        return self.policy.stopping.threshold(len(self.arms), self.told)
-
-    @cached_property
-    def scored(self) -> Floats:
+    def __init__(self, policy: Policy, arms: Sequence[Arm], told: int) -> None:
+        self.policy, self.arms, self.told = policy, arms, told
+        self.contrasts = contrasts_among(arms)
+        self.best = self.contrasts.best
+        self.against = self.contrasts.against(self.best)
+        self._is_rival = np.arange(len(arms)) != self.best
+        self.deviations = np.array(self.contrasts.stopping_errors)
+        self.differences = self._rivals(np.array(self.against.differences))  # of the rivals
+        self.reductions = self._rivals(np.array(self.against.stopping_reductions))  # of the rivals
+        errors = np.hypot(self._rivals(self.deviations), self.deviations[self.best])
+        self.errors = errors * np.sqrt(self.reductions)  # of the rivals
+        self.tolerated = policy.stopping.tolerated(arms)
+        self.needed = policy.stopping.threshold(len(arms), told)
+        self.scored = np.array([float(estimate.samples) for estimate in self.contrasts.estimates])
         """Samples behind each estimate."""
-        return np.array([float(arm.estimate.samples) for arm in self.arms if arm.estimate is not None])
-
-    @cached_property
-    def is_reliable(self) -> Bools:
-        """Whether each estimate suffices for a decision."""
-        is_enough = self._is_rival | (self.scored >= fewest_of_leader(self.contrasts))
-        return is_enough & [not is_early(estimate) for estimate in self.contrasts.estimates]
-
-    @cached_property
-    def fewest(self) -> Floats:
+        of_leader = fewest_of_leader(self.contrasts)
+        self.fewest = np.where(self._is_rival, FEWEST_SAMPLES, max(FEWEST_SAMPLES, of_leader))
         """Samples that each estimate needs for a decision."""
-        return np.where(self._is_rival, FEWEST_SAMPLES, max(FEWEST_SAMPLES, fewest_of_leader(self.contrasts)))
-
-    @cached_property
-    def _is_rival(self) -> Bools:
-        return np.arange(len(self.arms)) != self.best
+        is_enough = self._is_rival | (self.scored >= of_leader)
+        self.is_reliable = is_enough & [not is_early(estimate) for estimate in self.contrasts.estimates]
+        """A mask of the estimates that suffice for a decision."""
 
     def _rivals(self, of_arms: Floats) -> Floats:
         return of_arms[self._is_rival]
