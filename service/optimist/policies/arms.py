@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from optimist.numerics.estimate import Estimate
+from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,30 @@ class Arm:
     """The estimates by other metrics that decide, by label."""
 
     @property
+    def all_samples(self) -> int:
+        """Samples recorded and on their way."""
+        return self.samples + self.pending_samples
+
+    @property
+    def all_batches(self) -> int:
+        """Batches recorded and on their way."""
+        return self.batches + self.pending_batches
+
+    @property
     def shrink(self) -> float:
         """√(n/(n + pending)): the factor by which the open picks will reduce this arm's errors (rules/stopping.md)."""
-        return math.sqrt(self.samples / (self.samples + self.pending_samples)) if self.samples else 1.0
+        return math.sqrt(self.samples / self.all_samples) if self.samples else 1.0
 
 
 Arms = Sequence[Arm]
+
+
+def active_among(arms: Sequence[Arm]) -> list[int]:
+    """The indices of the active arms. Raises FixError if there is none."""
+    active = [index for index, arm in enumerate(arms) if arm.active]
+    if not active:
+        raise FixError("no generator is active")
+    return active
 
 
 def rivals(arms: Sequence[Arm]) -> list[Arm]:

@@ -13,12 +13,11 @@ import numpy as np
 from optimist.cache import Cache
 from optimist.numerics.arrays import Bools, Floats
 from optimist.numerics.estimate import Estimate, finite
-from optimist.policies.arms import Arm, losses, rivals
+from optimist.policies.arms import Arm, active_among, losses, rivals
 from optimist.policies.limits import Margins, margins_of, threshold
 from optimist.policies.paired import UNRELATED
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision
 from optimist.policies.verdicts import ERRORS, WIDEST
-from optimist_client.errors import FixError
 from optimist_client.limits import Limit
 from optimist_client.models.decisions import LimitVerdict, LimitVerdictCode
 
@@ -354,12 +353,10 @@ class Cheapest:
 
         Raises FixError if no arm is active.
         """
-        active = [place for place, arm in enumerate(arms) if arm.active]
-        if not active:
-            raise FixError("no generator is active")
         compared = rivals(arms)
+        active = active_among(compared)
         places = {arm.name: place for place, arm in enumerate(arms)}
-        n = np.array([arm.samples + arm.pending_samples for arm in compared], dtype=np.float64)
+        n = np.array([arm.all_samples for arm in compared], dtype=np.float64)
         prices = self._prices(compared)
         open_ = np.array([arm.shrink**2 for arm in compared])
         needed = [] if self.policy == "uniform" else self.table(compared, told).open_comparisons(prices, open_)
@@ -372,7 +369,7 @@ class Cheapest:
             return placed(min(among, key=lambda place: (n[place], prices[place])))
 
         if not able:
-            return fewest([place for place, arm in enumerate(compared) if arm.active])
+            return fewest(active)
         involved = sorted({place for one in able for place in one.places if compared[place].active})
         if few := [place for place in involved if _units(compared[place]) < FEWEST_SAMPLES]:
             return fewest(few)
@@ -403,7 +400,7 @@ def _cost(arm: Arm) -> float:
 
 def _units(arm: Arm) -> float:
     """The units that an arm's errors will be made from, with the samples on their way."""
-    n, estimate = arm.samples + arm.pending_samples, arm.estimate
+    n, estimate = arm.all_samples, arm.estimate
     if estimate is None or estimate.is_exact:
         return float(n) if estimate is None else math.inf
     return n * estimate.units[0] / max(estimate.samples, 1)

@@ -15,12 +15,11 @@ import numpy as np
 from optimist.numerics.arrays import Floats
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic, best_weights
-from optimist.policies.arms import Arm, prices
+from optimist.policies.arms import Arm, active_among, prices
 from optimist.policies.policy import Draws, fewest_samples
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist.records import MIN_MIXED
 from optimist_client.errors import FixError
-from optimist_client.goals import BestMixture
 from optimist_client.metrics import Metric
 
 
@@ -139,10 +138,6 @@ class MixturePolicy:
     """The constants of the metric; only the policies `mixture-ucb-…` need them."""
 
     def __post_init__(self) -> None:
-        if self.name not in BestMixture.policies:
-            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(BestMixture.policies)}")
-        if self.warmup < 1:
-            raise FixError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
         if self.name in _WITH_RANGES and self.ranges is None:
             raise FixError(f"policy {self.name!r} is for metrics whose loss is quadratic: rke, mmd and cmmd")
 
@@ -162,12 +157,10 @@ class MixturePolicy:
         A generator that the mixture does not know yet has its warm-up first, and then waits for a new mixture. Raises
         FixError if no arm is active.
         """
-        active = [i for i, arm in enumerate(arms) if arm.active]
-        if not active:
-            raise FixError("no generator is active")
+        active = active_among(arms)
         new = [i for i in active if self._is_new(arms[i])]
         if new:
-            return min(new, key=lambda i: (arms[i].batches + arms[i].pending_batches, _drawn(arms[i])))
+            return min(new, key=lambda i: (arms[i].all_batches, arms[i].all_samples))
         known = () if mixture is None else frozenset(mixture.generators)
         able = [i for i in active if arms[i].name in known]
         if mixture is None or not able or self.name == "uniform":
@@ -177,7 +170,7 @@ class MixturePolicy:
         return self._followed(arms, mixture, told, able)
 
     def _is_new(self, arm: Arm) -> bool:
-        return arm.batches + arm.pending_batches < self.warmup or _drawn(arm) < MIN_MIXED
+        return arm.all_batches < self.warmup or arm.all_samples < MIN_MIXED
 
     def _published(self, arms: Sequence[Arm], mixture: Mixture, round_: int) -> int:
         """The place that a published rule samples, by the active arms and their samples, recorded and open."""
@@ -203,7 +196,7 @@ class MixturePolicy:
         tolerated = self.stopping.tolerated_of(mixture.value, mixture.scale)
         if mixture.gap_bound(1.0) <= tolerated:
             rarest = able[fewest_samples([arms[i] for i in able])]
-            if _drawn(arms[rarest]) < FEWEST_SAMPLES:
+            if arms[rarest].all_samples < FEWEST_SAMPLES:
                 return rarest
             needed = self.stopping.threshold(len(mixed), told)
             errors = errors * (needed if mixture.gap_bound(needed) > tolerated else 1.0)
@@ -223,9 +216,5 @@ def _model(mixture: Mixture, places: list[int]) -> Quadratic:
     return mixture.model if places == list(range(len(mixture.generators))) else mixture.model.restricted_to(places)
 
 
-def _drawn(arm: Arm) -> int:
-    return arm.samples + arm.pending_samples
-
-
 def _samples(arms: Sequence[Arm]) -> Floats:
-    return np.array([float(_drawn(arm)) for arm in arms])
+    return np.array([float(arm.all_samples) for arm in arms])

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optimist.policies.arms import Arm, losses, optimistic, prices, ratio, selection_errors, sign
+from optimist.policies.arms import Arm, active_among, losses, optimistic, prices, ratio, selection_errors, sign
 from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import UNRELATED, Errors
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping, fewest_of_leader, is_early
-from optimist_client.errors import FixError
-from optimist_client.goals import Best
 
 if TYPE_CHECKING:
     from optimist_client.metrics import Metric
@@ -67,7 +65,7 @@ def thompson(arms: Sequence[Arm], told: int, draws: Draws) -> int:
 
 def fewest_samples(arms: Sequence[Arm]) -> int:
     """Position of the arm with the fewest samples, recorded and pending; on a tie, of the first one."""
-    return min(range(len(arms)), key=lambda i: arms[i].samples + arms[i].pending_samples)
+    return min(range(len(arms)), key=lambda i: arms[i].all_samples)
 
 
 def _indices(arms: Sequence[Arm], told: int) -> list[float]:
@@ -80,7 +78,7 @@ def _indices(arms: Sequence[Arm], told: int) -> list[float]:
 
 
 def _least(keys: Sequence[float], arms: Sequence[Arm]) -> int:
-    return min(range(len(arms)), key=lambda i: (keys[i], arms[i].samples + arms[i].pending_samples))
+    return min(range(len(arms)), key=lambda i: (keys[i], arms[i].all_samples))
 
 
 POSTPONED = 0.5
@@ -115,7 +113,7 @@ def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
     if min(rho[rival] for rival in rivals) <= UNRELATED and not is_audited:
         return None
     costs = prices(arms) or [0.0] * len(arms)
-    return min(sorted([best, *rivals]), key=lambda i: (arms[i].samples + arms[i].pending_samples, costs[i]))
+    return min(sorted([best, *rivals]), key=lambda i: (arms[i].all_samples, costs[i]))
 
 
 def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) -> int:
@@ -140,7 +138,7 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
     kind: Errors = "selection"
     if stopping.is_unblocked(arms, told):
         for place, fewest in ((fewest_samples(arms), FEWEST_SAMPLES), (contrasts.best, fewest_of_leader(contrasts))):
-            if arms[place].samples + arms[place].pending_samples < fewest:
+            if arms[place].all_samples < fewest:
                 return place
         leader, best, kind = greedy(arms, told, draws), contrasts.best, "stopping"
         if contrasts.losses[leader] != contrasts.losses[best]:
@@ -155,7 +153,7 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
     def misfit(rival: int) -> float:
         gap = max(differences[rival], 0.0)
         fit = ratio(gap**2, 2.0 * ((variances[rival] + variances[leader]) * reductions[rival]))
-        spent = max(1, arms[rival].batches + arms[rival].pending_batches)
+        spent = max(1, arms[rival].all_batches)
         return fit + math.log(spent if costs is None else spent * costs[rival])
 
     challenger = min((*range(leader), *range(leader + 1, len(arms))), key=misfit)
@@ -180,7 +178,7 @@ def gains(arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: in
     (√V − ρ √V_other)²/n, V the variance of a sample; the variance that is not from sampling is added.
     """
     rho = max(contrasts.against(leader).rho[challenger], 0.0)
-    n = [arms[place].samples + arms[place].pending_samples for place in (leader, challenger)]
+    n = [arms[place].all_samples for place in (leader, challenger)]
     one = [contrasts.variances(place, kind) for place in (leader, challenger)]
     deviations = [
         math.sqrt(sampled * contrasts.estimates[place].samples)
@@ -222,26 +220,18 @@ class Policy:
     stopping: Stopping
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if self.name not in Best.policies:
-            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(Best.policies)}")
-        if self.warmup < 1:
-            raise FixError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
-
     def pick(self, arms: Sequence[Arm], told: int, round_: int) -> int:
         """Position in `arms` of the generator to sample in round `round_`, after `told` batches in total.
 
         Raises FixError if no arm is active.
         """
-        active = [i for i, arm in enumerate(arms) if arm.active]
-        if not active:
-            raise FixError("no generator is active")
-        begun = {i: arms[i].batches + arms[i].pending_batches for i in active}
+        active = active_among(arms)
+        begun = {i: arms[i].all_batches for i in active}
         if min(begun.values()) < self.warmup:
             return min(active, key=begun.__getitem__)
         unknown = [i for i in active if arms[i].estimate is None]
         if unknown:
             return unknown[fewest_samples([arms[i] for i in unknown])]
-        rules = {"ucb": ucb, "greedy": greedy, "uniform": uniform, "thompson": thompson}
-        rule = rules.get(self.name) or partial(top_two, stopping=self.stopping)
-        return active[rule([arms[i] for i in active], told, Draws(self.seed, round_))]
+        follow_top_two = partial(top_two, stopping=self.stopping)
+        rules = {"top-two": follow_top_two, "ucb": ucb, "greedy": greedy, "uniform": uniform, "thompson": thompson}
+        return active[rules[self.name]([arms[i] for i in active], told, Draws(self.seed, round_))]

@@ -15,7 +15,8 @@ from optimist.experiments.goals.asked import AskedContext, Basis, Choice, positi
 from optimist.experiments.goals.base import Goal, Pending, WithModel
 from optimist.experiments.report import OLD
 from optimist.numerics.arrays import Floats
-from optimist.policies import Arm, Arms, Decision, Stopping
+from optimist.policies import Arms, Decision, Stopping
+from optimist.policies.arms import active_among
 from optimist.records import (
     ArtefactPoint,
     ExperimentState,
@@ -156,13 +157,11 @@ class ForRouting(WithModel):
         Only active arms have a chance. One that the model does not know yet, as it has just had its warm-up, waits for
         the next model. Raises FixError if no arm is active.
         """
-        able = [place for place, arm in enumerate(arms) if arm.active]
-        if not able:
-            raise FixError("no generator is active")
-        new = [place for place in able if _batches(arms[place]) < self.warmup]
+        able = active_among(arms)
+        new = [place for place in able if arms[place].all_batches < self.warmup]
         # A generator whose picks never come back would otherwise get every pick for ever.
         if new and (number % 2 or number <= 2 * self.warmup * len(arms)):
-            return Choice(min(new, key=lambda place: _batches(arms[place])))
+            return Choice(min(new, key=lambda place: arms[place].all_batches))
         loaded = None if self.policy.name == "uniform" else self.loaded
         within = {} if loaded is None else loaded.places
         known = [place for place in able if self.ordinals[place] in within]
@@ -320,7 +319,3 @@ class ForRouting(WithModel):
         """The report with the table, which names the best single generator."""
         best = report.decision.model_copy(update={"best": table.best})
         return report.model_copy(update={"decision": best, "routes": table})
-
-
-def _batches(arm: Arm) -> int:
-    return arm.batches + arm.pending_batches

@@ -63,13 +63,13 @@ class ForBest(Goal):
 
     def warms_up(self, arms: Arms) -> bool:
         """True if some active arm has fewer batches than the warm-up, those on their way included."""
-        return any(arm.batches + arm.pending_batches < self.policy.warmup for arm in arms if arm.active)
+        return any(arm.all_batches < self.policy.warmup for arm in arms if arm.active)
 
     def is_by_counts(self, arms: Arms) -> bool:
         """True in the warm-up, and where the next pick is of an arm without an estimate that has fewer samples, those
         on their way included, than a decision needs."""
         unknown = [arm for arm in arms if arm.active and arm.estimate is None]
-        few = min((arm.samples + arm.pending_samples for arm in unknown), default=FEWEST_SAMPLES) < FEWEST_SAMPLES
+        few = min((arm.all_samples for arm in unknown), default=FEWEST_SAMPLES) < FEWEST_SAMPLES
         return few or self.warms_up(arms)
 
     def has_begun(self, arms: Arms) -> bool:

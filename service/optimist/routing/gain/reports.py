@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.datasets.prompts import Embed, arrays_of_rows
-from optimist.numerics.arrays import Floats, Ints
+from optimist.numerics.arrays import Floats
 from optimist.records import codec
 from optimist.routing.answers.features import ContextSettings
 from optimist.routing.answers.policy import RoutePolicy, calls_of
@@ -265,22 +265,18 @@ def _calls(success: Floats | None, place: int, tries: int, usual: float) -> floa
 
 def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -> list[str]:
     """Warnings about generators of which too little is known."""
-    untold = [name for name, samples in zip(names, rows.samples, strict=True) if not samples and name not in retired]
-    picks = _picks(rows, len(names))
-    rare = [
-        name for name, samples, had in zip(names, rows.samples, picks, strict=True) if samples and had < FEWEST_PICKS
-    ]
-    said: list[str] = []
-    if untold:
-        said.append(f"nothing is known of {', '.join(untold)}: no samples")
-    if rare:
-        said.append(f"{', '.join(rare)} had too few of these prompts to be compared")
-    return said
-
-
-def _picks(rows: RoutedRows, count: int) -> Ints:
     _, first = np.unique(rows.pick, return_index=True)
-    return np.bincount(rows.generator[first], minlength=count)
+    picks = np.bincount(rows.generator[first], minlength=len(names))
+    generators = [*zip(names, rows.samples, picks, strict=True)]
+    untold = [name for name, samples, _ in generators if not samples and name not in retired]
+    rare = [name for name, samples, had in generators if samples and had < FEWEST_PICKS]
+    said = [f"nothing is known of {', '.join(untold)}: no samples"] if untold else []
+    return said + ([f"{', '.join(rare)} had too few of these prompts to be compared"] if rare else [])
+
+
+GAIN_FIELDS = ("price", "best", "gain", "basis", "error", "lower", "upper", "value", "single_value", "cost")
+GAIN_FIELDS += ("single_cost", "shares")
+"""The fields of a `RouteGain` that `RouteReport.to_dict` has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,18 +322,7 @@ class RouteReport:
         return {
             "generators": list(self.names),
             "prompts": found.prompts,
-            "price": found.price,
-            "best": found.best,
-            "gain": found.gain,
-            "basis": found.basis,
-            "error": found.error,
-            "lower": found.lower,
-            "upper": found.upper,
-            "value": found.value,
-            "single_value": found.single_value,
-            "cost": found.cost,
-            "single_cost": found.single_cost,
-            "shares": found.shares,
+            **{name: getattr(found, name) for name in GAIN_FIELDS},
             "types": [codec.plain(kind) for kind in self.types],
         }
 
