@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from rich.console import Console
 
-from optimist.experiments.opening import open_pick
+from optimist.experiments.settling import open_pick
 from optimist.records import (
     AskGroup,
     Batch,

@@ -1,6 +1,8 @@
-"""What a tell changes of a state, as Python predicts it: the same as settling.lua, accept.lua and checking.lua do.
+"""Changes of a state by a tell and by a new pick, as Python predicts them: the same as settling.lua, accept.lua,
+checking.lua and opening.lua do.
 
-The dispatcher applies it to the state that it keeps. A batch is predicted to count whole: only the store knows whether
+The dispatcher applies them to the state that it keeps. Picks are planned one after the other, each with those before it
+open. A batch is predicted to count whole: only the store knows whether
 its indices were recorded before, or whether it repeats another batch (`Exchanged.is_foreseen`, `Settled.copy`).
 """
 
@@ -16,6 +18,7 @@ from optimist.records import (
     Copy,
     ExperimentState,
     GeneratorState,
+    NewPick,
     OpenPick,
     Returned,
     joined,
@@ -34,6 +37,23 @@ def end_pick(stored: ExperimentState, pick: Pick, leased: OpenPick, rows: int) -
     generator.unanswered += not rows
     if pick.start is not None and rows < pick.size and generator.state != "retired":
         keep_returned(stored, generator, [*generator.returned, Returned(pick.start + rows, pick.size - rows)])
+
+
+def open_pick(stored: ExperimentState, leased: OpenPick, new: NewPick) -> None:
+    """Count the next pick as open; leased: the pick as it is stored, new: as the script takes it.
+
+    Does not change the version: all picks that are opened together count as one change.
+    """
+    generator = stored.generators[new.generator]
+    stored.rounds = leased.number
+    stored.last = new.nonce
+    stored.open_picks.append(leased)
+    if (taken := new.part) is None:
+        return
+    rest = generator.returned[1:] if taken.again else generator.returned
+    generator.handed += 0 if taken.again else taken.size + taken.left
+    left = [Returned(taken.start + taken.size, taken.left)] if taken.left else []
+    keep_returned(stored, generator, [*rest, *left])
 
 
 def count_batch(stored: ExperimentState, generator: GeneratorState, rows: int, growth: float) -> None:

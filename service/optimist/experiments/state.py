@@ -13,8 +13,7 @@ from optimist.experiments.anomalies import decision_warnings
 from optimist.experiments.answers import censored_warnings, missing_text, waiting_text, waits_until
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.experiments.goals.registry import goal_named
-from optimist.experiments.opening import open_pick
-from optimist.experiments.settling import count_batch, end_pick, note_copy
+from optimist.experiments.settling import count_batch, end_pick, note_copy, open_pick
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, rivals
 from optimist.policies.audits import audits_as_batches
@@ -242,7 +241,7 @@ class PolicyState:
             self._live_decision = None
 
     def open(self, pick: Pick, new: NewPick, deadline: float) -> None:
-        """Count the next pick as open, see `opening.open_pick`; deadline: about when its lease runs out, in Unix
+        """Count the next pick as open, see `settling.open_pick`; deadline: about when its lease runs out, in Unix
         seconds."""
         leased = OpenPick(
             pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key, pick.opened
