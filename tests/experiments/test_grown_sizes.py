@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from optimist.experiments.assignment import Assignment, MostOpen
-from optimist.experiments.slices import MOST_OPEN_ROWS, MOST_ROWS, grown_size
+from optimist.experiments.slices import grown_size
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState
@@ -25,12 +25,12 @@ def test_it_is_a_hundredth_of_the_samples_in_whole_batches(samples: int, size: i
 def test_it_takes_at_most_a_quarter_of_the_lease():
     assert grown_size(5, 10**6, 0, 10.0, 900.0) == 20
     assert grown_size(5, 10**6, 0, 1000.0, 900.0) == 5
-    assert grown_size(1, 10**6, 0, 0.0, 900.0) == MOST_ROWS
+    assert grown_size(1, 10**6, 0, 0.0, 900.0) == 64
 
 
 def test_what_is_on_its_way_leaves_less():
-    assert grown_size(5, 10**6, MOST_OPEN_ROWS - 33, 0.1, 900.0) == 30
-    assert grown_size(5, 10**6, MOST_OPEN_ROWS + 33, 0.1, 900.0) == 5
+    assert grown_size(5, 10**6, 256 - 33, 0.1, 900.0) == 30
+    assert grown_size(5, 10**6, 256 + 33, 0.1, 900.0) == 5
 
 
 def test_large_batches_do_not_grow():

@@ -23,7 +23,7 @@ from typing import Any
 from optimist.dispatch.models import Models
 from optimist.dispatch.states import state_of, want_answers, with_decision_latched
 from optimist.experiments.assignment import Assignment, MostOpen
-from optimist.experiments.goals.asked import MANY, AskedContext
+from optimist.experiments.goals.asked import AskedContext
 from optimist.experiments.goals.base import Pending, WithModel
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
@@ -189,8 +189,8 @@ class Dispatcher:
         key: id of the access key that asks. contexts: of the request, where asks bring some.
         """
         goal = None if self._state is None else self._state.goal
-        if contexts is not None and len(contexts) >= MANY and isinstance(goal, WithModel):
-            # In a thread, because many contexts take longer than a pass of the event loop may.
+        if contexts is not None and len(contexts) >= 4 and isinstance(goal, WithModel):
+            # In a thread, because a hundred contexts would block the event loop for tens of milliseconds.
             await asyncio.to_thread(goal.foresee, contexts, self._most_open.worker)
         ask = Ask(request, key, contexts)
         self._waiting.append(ask)

@@ -59,18 +59,6 @@ def acceptances_of(generators: Sequence[GeneratorState]) -> list[Acceptance]:
     return sorted(found, key=lambda one: one.when)
 
 
-_NAMED = 3
-"""How many log positions a warning names."""
-_FEW = 3
-"""How many equal batches of one row each lead to a warning: single rows of discrete values may repeat by chance."""
-_PART = 0.01
-"""Fraction of a generator's batches from which on copies lead to a warning about the decision."""
-_LINES, _SECONDS = 10, 60.0
-"""At most `_LINES` log lines are written in `_SECONDS` seconds."""
-
-_SAME, _ALIKE = 1e-9, 0.999
-"""The difference below which, and the correlation from which on, two generators are called identical."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -148,7 +136,7 @@ def _copied(generator: GeneratorState) -> list[str]:
     if not _are_notable(generator, generator.copies):
         return []
     gone = _retracted(generator)
-    at = ", ".join([str(copy.seq) for copy in generator.named_copies if copy.seq not in gone][:_NAMED])
+    at = ", ".join([str(copy.seq) for copy in generator.named_copies if copy.seq not in gone][:3])
     return [f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at and f', as at position {at}'}"]
 
 
@@ -159,7 +147,7 @@ def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
     copied = [
         f"{100 * part:.0f} % of the batches of {generator.name!r} repeat earlier ones: the decision may rest on copies"
         for generator in generators
-        if _are_notable(generator, generator.copies) and (part := generator.copies / generator.batches) >= _PART
+        if _are_notable(generator, generator.copies) and (part := generator.copies / generator.batches) >= 0.01
     ]
     identical = [
         f"{one.name!r} and {other.name!r} are identical so far ({agree:,} of their batches agree): stop?"
@@ -176,7 +164,7 @@ def identical_so_far(contrasts: Sequence[Contrast]) -> tuple[str, ...]:
     return tuple(
         f"{one.against!r} and {one.generator!r} are identical so far (on {one.common:,} common samples): stop?"
         for one in contrasts
-        if abs(one.difference) < _SAME and one.correlation > _ALIKE and one.common >= FEWEST_SAMPLES
+        if abs(one.difference) < 1e-9 and one.correlation > 0.999 and one.common >= FEWEST_SAMPLES
     )
 
 
@@ -191,8 +179,9 @@ def _duplicated_generators(generators: Sequence[GeneratorState]) -> list[tuple[G
 
 
 def _are_notable(generator: GeneratorState, count: int) -> bool:
-    """True if this count of equal batches is hardly chance: 1 batch of several rows, or `_FEW` batches of one row."""
-    return count >= (_FEW if generator.samples == generator.batches else 1)
+    """True if this count of equal batches is hardly chance: 1 batch of several rows, or 3 batches of one row each, as
+    single rows of discrete values may repeat."""
+    return count >= (3 if generator.samples == generator.batches else 1)
 
 
 def _batches(count: int, one: str, many: str) -> str:
@@ -202,21 +191,23 @@ def _batches(count: int, one: str, many: str) -> str:
 class AnomalyLog:
     """Logs every anomalous batch, limited to a few lines a minute because a client may tell any number of them."""
 
-    def __init__(self) -> None:
-        self._since = -_SECONDS
+    def __init__(self, lines: int = 10, seconds: float = 60.0) -> None:
+        """lines: written at most in so many seconds."""
+        self._max_lines, self._seconds = lines, seconds
+        self._since = -seconds
         self._lines = 0
         self._more = 0
 
     def warn(self, experiment: str, generator: str, position: int, findings: Sequence[str]) -> None:
         """Log one batch, or count it for the line that reports how many were left out."""
         now = time.monotonic()
-        if now - self._since >= _SECONDS:
+        if now - self._since >= self._seconds:
             if self._more:
                 _log.warning(
                     "%d more anomalous batches were accepted in the last %.0f s", self._more, now - self._since
                 )
             self._since, self._lines, self._more = now, 0, 0
-        if self._lines >= _LINES:
+        if self._lines >= self._max_lines:
             self._more += 1
             return
         self._lines += 1

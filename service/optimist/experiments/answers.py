@@ -18,14 +18,13 @@ from optimist_client.models import Pick
 PATIENCE = 100.0
 """Times the median time of as many samples of its generator for which a pick is waited for. Answers of which one in a
 hundred takes longer than that have a mean that few samples cannot show."""
-SHORTEST = 1.0
-"""Seconds for which every pick is waited for: a process, or a network, may pause so long, however quick answers are."""
 
 
 def waits_until(pick: Pick, leased: OpenPick, lease: float, timing: Timing | None) -> float:
     """When an open pick is no longer waited for, in Unix seconds: `PATIENCE` after it was opened, and not after its
     lease, as it was at first and as it is now. lease: in seconds."""
-    longest = lease if timing is None else min(lease, max(SHORTEST, PATIENCE * timing.pace * pick.size))
+    # A process, or a network, may pause for a second, however quick answers are.
+    longest = lease if timing is None else min(lease, max(1.0, PATIENCE * timing.pace * pick.size))
     return min(leased.opened + longest, leased.deadline)
 
 

@@ -22,9 +22,6 @@ from optimist.numerics.mixture import Mixture
 from optimist.records import HISTORY, ArtefactPoint, CurvePoint
 from optimist_client.models import Curve, GeneratorProgress, MixtureCurve
 
-MOST_WEIGHTS = 20_000
-"""Weights drawn in all: of more, every second, third, … mixture."""
-
 
 def curve_point(mixture: Mixture, delta: float) -> str:
     """A mixture as one point of a chart: JSON, to six digits, with null for what is infinite.
@@ -44,7 +41,8 @@ def curve_point(mixture: Mixture, delta: float) -> str:
 
 def mixture_curve(points: Sequence[ArtefactPoint], names: Sequence[str], after: int) -> MixtureCurve:
     """The points made after so many batches were recorded, and the last one before, thinned out; names: by ordinal."""
-    points = since(points, after, MOST_WEIGHTS, len(names))
+    # At most 20,000 weights are drawn: of more, every second, third, … mixture.
+    points = since(points, after, 20_000, len(names))
     found: list[list[Any]] = [json.loads(point.point) for point in points]
     weights: dict[str, list[float]] = {name: [0.0] * len(points) for name in names}
     ordinals = [list(point.parts) for point in points]

@@ -104,8 +104,6 @@ def with_anomalies(decision: DecisionInfo, anomalous: Anomalous) -> DecisionInfo
     return decision.model_copy(update={"anomalies": anomalous.groups}) if anomalous.groups else decision
 
 
-MANY = 10
-"""Generators from which on the best and its neighbours, such as checkpoints, are often too close to be told apart."""
 RECOMMENDED = "1% is recommended, because training a model again moves its FID by 1 to 2%"
 
 
@@ -150,7 +148,8 @@ def _more(hardest: HardestRival) -> str:
 def _with_tolerance(state: PolicyState) -> list[str]:
     """A sentence, or none: the samples that a decision among many generators would take with the usual tolerance."""
     tolerant = state.goal.with_tolerance("1%")
-    if tolerant is None or not state.config.metric.positive or len(rivals(state.arms)) < MANY:
+    # From 10 generators on the best and its neighbours, such as checkpoints, are often too close to be told apart.
+    if tolerant is None or not state.config.metric.positive or len(rivals(state.arms)) < 10:
         return []
     hardest = tolerant.explain(state.arms, state.looks).hardest
     if hardest is None or hardest.more_samples is None:

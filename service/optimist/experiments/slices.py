@@ -13,26 +13,23 @@ import numpy as np
 from optimist.records import GeneratorState, Slice
 from optimist_client.models import Experiment
 
-BLOCK = 1000
-"""The smallest number of positions that are shuffled together.
 
-If ten prompts were shuffled alone, every ten samples would have each prompt exactly once. The estimates assume
-independent draws, in which more pairs of samples share a prompt. With blocks of 1000 the difference is 1 %.
-"""
-
-
-def prompt_order(prompts: int, seed: int, start: int, size: int, *, passes: bool = False) -> list[int]:
+def prompt_order(
+    prompts: int, seed: int, start: int, size: int, *, passes: bool = False, block: int = 1000
+) -> list[int]:
     """Indices of the prompts at positions `start` … `start + size − 1` of the experiment's endless order.
 
-    The order consists of blocks. Each block repeats all prompts until it has `BLOCK` of them or more, and permutes them
-    at random, seeded by (`seed`, number of the block). All generators get the same prompts at the same positions.
+    The order consists of blocks. Each block repeats all prompts until it has `block` of them or more, and permutes them
+    at random, seeded by (`seed`, number of the block). All generators get the same prompts at the same positions. If
+    ten prompts were shuffled alone, every ten samples would have each prompt exactly once. The estimates assume
+    independent draws, in which more pairs of samples share a prompt. With blocks of 1000 the difference is 1 %.
     passes: each block has every prompt once, for estimates of the score on a fixed list, which account for that.
     """
-    length = prompts if passes else prompts * -(-BLOCK // prompts)
+    length = prompts if passes else prompts * -(-block // prompts)
     chosen: list[int] = []
     while len(chosen) < size:
-        block, offset = divmod(start + len(chosen), length)
-        permutation = np.random.default_rng((seed, block)).permutation(length)[offset : offset + size - len(chosen)]
+        number, offset = divmod(start + len(chosen), length)
+        permutation = np.random.default_rng((seed, number)).permutation(length)[offset : offset + size - len(chosen)]
         chosen += (permutation % prompts).tolist()
     return chosen
 
@@ -41,10 +38,6 @@ def prompt_order(prompts: int, seed: int, start: int, size: int, *, passes: bool
 def first_seed(seed: int) -> int:
     """The seed of an experiment's first sample, 32 bits."""
     return int(np.random.SeedSequence(seed).generate_state(1)[0])
-
-
-_SEQUENCE = 2**22
-"""Seeds of a generator where generators are not paired: up to 1024 of them share none in this many samples."""
 
 
 def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> Slice | None:
@@ -67,33 +60,33 @@ def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> 
     return _with_prompts(experiment, Slice(generator.handed, size, left=left))
 
 
-SHARE = 0.01
-"""The part of its generator's samples that a pick grows to."""
-MOST_ROWS = 64
-"""Samples that a pick grows to."""
-MOST_OPEN_ROWS = 256
-"""Samples of all open picks of an experiment up to which picks grow: a decision comes without those on their way."""
-OF_LEASE = 0.25
-"""The part of the lease that a pick may grow to take."""
+def grown_size(
+    batch_size: int,
+    samples: int,
+    open_rows: int,
+    pace: float | None,
+    lease: float,
+    *,
+    max_rows: int = 64,
+    max_open_rows: int = 256,
+) -> int:
+    """The size of the next pick of a generator with so many samples: a multiple of `batch_size`, and at least that.
 
-
-def grown_size(least: int, samples: int, open_rows: int, pace: float | None, lease: float) -> int:
-    """The size of the next pick of a generator with so many samples: a multiple of `least`, and at least that.
-
-    open_rows: samples of all open picks. pace: seconds that the generator takes for a sample; None: it is not known,
-    and the pick does not grow. lease: in seconds.
+    It grows to 1 % of the samples, and to what takes a quarter of the lease. open_rows: samples of all open picks, up
+    to `max_open_rows` with this pick, as a decision comes without those on their way. pace: seconds that the generator
+    takes for a sample; None: it is not known, and the pick does not grow. lease: in seconds.
     """
     if pace is None:
-        return least
-    most = min(SHARE * samples, MOST_ROWS, MOST_OPEN_ROWS - open_rows, OF_LEASE * lease / max(pace, 1e-9))
-    return max(least, int(most // least) * least)
+        return batch_size
+    size = min(0.01 * samples, max_rows, max_open_rows - open_rows, 0.25 * lease / max(pace, 1e-9))
+    return max(batch_size, int(size // batch_size) * batch_size)
 
 
 def slice_seed(experiment: Experiment, generator: GeneratorState, start: int) -> int:
     """The seed of the sample at index `start`, a number of 32 bits; that of each next sample is one higher."""
     first = first_seed(experiment.config.seed)
     if not experiment.is_paired:
-        first += _SEQUENCE * generator.ordinal
+        first += 2**22 * generator.ordinal  # up to 1024 generators share no seed in this many samples
     return (first + start) % 2**32
 
 

@@ -120,10 +120,6 @@ class OpenPicks:
         return list(dict(sorted(found.items())).values())[: request.count]
 
 
-_SLACK = 1e-12
-"""Relative rounding error allowed for a limit on costs."""
-
-
 class PolicyState:
     """The config of an experiment, and its stored state at one moment.
 
@@ -320,7 +316,7 @@ class PolicyState:
     @property
     def cost_left(self) -> float | None:
         """Cost that the budget leaves after recorded samples, 0 or less when it is spent; None: no limit."""
-        return None if self.max_cost is None else (1 - _SLACK) * self.max_cost - self.cost
+        return None if self.max_cost is None else (1 - 1e-12) * self.max_cost - self.cost  # but for rounding
 
     @property
     def pending_cost(self) -> float:

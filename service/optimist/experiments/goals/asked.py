@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from optimist.numerics.arrays import Floats
 from optimist.records import GeneratorState, LogExtent
 
-MANY = 4
-"""Contexts from which a thread predicts: a hundred of them would block the event loop for tens of milliseconds."""
-
 
 class Predictor(Protocol):
     """A model of what generators score on contexts."""
