@@ -27,7 +27,7 @@ from rich.table import Table
 
 from optimist.routing.answers.drift import Drift
 from optimist.routing.answers.features import CONTEXTS_TO_FIT, Components, ContextSettings
-from optimist.routing.answers.policy import FLOOR, RoutePolicy
+from optimist.routing.answers.policy import RoutePolicy
 from optimist.routing.answers.ridge import Sums
 from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play
 from routing_problems import JOINS, LAWS, changing, joined, kinds, problems, smooth
@@ -156,7 +156,7 @@ def taken_up(problem: RoutingProblem, trials: int, features: int, first: int = 1
     means = np.array(rows).mean(0)
     error = float(np.array(rows)[:, -1].std(ddof=1) / math.sqrt(trials)) if trials > 1 else math.nan
     shares = ("–" if math.isnan(each) else f"{each:.1%}" for each in means[:-1].tolist())
-    return problem.name, *shares, f"{means[-1]:+.3f} ± {error:.3f}", f"{FLOOR / count:.1%}"
+    return problem.name, *shares, f"{means[-1]:+.3f} ± {error:.3f}", f"{RoutePolicy().floor / count:.1%}"
 
 
 def joins_table(trials: int, features: int) -> Table:

@@ -9,7 +9,7 @@ import numpy as np
 
 from optimist.numerics.pairing import COMMON
 from optimist.policies import Arm, Policy, Stopping
-from optimist.policies.policy import POSTPONED, UNRELATED
+from optimist.policies.policy import UNRELATED
 from tests.support.paired_arms import correlated, estimate, pairing
 
 TOLD = 200
@@ -62,10 +62,10 @@ def test_one_that_is_sure_to_be_worse_is_not_sampled_any_more():
 
 def test_one_close_to_the_threshold_waits_until_no_other_is_in_question():
     needed = POLICY.stopping.threshold(3, TOLD)
-    close = 1.0 - 0.5 * POSTPONED / needed
+    close = 1.0 - 0.25 / needed
     assert picks(arms_of([0.0, 0.3, close], counts=[200, 200, 100])) == {0}
     assert picks(arms_of([0.0, 1.1, close], counts=[200, 200, 100])) == {2}
-    assert picks(arms_of([0.0, 1.0 - 1.1 * POSTPONED / needed, close], counts=[200, 200, 100])) == {0}
+    assert picks(arms_of([0.0, 1.0 - 0.55 / needed, close], counts=[200, 200, 100])) == {0}
 
 
 def test_nobody_is_dropped_before_it_can_be_judged():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.routing.answers.policy import MOST, REPAID, RESERVE, Frontier, RoutePolicy
+from optimist.routing.answers.policy import Frontier, RoutePolicy
 from optimist_client import FixError
 
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -89,7 +89,7 @@ def test_who_has_spent_more_pays_a_higher_price_and_chances_stay_known(
         assert chances.sum() == pytest.approx(1.0)
         assert chances.min() >= one.floor / len(costs)
     # What was saved is spent, but never more than a multiple of the ceiling.
-    assert policy.paced(found, -1e9).price == max(price, found.price_of_cost(MOST * (policy.ceiling or 0.0)))
+    assert policy.paced(found, -1e9).price == max(price, found.price_of_cost(2.0 * (policy.ceiling or 0.0)))
     # No prompt can cost more than the dearest generator.
     assert RoutePolicy("optimistic", price=price, ceiling=float(costs.max()) or 1.0).paced(found, 1e9).price == price
 
@@ -108,7 +108,7 @@ def test_calls_until_success_are_counted_by_what_they_cost():
     price = found.price_of_cost(1.7)
     # What was spent beyond the reserve is to be saved again.
     assert found.dearest == pytest.approx(spent.mean(0).max())
-    overspent = found.dearest * (0.3 / 2.0 * REPAID - RESERVE)
+    overspent = found.dearest * (0.3 / 2.0 * 4.0 - 1.0)
     assert policy.paced(found, overspent).price == price
     chances = np.array([policy.paced(found, overspent).chances(row, np.zeros(3), costs) for row in success])
     assert (chances * spent).sum(1).mean() == pytest.approx(1.7, abs=0.03)

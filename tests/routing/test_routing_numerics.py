@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from optimist.numerics.distances import median_distance
 from optimist.policies.mixture_policy import drawn
-from optimist.routing.answers.features import REACH, Components, ContextMap
+from optimist.routing.answers.features import Components, ContextMap
 from optimist.routing.answers.model import best_chances, normal_below
 from optimist.routing.answers.ridge import (
     MEAN_RIDGES,
@@ -271,7 +271,7 @@ def test_equal_contexts_have_no_components_and_one_of_a_wrong_size_is_cut():
     known = ContextMap.drawn(5, 4, 2.0, components=Components.from_contexts(contexts))
     assert known.linear == 5
     columns = known(np.array([[1e20, 0.0, 0.0, 0.0, 0.0]]))
-    assert np.abs(columns[:, :5]).max() == pytest.approx(REACH / np.sqrt(5.0))
+    assert np.abs(columns[:, :5]).max() == pytest.approx(8.0 / np.sqrt(5.0))
 
 
 def test_a_generator_that_is_better_on_some_prompts_is_found_so():

@@ -21,9 +21,6 @@ from optimist.policies.verdicts import ERRORS, WIDEST
 from optimist_client.limits import Limit
 from optimist_client.models.decisions import LimitVerdict, LimitVerdictCode
 
-_CHEAPEST = 1e-6
-"""The least cost of a sample, as a part of the highest one, that picks are weighed by."""
-
 
 @dataclass(frozen=True, slots=True)
 class LimitOn:
@@ -391,7 +388,7 @@ class Cheapest:
         if not self.weigh_costs or np.isnan(known).all() or not np.nanmax(known) > 0.0:
             return np.ones(len(arms))
         known = np.where(np.isnan(known), np.nanmedian(known), known)
-        return np.maximum(known, _CHEAPEST * known.max())
+        return np.maximum(known, 1e-6 * known.max())  # also where a sample costs nothing
 
 
 def _cost(arm: Arm) -> float:

@@ -28,8 +28,6 @@ _KEPT = 16_384
 """Estimates in all sets whose contrasts are kept."""
 MANY = 64
 """Estimates from which on it takes longer to compare all than to look for what is known of most."""
-SHARE = 8
-"""One of so many may be another one than before: comparing few with one takes about as long as copying the others."""
 Known = TypeVar("Known")
 
 
@@ -253,7 +251,8 @@ def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:
         earlier = next((known for end in ends if (known := _newest.get(end)) is not None), None)
         before = () if earlier is None else earlier.estimates
         changed = [place for place, (one, same) in enumerate(zip(estimates, before, strict=False)) if one is not same]
-        is_alike = earlier is not None and len(changed) * SHARE <= len(key)
+        # Comparing few with one takes about as long as copying eight times as many others.
+        is_alike = earlier is not None and len(changed) * 8 <= len(key)
         found = Contrasts(estimates, earlier, changed) if is_alike else Contrasts(estimates)
         _known.put(key, found)
         for end in ends:

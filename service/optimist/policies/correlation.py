@@ -24,8 +24,6 @@ FEWEST_COMMON = 10
 """Common indices below which nothing is known of a correlation."""
 CAP = 0.9999
 """The largest correlation that is believed, before it is shrunk."""
-_ROUNDING = 1e-12
-"""A sum of squares this much smaller than its terms is rounding: the influences are all equal."""
 
 
 class Influences:
@@ -186,11 +184,8 @@ def _means_without(weights: Floats, values: Floats) -> Floats:
 
 def _varied(squares: Floats, sums: Floats, m: Floats) -> Floats:
     varied = squares - np.square(sums) / m
-    return np.where(varied > _ROUNDING * squares, varied, 0.0)
-
-
-_FLOOR = 0.25
-"""Least part of the variance (1 − ρ²) (V_a/n_a + V_b/n_b) that is left of the linear one."""
+    # What is this much smaller than its terms is rounding: the influences are all equal.
+    return np.where(varied > 1e-12 * squares, varied, 0.0)
 
 
 class Indices:
@@ -337,7 +332,7 @@ def weights(a: Side, b: Side, s_a: Floats, s_b: Floats, rho: Floats, m: Floats) 
 def variance(a: Side, b: Side, s_a: Floats, s_b: Floats, rho: Floats, m: Floats, lambdas: Sequence[Floats]) -> Floats:
     """The sampling variance of e_a − e_b + λ_a u_a − λ_b u_b, from those s of e_a and e_b."""
     level = levelled(a, b, rho, m)
-    least = _FLOOR * (1.0 - rho * rho) * (a.first * s_a + b.first * s_b)
+    least = 0.25 * (1.0 - rho * rho) * (a.first * s_a + b.first * s_b)  # this part is left of the linear one, at least
     linear = np.maximum(_linear(a, b, a.first * s_a * a.n, b.first * s_b * b.n, level, m, lambdas), least)
     return linear + _curved(a, b, (1.0 - a.first) * s_a, (1.0 - b.first) * s_b, level, m, lambdas)
 

@@ -28,10 +28,6 @@ Answer = Literal["yes", "no", "open"]
 _EQUAL = 1e-6
 """Two values are equal if they differ by at most this part of the range, as influences are stored in single
 precision."""
-_ADDED = 2
-"""Rows against a verdict that are added to such a difference."""
-_NARROWEST = 0.5
-"""Errors that a margin is taken to be at least, where it is asked how many samples it still takes."""
 
 
 def sequence(told: int) -> float:
@@ -141,7 +137,8 @@ class Margins:
         costs: of a sample of each generator (G,); open_: the factor of each one's variance by samples on their way.
         """
         of = self.met if side == "met" else self.missed
-        gaps = np.maximum(of.margin if side == "missed" else -of.margin, _NARROWEST * of.error)
+        # A margin is taken to be at least half an error: one that is 0 by chance would take samples without end.
+        gaps = np.maximum(of.margin if side == "missed" else -of.margin, 0.5 * of.error)
         rivals, is_fixed = list(self.rivals), self.limit.is_fixed
         of_rivals = np.zeros_like(self.of_rivals) if is_fixed else self.of_rivals * np.sqrt(costs[rivals])
         weight = self.spreads[:, None] * np.sqrt(costs)[:, None] + of_rivals
@@ -414,12 +411,12 @@ class _Lumps:
         return found
 
 
-def _with_rows(mean: float, variance: float, n: int, row: float) -> tuple[float, float]:
-    """The mean of n pairs, which has this variance, and its variance, with `_ADDED` more pairs of this difference."""
+def _with_rows(mean: float, variance: float, n: int, row: float, added: int = 2) -> tuple[float, float]:
+    """The mean of n pairs, which has this variance, and its variance, with so many more pairs of this difference."""
     squares = variance * (n - 1) / (1.0 + FEW / n) + mean * mean
-    total = n + _ADDED
-    centre = (n * mean + _ADDED * row) / total
-    spread = (n * squares + _ADDED * row * row) / total - centre * centre
+    total = n + added
+    centre = (n * mean + added * row) / total
+    spread = (n * squares + added * row * row) / total - centre * centre
     return centre, max(spread, 0.0) / (total - 1) * (1.0 + FEW / n)
 
 

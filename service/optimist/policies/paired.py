@@ -26,12 +26,8 @@ UNRELATED = 0.25
 """Correlation ρ_L up to which two generators count as unrelated. Above it a contrast at unequal counts loses more than
 unequal counts can save."""
 _samples = attrgetter("samples")
-_FLOOR = 0.5
-"""Least variance of a difference with a control variate, as a part of (1 − r²) times that of the smaller sample."""
 _ROUNDING = 1e-12
 """Least variance of a difference by prompts, as a part of that of independent estimates."""
-_WHATEVER_SIGN = 0.5
-"""The part of the real rows' skewness that widens a difference of either sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +325,7 @@ class _Differences:
         real = columns.skewness_by_reference(base)
         of_rows, claimed = (self.influences.skewness(base), -real), self.difference - self.beyond
         rare = (np.abs(against(columns.sign * each, claimed)) for each in of_rows)
-        counted = np.maximum.reduce([*rare, _WHATEVER_SIGN * np.abs(real)])
+        counted = np.maximum.reduce([*rare, 0.5 * np.abs(real)])
         factors = against_widening(self.rho * counted, np.minimum(columns.n, columns.n[base]))
         return np.where(columns.is_skewed, np.maximum(factors, self.parts[1].factors(claimed)), 1.0)
 
@@ -377,7 +373,7 @@ class _Differences:
             h = past_variance * w / select[big]
             controlled = v + w + np.square(beta) * np.maximum(h - w, 0.0) - 2.0 * beta * r * np.sqrt(v * h)
             controlled += 2.0 * (beta - 1.0) * self.correlations[at] * np.sqrt(v * w)
-            controlled = np.maximum(controlled, _FLOOR * (1.0 - np.square(r)) * v)
+            controlled = np.maximum(controlled, 0.5 * (1.0 - np.square(r)) * v)  # this part of S's is left, at least
             if columns.jackknives is not None and variances is into[1]:
                 past_jackknives = _weighed([p.jackknife for _, p in found], [p.samples for _, p in found])
                 past_rows = np.array([jackknife_rows(p.samples) for _, p in found])

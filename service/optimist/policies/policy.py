@@ -81,20 +81,16 @@ def _least(keys: Sequence[float], arms: Sequence[Arm]) -> int:
     return min(range(len(arms)), key=lambda i: (keys[i], arms[i].all_samples))
 
 
-POSTPONED = 0.5
-"""An arm that is this close to the threshold, in standard errors, is sampled once only such ones are left."""
-
-
-def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
+def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping, postponed: float = 0.5) -> int | None:
     """Position of the arm to sample: the one with the fewest samples, recorded and open, of the best and those in
     question.
 
     In question are the arms with fewer than `FEWEST_SAMPLES` samples, and those that are not beyond the threshold of
-    the stopping rule less `POSTPONED`; if there are none, those that are not beyond the threshold; all, while the best
-    one has fewer samples than it needs. On a tie the cheapest arm comes first, where costs are weighed. None where
-    nothing is in question, or an arm in question is unrelated to the best one, unless people audit a judge: an audit is
-    of the samples of one index of all arms in question. The pick is a function of the estimates and counts: an arm
-    comes back when its contrast with the best one, which may be another by then, no longer suffices.
+    the stopping rule less `postponed` standard errors; if there are none, those that are not beyond the threshold; all,
+    while the best one has fewer samples than it needs. On a tie the cheapest arm comes first, where costs are weighed.
+    None where nothing is in question, or an arm in question is unrelated to the best one, unless people audit a judge:
+    an audit is of the samples of one index of all arms in question. The pick is a function of the estimates and counts:
+    an arm comes back when its contrast with the best one, which may be another by then, no longer suffices.
     """
     contrasts = contrasts_among(arms)
     best = contrasts.best
@@ -104,7 +100,7 @@ def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
     separations, threshold = stopping.separations(arms, "stopping"), stopping.threshold(len(arms), told)
     few = [is_early(estimate) for estimate in contrasts.estimates]
     few[best] |= contrasts.estimates[best].samples < fewest_of_leader(contrasts)
-    for enough in (threshold - POSTPONED, threshold):
+    for enough in (threshold - postponed, threshold):
         rivals = [i for i in range(len(arms)) if i != best and (few[i] or few[best] or separations[i] <= enough)]
         if rivals:
             break

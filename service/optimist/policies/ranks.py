@@ -13,8 +13,6 @@ from optimist.policies.limits import Margins, margins_of, threshold
 from optimist_client.limits import Limit
 from optimist_client.models import Rank, Ranking
 
-RANKED = 20
-"""Generators up to which a report has ranks. All pairs of so many take up to 50 ms."""
 NO_WORSE = Limit("best", 0.0)
 """The limit whose margins are the differences of all pairs."""
 

@@ -17,9 +17,6 @@ from optimist.numerics.arrays import Floats
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.skewness import OF_MEANS, against, widening
 
-_EQUAL = 1e-12
-"""Values are all equal if their variance is at most this part of the other generator's."""
-
 
 class Means(NamedTuple):
     """The samples, sampling variances of the mean, and skewness of the values of each of k means, arrays (k,)."""
@@ -82,7 +79,7 @@ def _borrowed(one: Means, other: Means) -> tuple[Floats, Floats]:
     """Second and third central moment of a mean by sampling, with what it borrows of the other one."""
     (second, third), (others, third_of_other) = one.of_values, other.of_values
     # Values that are all equal say nothing of what the others would be.
-    samples = np.where(second <= _EQUAL * others, one.samples, np.square(other.skewness))
+    samples = np.where(second <= 1e-12 * others, one.samples, np.square(other.skewness))
     share = samples / (one.samples + samples)
     second, third = np.maximum(second, second + share * (others - second)), third + share * (third_of_other - third)
     return second / one.samples, third / np.square(one.samples)

@@ -38,8 +38,6 @@ from optimist_client.models import Experiment, ExperimentConfig, Report, RouteCu
 if TYPE_CHECKING:
     from optimist.experiments.state import PolicyState
 
-MOST_FRONTIERS = 64
-"""Frontiers that are kept of a model: workers may ask for different generators, whose costs may change."""
 GOES_ON = "experiments that route prompts go on until they are stopped or the budget is spent"
 """Why it is never decided."""
 
@@ -63,8 +61,9 @@ class LoadedModel:
         """The costs and scores of the policy's allocations among the generators at these places of the model."""
         key = tuple(at), tuple(costs.tolist())
         if key not in self._frontiers:
-            # Costs and askers change seldom, so that dropping all of them is as good as dropping the oldest.
-            if len(self._frontiers) >= MOST_FRONTIERS:
+            # Workers may ask for different generators, whose costs may change: both seldom, so that dropping all
+            # frontiers is as good as dropping the oldest.
+            if len(self._frontiers) >= 64:
                 self._frontiers.clear()
             means, widths = self.model.sampled
             self._frontiers[key] = policy.frontier(means[:, at], widths[:, at], costs)

@@ -19,22 +19,10 @@ is but nearly right, this is a tenth of 1 % in 10,000 samples."""
 FRACTIONS: Floats = np.array([0.2, 0.4])
 """Parts of the wealth that are bet on a residual of one standard deviation: about the steps, in standard deviations,
 that are found soonest."""
-LEAST_LEFT = 0.1
-"""The least part of its wealth that a bet keeps."""
 REACH = 8.0
 """Standard deviations beyond which residuals are cut, so that one absurd score does not make all bets tiny."""
-FEWEST = 30
-"""Samples before the first residual."""
-GROWTH = 0.2
-"""The prior of the regression, and the noise, are estimated again when the samples have grown by this part."""
 RIDGES: Floats = np.geomspace(0.03, 3000.0, 16)
 """Ridges that are weighed by their likelihood. They are close to each other, so that no estimate jumps."""
-FLAT = 1e6
-"""Prior variance of the mean score, in units of the noise."""
-CALIBRATION = 20.0
-"""Samples that the prior of the calibration, which is 0, counts as."""
-SURE = 3.0
-"""Standard errors beyond which the calibration counts."""
 _BETS: Floats = np.concatenate([FRACTIONS, -FRACTIONS])
 
 
@@ -57,12 +45,12 @@ class Drift:
         self._weights, self._covariance = np.zeros(width + 1), np.zeros((width + 1, width + 1))
         # Standard deviation of the noise, 0 before the first fit; samples at the next fit; largest residuals below and
         # above; whether there is a change; the level that the regression is about.
-        self._facts = np.array([0.0, float(FEWEST), 1.0, 1.0, 0.0, 0.0])
+        self._facts = np.array([0.0, 30.0, 1.0, 1.0, 0.0, 0.0])
         # For each bet: wealth of all starts, logarithm of the best start's, its position and pick, samples, Σe and Σe²
         # since.
         self._bets = np.zeros((len(_BETS), 7))
-        # Of residuals on 1 and the prediction: weights, and their covariance.
-        self._calibration = np.concatenate([np.zeros((1, 2)), np.eye(2) / CALIBRATION])
+        # Of residuals on 1 and the prediction: weights, and their covariance. The prior, 0, counts as 20 samples.
+        self._calibration = np.concatenate([np.zeros((1, 2)), np.eye(2) / 20.0])
 
     @property
     def bytes(self) -> int:
@@ -89,7 +77,8 @@ class Drift:
             known = moments()
             self._weights, self._covariance, self._facts[0] = fitted(known, self._linear)
             self._facts[5] = known.mean
-            self._facts[1] = (1.0 + GROWTH) * samples if self._facts[0] else samples + 1.0
+            # The prior and the noise are estimated again when the samples have grown by a fifth.
+            self._facts[1] = 1.2 * samples if self._facts[0] else samples + 1.0
         scale = float(self._facts[0])
         if not scale:
             return
@@ -105,12 +94,12 @@ class Drift:
             self._covariance -= np.outer(pull, pull) / variance
         self._bets[:, 4:] += 1.0, error, error * error
 
-    def _calibrated(self, residual: float, predicted: float, variance: float) -> float:
+    def _calibrated(self, residual: float, predicted: float, variance: float, sure: float = 3.0) -> float:
         """A residual without what earlier ones say of such a prediction, in standard deviations. A prediction and its
         variance are in units of the noise.
 
         Prompts come to a generator because much is expected of it there, and the regression is but nearly right: such
-        residuals are not quite 0 on average, in the same way before and after. What is within `SURE` standard errors
+        residuals are not quite 0 on average, in the same way before and after. What is within `sure` standard errors
         is left alone, so that answers which have just changed are not explained away.
         """
         weights, covariance = self._calibration[0], self._calibration[1:]
@@ -121,13 +110,14 @@ class Drift:
         self._calibration = np.concatenate(
             [[weights + pull * (left / (1.0 + extra))], covariance - np.outer(pull, pull) / (1.0 + extra)]
         )
-        certain = max(0.0, 1.0 - SURE**2 * extra / known**2) if known else 0.0
+        certain = max(0.0, 1.0 - sure**2 * extra / known**2) if known else 0.0
         return (residual - certain * known) / math.sqrt(variance + extra)
 
-    def _bet(self, residual: float, place: tuple[int, int]) -> None:
+    def _bet(self, residual: float, place: tuple[int, int], least: float = 0.1) -> None:
+        """Bet on a residual; least: the part of its wealth that a bet keeps."""
         worst = np.where(_BETS > 0.0, self._facts[2], self._facts[3])
-        parts = _BETS * np.minimum(1.0, (1.0 - LEAST_LEFT) / (np.abs(_BETS) * worst))
-        grown = np.maximum(1.0 + parts * residual, LEAST_LEFT)
+        parts = _BETS * np.minimum(1.0, (1.0 - least) / (np.abs(_BETS) * worst))
+        grown = np.maximum(1.0 + parts * residual, least)
         self._bets[:, 0] = (1.0 + self._bets[:, 0]) * grown
         starts = self._bets[:, 1] <= 0.0
         self._bets[starts, 2:4] = place
@@ -181,7 +171,8 @@ def fitted(moments: Sums, linear: int) -> tuple[Floats, Floats, float]:
             noises.append(left / degrees)
     parts = np.exp(np.array(likelihoods) - max(likelihoods))
     parts /= parts.sum()
-    root = np.sqrt(np.concatenate([[FLAT], parts @ np.array(priors)]))
+    # The prior of the mean score is flat.
+    root = np.sqrt(np.concatenate([[1e6], parts @ np.array(priors)]))
     whole = np.empty((width, width))
     whole[0, 0], whole[0, 1:], whole[1:, 0], whole[1:, 1:] = moments.samples, moments.total, moments.total, moments.gram
     covariance = root[:, None] * np.linalg.inv(np.eye(width) + root[:, None] * whole * root) * root

@@ -15,9 +15,6 @@ from optimist.records import checked_context
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS
 
-REACH = 8.0
-"""Typical sizes of a component beyond which it is cut: one context of a wrong size must not outweigh all others."""
-
 
 @dataclass(frozen=True, eq=False)
 class Components:
@@ -71,7 +68,8 @@ def columns_of(
     contexts: NDArray[Any], frequencies: NDArray[Any], origin: NDArray[Any], directions: NDArray[Any]
 ) -> NDArray[Any]:
     """The columns x (n, k + r) of contexts (n, d), as of `ContextMap.arrays`, in the dtype of these."""
-    reach = REACH / np.sqrt(max(len(directions), 1))
+    # A component is cut beyond 8 typical sizes: one context of a wrong size must not outweigh all others.
+    reach = 8.0 / np.sqrt(max(len(directions), 1))
     linear = np.clip((contexts - origin) @ directions.T, -reach, reach)
     angles = contexts @ frequencies.T
     features = np.concatenate([np.cos(angles), np.sin(angles)], axis=-1) / np.sqrt(len(frequencies))
@@ -131,20 +129,18 @@ class ContextMap:
 Bandwidth = float | Literal["median"]
 CONTEXTS_TO_FIT = 64
 """Contexts, of all generators together, that fix the bandwidth "median" and the principal components."""
-FEWEST_CONTEXTS = 3
-"""Contexts of each generator that must be there, too."""
 
 
 def contexts_to_fit(bandwidth: Bandwidth, generators: int) -> int:
-    """The number of batches that each of `generators` must have before the map can be fixed: 0 where the bandwidth is a
-    number.
+    """The number of batches, 3 or more, that each of `generators` must have before the map can be fixed: 0 where the
+    bandwidth is a number.
 
     A batch brings one context, however many rows it has. The first ones of every log are used, so that every process
     computes the same map at any time.
     """
     if bandwidth != "median":
         return 0
-    return max(FEWEST_CONTEXTS, -(-CONTEXTS_TO_FIT // max(generators, 1)))
+    return max(3, -(-CONTEXTS_TO_FIT // max(generators, 1)))
 
 
 @dataclass(frozen=True, slots=True)

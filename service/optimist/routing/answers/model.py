@@ -15,11 +15,8 @@ from optimist.routing.answers.ridge import Published, Regressions
 from optimist_client import tensors
 from optimist_client.errors import FixError
 
-POINTS = 256
-"""Points of the grid on which the distributions are compared."""
-REACH = 5.0
-"""Standard errors that the grid reaches beyond the means."""
-_STEPS = np.linspace(0.0, 1.0, POINTS)
+_STEPS = np.linspace(0.0, 1.0, 256)
+"""The grid on which the distributions are compared."""
 
 
 def normal_below(z: Floats) -> Floats:
@@ -30,18 +27,19 @@ def normal_below(z: Floats) -> Floats:
     return np.where(z >= 0.0, 1.0 - tail, tail)
 
 
-def best_chances(means: Floats, errors: Floats, floor: float = 0.0) -> Floats:
+def best_chances(means: Floats, errors: Floats, floor: float = 0.0, reach: float = 5.0) -> Floats:
     """The chance (…, G) that each of independent normal variables (…, G) is the largest, each at least `floor`/G.
 
     errors: standard deviations, above 0. These are the probabilities by which Thompson sampling chooses: drawing from
     them is drawing all variables and taking the largest. Between two points of a grid, variable g is the largest with
-    the probability that it lies there times that of all others to lie below.
+    the probability that it lies there times the probability of all others to lie below. The grid reaches `reach`
+    standard errors beyond the means.
     """
     count = means.shape[-1]
     # Only differences count, and a grid about a large mean would be too coarse for small errors.
     means = means - means.max(axis=-1, keepdims=True)
-    low = (means - REACH * errors).max(axis=-1, keepdims=True)
-    high = (means + REACH * errors).max(axis=-1, keepdims=True)
+    low = (means - reach * errors).max(axis=-1, keepdims=True)
+    high = (means + reach * errors).max(axis=-1, keepdims=True)
     grid = low + (high - low) * _STEPS
     below = normal_below((grid[..., None, :] - means[..., :, None]) / errors[..., :, None])
     inside = np.maximum(below[..., 1:] - below[..., :-1], 0.0)

@@ -22,14 +22,6 @@ from optimist_client.goals import BestRoutes, check_pace
 
 SAMPLED = 512
 """Prompts, a uniform sample of those recorded, on which a model says what allocations cost and score."""
-REPAID = 4.0
-"""A router makes up for what it has spent above its ceiling, or spends what it has saved, within the prompts that so
-many of the dearest generator pay for. With fewer, the price follows single prompts; with more, less is made up for."""
-MOST = 2.0
-"""Prompts may cost at most so many times the ceiling while a router spends what it has saved, and at least the ceiling
-divided by it while it makes up for something: it does not live on the cheapest generator after a few dear prompts."""
-RESERVE = 1.0
-"""As many prompts of the dearest generator are kept in reserve, so that the ceiling holds after one, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,15 +82,22 @@ class Frontier:
         found = float(self.scores[int(np.searchsorted(self.prices, price, side="right")) - 1])
         return found / self.single if self.single > 0.0 else 0.0
 
-    def price_of_ceiling(self, ceiling: float, overspent: float) -> float:
+    def price_of_ceiling(
+        self, ceiling: float, overspent: float, *, repaid: float = 4.0, reserve: float = 1.0, at_most: float = 2.0
+    ) -> float:
         """The λ by which prompts cost the ceiling on average, less what is to be made up for.
 
-        overspent: by how much prompts have cost more than the ceiling, in all.
+        overspent: by how much prompts have cost more than the ceiling, in all. It is made up for, and what was saved is
+        spent, within the prompts that `repaid` of the dearest generator pay for. With fewer, the price follows single
+        prompts; with more, less is made up for. reserve: prompts of the dearest generator that are kept in reserve, so
+        that the ceiling holds after one, too. at_most: prompts may cost so many times the ceiling while a router spends
+        what it has saved, and at least the ceiling divided by it while it makes up for something: it does not live on
+        the cheapest generator after a few dear prompts.
         """
         if ceiling >= (1.0 - 1e-9) * self.dearest:
             return 0.0
-        part = 1.0 - (overspent / self.dearest + RESERVE) / REPAID
-        return self.price_of_cost(ceiling * min(max(part, 1.0 / MOST), MOST))
+        part = 1.0 - (overspent / self.dearest + reserve) / repaid
+        return self.price_of_cost(ceiling * min(max(part, 1.0 / at_most), at_most))
 
     def price_of_cost(self, most: float) -> float:
         """The smallest λ by which prompts cost at most so much on average; the largest λ where none does."""
@@ -111,14 +110,6 @@ class Frontier:
 
 
 POLICIES = (*BestRoutes.policies, "pak-ucb")
-FLOOR = 0.02
-"""Probability that `optimistic` shares among all generators, so that every probability is known and above 0."""
-BONUS = 0.2
-"""Widths that `optimistic` adds to each value: a generator gets the prompts on which it may be the best one."""
-BLUR = 0.1
-"""Widths that remain as a standard deviation about it, so that those nearly as good have probabilities, too."""
-DELTA = 0.05
-"""δ of the published widths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +123,12 @@ class RoutePolicy:
 
     name: str = "optimistic"
     price: float = 0.0
-    floor: float = FLOOR
+    floor: float = 0.02
+    """Probability that `optimistic` shares among all generators, so that every probability is known and above 0."""
+    bonus: float = 0.2
+    """Widths that `optimistic` adds to each value: a generator gets the prompts on which it may be the best one."""
+    blur: float = 0.1
+    """Widths that remain as a standard deviation about it, so that those nearly as good have probabilities, too."""
     seed: int = 0
     rounds: int = 1000
     """T, which the width of `pak-ucb` depends on."""
@@ -194,7 +190,7 @@ class RoutePolicy:
             values = means + widths
         elif self.name == "optimistic":
             # One draw for each prompt: their mean is that of the chances.
-            values = means + (BONUS + BLUR * np.random.default_rng(0).standard_normal(means.shape)) * widths
+            values = means + (self.bonus + self.blur * np.random.default_rng(0).standard_normal(means.shape)) * widths
         return Frontier.from_values(values, means, spent, self.floor if self.has_chances else 0.0)
 
     def paced(self, frontier: Frontier, overspent: float = 0.0) -> RoutePolicy:
@@ -220,7 +216,7 @@ class RoutePolicy:
         if self.name == "optimistic":
             # Scores of any size: those that are all the same have no error.
             least = max(1e-12 * float(np.abs(values).max()), 1e-100)
-            return best_chances(values + BONUS * widths, np.maximum(BLUR * widths, least), self.floor)
+            return best_chances(values + self.bonus * widths, np.maximum(self.blur * widths, least), self.floor)
         return np.eye(count)[int(np.argmax(self._index(values, means, widths, costs)))]
 
     def pick(self, chances: Floats, number: int) -> int:
@@ -238,15 +234,15 @@ class RoutePolicy:
         return middle, 0.5 * (above - below)
 
     def _index(self, values: Floats, means: Floats, widths: Floats, costs: Floats | None) -> Floats:
-        count = len(means)
+        count, delta = len(means), 0.05  # δ of the published widths
         if self.name == "ucb":
             return values + widths
         if self.name == "rff-ucb":
-            return values + math.sqrt(2.0 * math.log(2.0 * count / DELTA)) * widths
+            return values + math.sqrt(2.0 * math.log(2.0 * count / delta)) * widths
         if self.name == "pak-ucb":
-            return values + math.sqrt(2.0 * math.log(2.0 * self.rounds * count / DELTA)) * widths
+            return values + math.sqrt(2.0 * math.log(2.0 * self.rounds * count / delta)) * widths
         if self.name == "promptwise":
-            eta = math.sqrt(2.0 * math.log(2.0 * count / DELTA))
+            eta = math.sqrt(2.0 * math.log(2.0 * count / delta))
             return reservation_index(means + eta * widths, np.zeros(count) if costs is None else costs, self.price)
         return values
 

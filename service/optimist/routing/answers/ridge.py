@@ -126,13 +126,6 @@ SHARED_RIDGES: Floats = np.array([0.1, 1.3, 17.0, 230.0, 3000.0])
 """Ridges of u, which all generators share."""
 MEAN_RIDGES: Floats = np.geomspace(0.01, 1000.0, 6)
 """Samples that the mean of all generators may count as, beside a generator's own."""
-LEFT_OUT = 1e-6
-"""Prior variance, beside 1 of the others, of the weights of principal components where scores are not linear in them,
-and of features where they are."""
-SMALLEST_BLOCK = 32
-"""Rows up to which a triangular matrix is inverted at once."""
-FEWEST = 3
-"""Samples that the variance of all generators counts as, beside a generator's own."""
 
 
 class Predictor(Protocol):
@@ -248,8 +241,9 @@ class Regressions:
             degree = each.samples - 1.0
             degrees.append(max(degree - (len(root) - float(np.trace(inverse))), 0.5 * degree, 0.5))
         left, free = np.array(noises), np.array(degrees)
-        # A few scores may be equal by chance, such as five successes: alone they would end all exploration.
-        noise = (left + FEWEST * left.sum() / free.sum()) / (free + FEWEST)
+        # A few scores may be equal by chance, such as five successes: alone they would end all exploration. So the
+        # variance of all generators counts as 3 samples of each.
+        noise = (left + 3 * left.sum() / free.sum()) / (free + 3)
         if not (counts > 1.0).any():  # nothing says how large it is
             noise = np.ones(len(counts))
         return cls(
@@ -316,14 +310,14 @@ def prior_variances(
     return own, np.einsum("dku,u,dr->r", weights, 1.0 / SHARED_RIDGES, np.array(forms))
 
 
-def forms_of(width: int, linear: int) -> list[Floats]:
+def forms_of(width: int, linear: int, left_out: float = 1e-6) -> list[Floats]:
     """The prior variances by column that are weighed, (r,) each: of all columns alike, and with principal components or
-    features left out."""
+    features left out: these have the variance `left_out`, where scores are not linear in components, or are."""
     plain = np.ones(width)
     if not 0 < linear < width:
         return [plain]
     is_linear = np.arange(width) < linear
-    return [plain, np.where(is_linear, LEFT_OUT, 1.0), np.where(is_linear, 1.0, LEFT_OUT)]
+    return [plain, np.where(is_linear, left_out, 1.0), np.where(is_linear, 1.0, left_out)]
 
 
 def _of_columns(part: tuple[Floats, Floats, float], kept: Bools) -> tuple[Floats, Floats, float]:
@@ -380,7 +374,7 @@ def _inverse_factor(gram: Floats, ridge: float) -> Floats:
 def _inverse_of_lower(lower: Floats) -> Floats:
     """The inverse of a lower triangular matrix (r, r), by blocks: several times as fast as that of any matrix."""
     size = len(lower)
-    if size <= SMALLEST_BLOCK:
+    if size <= 32:
         return np.asarray(np.linalg.inv(lower), dtype=np.float64)
     half = size // 2
     found = np.zeros_like(lower)

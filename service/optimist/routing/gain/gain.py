@@ -23,8 +23,6 @@ from optimist_client.goals import check_pace
 
 FOLDS = 5
 """Parts of the prompts: what is said of one is learned from the others."""
-MOST_FITTED = 1000
-"""Contexts of a file that bandwidth and components are taken from."""
 
 Basis = Literal["scores", "doubly robust", "model"]
 """Where a gain comes from: scores of both generators on the same prompts; predictions, corrected by those scores of a
@@ -88,14 +86,14 @@ def route_gain(
     ceiling, at_least: instead of a price, what prompts may cost on average, or the part of the best single generator's
     mean that is to be kept at the least cost: the price follows from them.
     contexts: how these become columns; by default with `features` random features, and bandwidth and components of at
-    most `MOST_FITTED` of these contexts. Raises FixError for fewer prompts than `FOLDS`.
+    most 1000 of these contexts. Raises FixError for fewer prompts than `FOLDS`.
     """
     if len(known.contexts) < FOLDS:
         raise FixError(f"expected at least {FOLDS} prompts, got {len(known.contexts)}")
     check_pace("greedy", ceiling, at_least, price)
     costs = None if ceiling is None and at_least is None else known.costs_of_budget(ceiling, at_least)
     if contexts is None:
-        some = np.sort(np.random.default_rng(seed).permutation(len(known.contexts))[:MOST_FITTED])
+        some = np.sort(np.random.default_rng(seed).permutation(len(known.contexts))[:1000])
         contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
     made = contexts.made()
     columns = made(known.contexts)
@@ -193,18 +191,6 @@ def _moments(known: ScoredPrompts, columns: Floats, inside: Bools) -> list[Sums]
     return found
 
 
-NARROW = 0.5
-"""The bandwidth of the kernel that tells types apart, as a part of the median distance: at the whole of it, all prompts
-are nearly alike."""
-EXAMPLES = 3
-WIDEST = 256
-"""Random features of that kernel."""
-JUDGED = 500
-"""Prompts by which the number of types is chosen."""
-DISTINCT = 0.9
-"""Part of the largest silhouette at which more types are preferred."""
-
-
 @dataclass(frozen=True)
 class TypeScore:
     """One generator on the prompts of a type."""
@@ -244,7 +230,7 @@ def types_of(
     found: RouteGain,
     *,
     count: int = 6,
-    examples: int = EXAMPLES,
+    examples: int = 3,
     bandwidth: float | None = None,
     seed: int = 0,
 ) -> list[PromptType]:
@@ -252,7 +238,8 @@ def types_of(
 
     bandwidth: a usual distance of contexts; by default their median distance.
     """
-    sigma = NARROW * (median_distance(known.contexts) if bandwidth is None else bandwidth)
+    # At the whole median distance all prompts are nearly alike.
+    sigma = 0.5 * (median_distance(known.contexts) if bandwidth is None else bandwidth)
     different = len(np.unique(known.contexts, axis=0))  # more clusters than these would be empty
     cluster, near = _clusters(known.contexts, sigma, min(count, different), seed)
     charged = np.zeros(len(known.names)) if known.costs is None else found.price * known.costs
@@ -272,10 +259,10 @@ def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[Int
     from scipy.cluster.vq import kmeans2
     from scipy.spatial.distance import cdist
 
-    phi = ContextMap.drawn(contexts.shape[1], WIDEST, sigma, seed)(contexts)
+    phi = ContextMap.drawn(contexts.shape[1], 256, sigma, seed)(contexts)
     _, vectors = np.linalg.eigh(phi.T @ phi)
     modes = phi @ vectors[:, ::-1][:, :most]
-    some = np.random.default_rng(seed).permutation(len(contexts))[:JUDGED]
+    some = np.random.default_rng(seed).permutation(len(contexts))[:500]  # by which the number of types is chosen
     apart = np.asarray(cdist(contexts[some], contexts[some]), dtype=np.float64)
     tried: list[tuple[float, Ints, Floats]] = []
     for count in range(min(2, most), most + 1):
@@ -284,7 +271,8 @@ def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[Int
         near = np.square(np.asarray(inside - centres[cluster], dtype=np.float64)).sum(1)
         tried.append((_silhouette(apart, cluster[some]), cluster.astype(np.int64), near))
     best = max(distinct for distinct, _, _ in tried)
-    least = best - (1.0 - DISTINCT) * abs(best)  # below the best one, which may be negative
+    # More types are preferred from a tenth below the largest silhouette on, which may be negative.
+    least = best - 0.1 * abs(best)
     _, cluster, near = next(each for each in reversed(tried) if each[0] >= least)
     return cluster, near
 

@@ -106,12 +106,6 @@ class ScoredPrompts:
         return not bool((self.probability == 1.0).all())
 
 
-FEWEST_DRAWS = 3
-"""Draws that a correction needs: it has two parameters."""
-UNTRIED = 0.05
-"""Part of the prompts on which a generator may be untried, so that it is a small error rather than an unknown gain."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mean:
     """A mean over prompts."""
@@ -198,8 +192,9 @@ class Outcomes:
         prompt, generator = self._drawn
         for sign, chosen in sides:
             mine = where[prompt] & (generator == chosen[prompt])
-            if int(mine.sum()) < FEWEST_DRAWS:
-                is_known = is_known and part <= UNTRIED * int(self.judged.sum()) and len(self._beyond) > 0
+            if int(mine.sum()) < 3:  # a correction has two parameters
+                # On few prompts an untried generator is a small error rather than an unknown gain.
+                is_known = is_known and part <= 0.05 * int(self.judged.sum()) and len(self._beyond) > 0
                 variance += self._spread
                 continue
             off, steeper, spread = _regressed(

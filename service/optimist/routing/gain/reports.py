@@ -24,12 +24,9 @@ from optimist_client.metrics import Scale
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType, gain_sentence
 from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields
 
-TYPES = 8
 EXAMPLES = 3
 FEWEST_PICKS = 2
 """Picks that a generator must have had: what is said of one prompt is learned from others."""
-LEAST_SUCCESS = 0.01
-"""Success below which no further calls are counted on."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Routing:
     scale: Scale = "linear"
     delta: float = 0.05
     """Intervals hold with the confidence 1 − δ."""
-    types: int = TYPES
+    types: int = 8
 
     @property
     def sign(self) -> float:
@@ -260,7 +257,8 @@ def _calls(success: Floats | None, place: int, tries: int, usual: float) -> floa
         return 1.0
     if success is None or np.isnan(success[0, place]):
         return usual
-    return float(calls_of(np.maximum(success[:, place], LEAST_SUCCESS), tries).mean())
+    # Below a success of 1 % no further calls are counted on.
+    return float(calls_of(np.maximum(success[:, place], 0.01), tries).mean())
 
 
 def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -> list[str]:

@@ -20,8 +20,6 @@ from optimist_client.errors import FixError
 
 BATCHES = 2000
 """Batches of a generator that are kept, and of all together that a table is made of."""
-KEPT_BYTES = 200
-"""The most bytes of a prompt's text that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ class Routed(Learned):
             scores.to("cpu", torch.float64).T,
             torch.from_numpy(context)[None],
             torch.tensor([[probability]], dtype=torch.float64),
-            prompt.prompt.replace("\0", " ").encode()[:KEPT_BYTES].decode(errors="ignore"),
+            prompt.prompt.replace("\0", " ").encode()[:200].decode(errors="ignore"),  # tables show excerpts
             (max(prompt.position - 1, 0), prompt.pick),
         )
 

@@ -17,11 +17,6 @@ from optimist.routing.answers.ridge import KernelRidge, Predictor, Published, Re
 from optimist_client.errors import FixError
 from optimist_client.goals import OWN_GROWTH
 
-GROWTH = 0.08
-"""The regressions are made again when the samples have grown by this part, or those of a generator by `OWN_GROWTH`."""
-FEWEST = 3
-"""Prompts that each generator gets first, as in the service where the columns are fixed."""
-
 
 @dataclass(frozen=True, eq=False)
 class RoutingProblem:
@@ -152,11 +147,12 @@ def play(
     trial: int = 0,
     features: int = 128,
     seed: int = 0,
-    warmup: int = FEWEST,
+    warmup: int = 3,
 ) -> RoutingTrial:
     """One trial of a policy: prompts come in a random order of (`seed`, `trial`), each is given to one generator.
 
-    warmup: prompts that each generator gets first, in turn, under our policies; the published ones give one.
+    warmup: prompts that each generator gets first, in turn, under our policies, by default as in the service where the
+    columns are fixed; the published ones give one.
 
     Bandwidth and principal components are those of the first contexts, as in the service, which gives these prompts to
     the generators in turn; here the policy has them from its first prompt on.
@@ -192,7 +188,8 @@ def _chosen(
         fit: Callable[[Sequence[Sums], int], Predictor] = (
             Published.from_moments if policy.is_published else Regressions.from_moments
         )
-        growth = 0.0 if policy.is_published and features <= 64 else GROWTH
+        # Made again when the samples have grown by this part, or those of a generator by `OWN_GROWTH`.
+        growth = 0.0 if policy.is_published and features <= 64 else 0.08
         learner = _Sums(known(contexts), count, partial(fit, linear=known.linear), growth)
     first = np.full(count, 1 if policy.is_published else warmup)
     if problem.joins:
