@@ -27,7 +27,7 @@ from optimist.experiments.assignment import MostOpen
 from optimist.experiments.decision import GeneratorLevels, anomalous_among
 from optimist.experiments.goals.base import WithModel
 from optimist.experiments.outlines import Outline
-from optimist.experiments.report import KnownMixture, mixture_of, report_of
+from optimist.experiments.report import LoadedMixture, mixture_of, report_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_tell
 from optimist.records import Artefact, Contents, NotFound, Settled
@@ -74,7 +74,7 @@ class Context:
     """The outlines of experiments, for lists."""
     _states: Cache[str, PolicyState] = field(default_factory=Cache)
     """Last states, so that the next one is parsed only where it differs."""
-    _mixtures: Cache[tuple[str, str], KnownMixture] = field(default_factory=Cache)
+    _mixtures: Cache[tuple[str, str], LoadedMixture] = field(default_factory=Cache)
     _anomalous: Cache[str, tuple[str, Anomalous, Sequence[GeneratorLevels]]] = field(default_factory=Cache)
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _anomaly_log: AnomalyLog = field(default_factory=AnomalyLog)
@@ -164,7 +164,7 @@ class Context:
             return None
         place = (state.config.name, metric.shown_label)
         stored = await self.store.artefact(state.config.name, Artefact("mixture", metric.shown_label))
-        mixture = KnownMixture.from_stored(stored, self._mixtures.pop(place))
+        mixture = LoadedMixture.from_stored(stored, self._mixtures.pop(place))
         if mixture is None:
             return None
         return mixture_of(state, self._mixtures.put(place, mixture), metric)

@@ -25,22 +25,22 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
     check_unaudited(config.watch, "a watched metric")
     if config.metric.is_audited and (config.context is not None or config.seedless):
         raise FixError(f"proxy: {INDEXED}")
-    known: dict[str, tuple[int, str]] = {}
+    declared: dict[str, tuple[int, str]] = {}
     for label, metric in config.metrics.items():
         given = [(array, columns, f"metric {label!r}") for array, columns in metric.widths.items()]
         if label in references:
             given.append((metric.first_array(), references[label], f"the reference of {label!r}"))
         for array, columns, whose in given:
             name = metric.array_names[array]
-            standing, before = known.setdefault(name, (columns, whose))
+            standing, before = declared.setdefault(name, (columns, whose))
             if standing != columns:
-                found = f"{before} has {standing}, {whose} {columns}"
-                raise FixError(f"{name}: metrics that read one array must agree on its columns; {found}")
+                sizes = f"{before} has {standing}, {whose} {columns}"
+                raise FixError(f"{name}: metrics that read one array must agree on its columns; {sizes}")
     for label, metric in config.metrics.items():
-        if missing := [array for array, name in metric.array_names.items() if name not in known]:
+        if missing := [array for array, name in metric.array_names.items() if name not in declared]:
             raise FixError(f"metric {label!r}: expected the columns of {', '.join(missing)} in its settings")
     names = dict.fromkeys(name for metric in config.metrics.values() for name in metric.array_names.values())
-    return {name: known[name][0] for name in names}
+    return {name: declared[name][0] for name in names}
 
 
 def check_maps(experiment: Experiment, most: int) -> None:
@@ -54,11 +54,11 @@ def check_maps(experiment: Experiment, most: int) -> None:
         if not kernels:
             continue
         try:
-            found = _map_size(metric, experiment.widths_of(metric), most)
+            size = _map_size(metric, experiment.widths_of(metric), most)
         except ValueError as error:
             whose = "" if metric not in experiment.config.watch else f"watch: {label}: "
             raise FixError(f"{whose}{error}") from None
-        sizes[f"{kernels} {metric.array_names}"] = found
+        sizes[f"{kernels} {metric.array_names}"] = size
     total = sum(sizes.values())
     if total > most:
         raise FixError(f"watch: expected feature maps of at most {most:,} numbers together, got {total:,}")
@@ -67,13 +67,13 @@ def check_maps(experiment: Experiment, most: int) -> None:
 def _map_size(metric: Metric, widths: Mapping[str, int], most: int) -> int:
     kernels = [metric.setting(name) for name in metric.kernels]
     # Scores of pairs have a third map, as long as the other two together; both kernels have as many features.
-    found = map_size(kernels[0], sum(widths[array] for array in metric.kernels.values()))
-    if found > most:
+    size = map_size(kernels[0], sum(widths[array] for array in metric.kernels.values()))
+    if size > most:
         columns = "dimension" if len(kernels) == 1 else "(dimension + prompt_dimension)"
         each = f"({columns} + features)" if kernels[0].name == "nystrom" else columns
         of = " and ".join(metric.kernels)
-        raise FixError(f"{of}: expected a feature map of at most {most:,} numbers, got {each} × features = {found:,}")
-    return found
+        raise FixError(f"{of}: expected a feature map of at most {most:,} numbers, got {each} × features = {size:,}")
+    return size
 
 
 def kernels_of(metric: Metric) -> dict[str, Kernel]:
@@ -99,11 +99,11 @@ def fits_contexts(config: ExperimentConfig, metric: Metric) -> bool:
 def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
     """Raise FixError unless what the first samples fixed is what the open kernels of a metric left to them, and the
     bandwidth and components of contexts, which are fixed with the metric that decides."""
-    found = {name: array.shape for name, array in tensors.decode(fitted).items()}
+    shapes = {name: array.shape for name, array in tensors.decode(fitted).items()}
     expected: dict[str, tuple[int, ...]] = {}
     if fits_contexts(experiment.config, metric):
         width = experiment.config.context or 0
-        components = min(found.get("context.directions", (0,))[0], COMPONENTS)
+        components = min(shapes.get("context.directions", (0,))[0], COMPONENTS)
         expected = {"context.sigma": (1,), "context.origin": (width,), "context.directions": (components, width)}
     widths = experiment.widths_of(metric)
     for field, kernel in kernels_of(metric).items():
@@ -111,8 +111,8 @@ def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
             expected[f"{field}.sigma"] = (1,)
             if kernel.name == "nystrom":
                 expected[f"{field}.landmarks"] = (kernel.features, widths[metric.kernels[field]])
-    if found != expected:
-        raise FixError(f"what the first samples fixed: expected arrays {expected}, found {found}")
+    if shapes != expected:
+        raise FixError(f"what the first samples fixed: expected arrays {expected}, found {shapes}")
 
 
 def too_wide(experiment: Experiment, most: int) -> str:

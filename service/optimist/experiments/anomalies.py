@@ -28,7 +28,7 @@ def retracted_batch(stored: Stored, generator: str) -> RetractedBatch:
 
 def retractions_of(generators: Sequence[GeneratorState]) -> list[Retraction]:
     """All retractions, the newest last."""
-    found = [(stored, generator.name) for generator in generators for stored in generator.retractions]
+    retractions = [(stored, generator.name) for generator in generators for stored in generator.retractions]
     return [
         Retraction(
             **retracted_batch(stored, name).model_dump(),
@@ -37,7 +37,7 @@ def retractions_of(generators: Sequence[GeneratorState]) -> list[Retraction]:
             reason=stored.reason,
             reopened=stored.reopened,
         )
-        for stored, name in sorted(found, key=lambda entry: entry[0].when)
+        for stored, name in sorted(retractions, key=lambda entry: entry[0].when)
     ]
 
 
@@ -55,8 +55,8 @@ def acceptance(stored: StoredAcceptance, generator: str) -> Acceptance:
 
 def acceptances_of(generators: Sequence[GeneratorState]) -> list[Acceptance]:
     """All acceptances, the newest last."""
-    found = [acceptance(stored, generator.name) for generator in generators for stored in generator.acceptances]
-    return sorted(found, key=lambda one: one.when)
+    acceptances = [acceptance(stored, generator.name) for generator in generators for stored in generator.acceptances]
+    return sorted(acceptances, key=lambda one: one.when)
 
 
 _log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ NOTHING = Anomalous()
 
 def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[AnomalousBatch]:
     """The anomalous batches of these generators, newest first: copies, and what is `anomalous`."""
-    found: list[AnomalousBatch] = []
+    batches: list[AnomalousBatch] = []
     origins = defaultdict[int, dict[int, Origin]](dict)
     for (ordinal, position), origin in anomalous.origins.items():
         origins[ordinal][position] = origin
@@ -92,7 +92,7 @@ def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalous =
             findings = [] if copy is None else [repeats(copy.copy_of)]
             findings += anomalous.findings.get((generator.ordinal, position), [])
             origin = scales[position] if copy is None else copy.origin
-            found.append(
+            batches.append(
                 AnomalousBatch(
                     generator=generator.name,
                     position=position,
@@ -105,7 +105,7 @@ def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalous =
                     retracted=position in gone,
                 )
             )
-    return sorted(found, key=lambda one: (-one.told, one.generator, -one.position))
+    return sorted(batches, key=lambda one: (-one.told, one.generator, -one.position))
 
 
 def _retracted(generator: GeneratorState) -> set[int]:

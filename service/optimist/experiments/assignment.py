@@ -180,8 +180,8 @@ class Assignment:
         least = 1 if config.prompts is None else size
         most = 0 if config.prompts is None and config.allow_extra else size
         kept = b"" if context is None else AskedPrompt(context.row, choice.probability, context.text).pack()
-        known = generator.ordinal, pick.model_dump_json(), nonce, part, least, most, key, kept
-        new = NewPick(*known, request.worker or "")
+        fields = generator.ordinal, pick.model_dump_json(), nonce, part, least, most, key, kept
+        new = NewPick(*fields, request.worker or "")
         state.open(pick, new, pick.opened + self._lease)
         self._groups.setdefault(pick.request_id, []).append(new)
         self._samples_left = None if self._samples_left is None else self._samples_left - size

@@ -43,24 +43,24 @@ def mixture_curve(points: Sequence[ArtefactPoint], names: Sequence[str], after: 
     """The points made after so many batches were recorded, and the last one before, thinned out; names: by ordinal."""
     # At most 20,000 weights are drawn: of more, every second, third, … mixture.
     points = since(points, after, 20_000, len(names))
-    found: list[list[Any]] = [json.loads(point.point) for point in points]
+    numbers: list[list[Any]] = [json.loads(point.point) for point in points]
     weights: dict[str, list[float]] = {name: [0.0] * len(points) for name in names}
     ordinals = [list(point.parts) for point in points]
-    for at, (point, parts) in enumerate(zip(found, ordinals, strict=True)):
+    for at, (point, parts) in enumerate(zip(numbers, ordinals, strict=True)):
         for ordinal, weight in zip(parts, point[8], strict=True):
             weights[names[ordinal]][at] = weight
     return MixtureCurve(
         told=[point.told for point in points],
         samples=[point.samples for point in points],
         weights=weights,
-        scores=[point[0] for point in found],
-        lower=[point[1] for point in found],
-        upper=[point[2] for point in found],
-        best=[f"{names[parts[point[3]]]}" for point, parts in zip(found, ordinals, strict=True)],
-        best_scores=[point[4] for point in found],
-        gains=[point[5] for point in found],
-        gain_standard_errors=[point[6] for point in found],
-        gaps=[point[7] for point in found],
+        scores=[point[0] for point in numbers],
+        lower=[point[1] for point in numbers],
+        upper=[point[2] for point in numbers],
+        best=[f"{names[parts[point[3]]]}" for point, parts in zip(numbers, ordinals, strict=True)],
+        best_scores=[point[4] for point in numbers],
+        gains=[point[5] for point in numbers],
+        gain_standard_errors=[point[6] for point in numbers],
+        gaps=[point[7] for point in numbers],
     )
 
 
@@ -118,18 +118,18 @@ class ProgressCurve:
 
     def starts(self, label: str, generators: int) -> list[int]:
         """The last known point of each generator's curve by a metric, from which `follows` needs the curve."""
-        known = [max(0, len(points) - 1) for points in self.points.get(label, ())]
-        return known + [0] * (generators - len(known))
+        starts = [max(0, len(points) - 1) for points in self.points.get(label, ())]
+        return starts + [0] * (generators - len(starts))
 
     def follows(self, history: bytes, points: Points) -> ProgressCurve | None:
         """The curve with what was read from `start` and `starts` on; None where Redis has lost what was read before."""
         new: dict[str, Sequence[Sequence[CurvePoint]]] = {}
-        for label, found in points.items():
-            known = [tuple(points[-1:]) for points in self.points.get(label, ())]
-            if [tuple(points[: len(last)]) for last, points in zip(known, found, strict=False)] != known:
+        for label, read in points.items():
+            newest = [tuple(points[-1:]) for points in self.points.get(label, ())]
+            if [tuple(points[: len(last)]) for last, points in zip(newest, read, strict=False)] != newest:
                 return None
-            rest = [points[len(last) :] for last, points in zip(known, found, strict=False)]
-            new[label] = [*rest, *found[len(rest) :]]
+            rest = [points[len(last) :] for last, points in zip(newest, read, strict=False)]
+            new[label] = [*rest, *read[len(rest) :]]
         return self.then(history[len(self.recent) :], new) if history.startswith(self.recent) else None
 
     @property
@@ -194,8 +194,8 @@ class ProgressCurve:
         return [points[max(0, bisect_left(points, after, key=_told) - 1) :] for points in self.points[label]]
 
 
-def _extended(known: Sequence[Sequence[CurvePoint]], new: Sequence[Sequence[CurvePoint]]) -> list[Sequence[CurvePoint]]:
-    before = [*known, *[()] * (len(new) - len(known))]
+def _extended(old: Sequence[Sequence[CurvePoint]], new: Sequence[Sequence[CurvePoint]]) -> list[Sequence[CurvePoint]]:
+    before = [*old, *[()] * (len(new) - len(old))]
     return [[*points, *more] for points, more in zip(before, new, strict=True)]
 
 

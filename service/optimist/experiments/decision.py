@@ -62,16 +62,16 @@ def anomalous_among(state: PolicyState, levels: Sequence[GeneratorLevels], *, of
         return NOTHING
     names = arrays_with_levels(state).values()
     arrays = {name: [each.arrays[place] for each in levels] for place, name in enumerate(names)}
-    found = anomalous_in(state, arrays, of_decision=of_decision)
-    if not found.findings:
-        return found
+    anomalous = anomalous_in(state, arrays, of_decision=of_decision)
+    if not anomalous.findings:
+        return anomalous
     origins = {
         (ordinal, one.position): one.origin
         for ordinal, those in enumerate(levels)
         for one in those.kept
-        if (ordinal, one.position) in found.findings
+        if (ordinal, one.position) in anomalous.findings
     }
-    return replace(found, origins=origins)
+    return replace(anomalous, origins=origins)
 
 
 def anomalous_in(state: PolicyState, arrays: Mapping[str, Sequence[Levels]], *, of_decision: bool = False) -> Anomalous:
@@ -90,12 +90,12 @@ def anomalous_in(state: PolicyState, arrays: Mapping[str, Sequence[Levels]], *, 
         is_used = not of_decision or state.goal.rests_on(generator, one.position)
         return generator.ordinal in contenders and is_used
 
-    found = {name: [*filter(matters, those)] for name, those in found_among(arrays, references).items()}
+    anomalies = {name: [*filter(matters, those)] for name, those in found_among(arrays, references).items()}
     findings: dict[tuple[int, int], list[str]] = {}
-    for name, those in found.items():
+    for name, those in anomalies.items():
         for one in those:
             findings.setdefault((one.generator, one.position), []).append(f"is {finding(name, one, len(arrays))}")
-    groups = grouped(found, [generator.name for generator in generators], len(arrays))
+    groups = grouped(anomalies, [generator.name for generator in generators], len(arrays))
     return Anomalous(groups, findings=findings)
 
 
@@ -113,13 +113,13 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
         return None
     if said := what_would_decide(decision.limits):
         return " ".join([f"Undecided after {state.samples:,} samples.", *said, *_budget(state)])
-    found = state.goal.deciding_tolerance(state.arms, state.looks)
-    if decision.hardest is None and (found is None or state.goal.mixture is None):
+    bound = state.goal.deciding_tolerance(state.arms, state.looks)
+    if decision.hardest is None and (bound is None or state.goal.mixture is None):
         return None
     said = [f"Undecided after {state.samples:,} samples."]
-    if found is not None:
+    if bound is not None:
         said.append(
-            f"A tolerance of {_rounded_up(state, *found)} would decide it now; it is set when an experiment is created "
+            f"A tolerance of {_rounded_up(state, *bound)} would decide it now; it is set when an experiment is created "
             f"({RECOMMENDED})."
         )
     if decision.hardest is not None:

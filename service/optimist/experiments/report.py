@@ -104,36 +104,36 @@ def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> 
 
 
 @dataclass(frozen=True)
-class KnownMixture:
+class LoadedMixture:
     """A mixture as it is stored, and what it holds."""
 
     stored: StoredArtefact
     mixture: Mixture
 
     @classmethod
-    def from_stored(cls, stored: StoredArtefact | None, known: KnownMixture | None = None) -> KnownMixture | None:
-        """The stored one, None without one; `known` if that is the same, which is then not parsed again.
+    def from_stored(cls, stored: StoredArtefact | None, earlier: LoadedMixture | None = None) -> LoadedMixture | None:
+        """The stored one, None without one; `earlier` if that is the same, which is then not parsed again.
 
         Raises ValueError, KeyError or TypeError if it cannot be read.
         """
-        if stored is None or (known is not None and known.stored.made == stored.made):
-            return None if stored is None else known
+        if stored is None or (earlier is not None and earlier.stored.made == stored.made):
+            return None if stored is None else earlier
         return cls(stored, codec.decode(Mixture, stored.payload))
 
 
 def mixture_of(
-    state: PolicyState, known: KnownMixture | None = None, metric: Metric | None = None
+    state: PolicyState, loaded: LoadedMixture | None = None, metric: Metric | None = None
 ) -> models.Mixture | None:
-    """A mixture by this metric, None for the one that decides, as users see it; without `known` the one that picks are
+    """A mixture by this metric, None for the one that decides, as users see it; without `loaded` the one that picks are
     made from."""
-    if known is None and state.goal.mixture is not None and state.stored.mixture is not None:
-        known = KnownMixture(state.stored.mixture, state.goal.mixture)
-    if known is None:
+    if loaded is None and state.goal.mixture is not None and state.stored.mixture is not None:
+        loaded = LoadedMixture(state.stored.mixture, state.goal.mixture)
+    if loaded is None:
         return None
-    parts = known.stored.parts
+    parts = loaded.stored.parts
     metric = metric or state.config.metric
     return shown_mixture(
-        known.mixture,
+        loaded.mixture,
         metric,
         state.goal.stopping,
         state.stored.told,
@@ -275,10 +275,10 @@ def gate_on(state: PolicyState, candidate: str, baseline: str, margins: Mapping[
 
 def _ordinal(state: PolicyState, name: str) -> int:
     """The ordinal of a generator, which may be retired. Raises `NotFound`."""
-    known = next((generator.ordinal for generator in state.stored.generators if generator.name == name), None)
-    if known is None:
+    ordinal = next((generator.ordinal for generator in state.stored.generators if generator.name == name), None)
+    if ordinal is None:
         raise NotFound(f"experiment {state.config.name!r} has no generator {name!r}")
-    return known
+    return ordinal
 
 
 def contrast_of(

@@ -45,8 +45,8 @@ LATE = 0.1
 class OpenPicks:
     """Picks whose lease still runs, kept up to date by `add` and `remove`."""
 
-    def __init__(self, stored: Sequence[OpenPick], known: OpenPicks | None = None) -> None:
-        """stored: the open picks. known: those of an earlier state, so that picks still open are not parsed again."""
+    def __init__(self, stored: Sequence[OpenPick], earlier: OpenPicks | None = None) -> None:
+        """stored: the open picks. earlier: those of an earlier state, so that picks still open are not parsed again."""
         self.of_key: Counter[str] = Counter()
         """How many picks were asked for with each access key."""
         self.samples: Counter[int] = Counter()
@@ -56,7 +56,7 @@ class OpenPicks:
         self._picks: dict[int, tuple[Pick, OpenPick]] = {}
         self._of_worker: defaultdict[str | None, dict[int, Pick]] = defaultdict(dict)
         self._of_request: defaultdict[str, dict[int, Pick]] = defaultdict(dict)
-        before = {} if known is None else known._picks
+        before = {} if earlier is None else earlier._picks
         for one in stored:
             pick, same = before.get(one.number, (None, None))
             # A nonce identifies a pick, and a pick never changes.
@@ -112,12 +112,12 @@ class OpenPicks:
         With contexts these are new prompts, and only the same request gets picks again.
         """
         # "" is the id of every pick that was asked for without one.
-        found = dict(self._of_request.get(request.request_id, {})) if request.request_id else dict[int, Pick]()
+        picks = dict(self._of_request.get(request.request_id, {})) if request.request_id else dict[int, Pick]()
         if has_contexts:
-            return list(found.values())
+            return list(picks.values())
         if request.worker is not None:
-            found |= self._of_worker.get(request.worker, {})
-        return list(dict(sorted(found.items())).values())[: request.count]
+            picks |= self._of_worker.get(request.worker, {})
+        return list(dict(sorted(picks.items())).values())[: request.count]
 
 
 class PolicyState:
@@ -127,21 +127,21 @@ class PolicyState:
     The store's version and state token show whether anything else has changed.
     """
 
-    def __init__(self, experiment: Experiment, stored: ExperimentState, known: PolicyState | None = None) -> None:
-        """known: an earlier state; unchanged parts are taken from it instead of being parsed again.
+    def __init__(self, experiment: Experiment, stored: ExperimentState, earlier: PolicyState | None = None) -> None:
+        """earlier: an earlier state; unchanged parts are taken from it instead of being parsed again.
 
         Raises ValueError, KeyError or TypeError if the stored state cannot be read.
         """
         self.experiment = experiment
         self.config: ExperimentConfig = experiment.config
         self.stored = stored
-        self.open_picks = OpenPicks(stored.open_picks, None if known is None else known.open_picks)
-        before = () if known is None else known.stored.generators
+        self.open_picks = OpenPicks(stored.open_picks, None if earlier is None else earlier.open_picks)
+        before = () if earlier is None else earlier.stored.generators
         both = zip_longest(stored.generators, before)
         changed = [one for one, same in both if one is not None and one is not same]
         # Where only single generators have changed, the others are the same objects; else none are.
-        known = known if len(before) <= len(stored.generators) else None
-        self._parsed = _parsed(stored.generators, changed, known)
+        earlier = earlier if len(before) <= len(stored.generators) else None
+        self._parsed = _parsed(stored.generators, changed, earlier)
         """The latest estimates by the labels of the metrics that were read."""
         self.estimates: list[Estimate | None] = self.estimates_by(self.config.metric.shown_label)
         """Those by the metric that decides, in the order of the experiment's generators."""
@@ -154,11 +154,11 @@ class PolicyState:
         """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
         goal = goal_named(self.config.goal)
         self._weighs_costs = goal.weighs_costs(self.config)
-        self.arms: list[Arm] = self._arms(changed, known)
+        self.arms: list[Arm] = self._arms(changed, earlier)
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
         self.needed_to_fit = 0 if any(self.estimates) else goal.needed(self.config, len(stored.active))
         """How much each active generator must bring before open kernels can be fixed; 0 once they are."""
-        before = None if known is None else known.goal
+        before = None if earlier is None else earlier.goal
         self.goal: Goal = goal.from_state(experiment, stored, self.needed_to_fit, before)
         """What is different between goals. The warm-up of its policy lasts until the kernels can be fixed."""
         self.samples = sum(generator.samples + generator.retracted for generator in stored.generators)
@@ -171,14 +171,14 @@ class PolicyState:
         """Seconds an ask waits for estimates."""
         self.stops = controls["stop"] == "1" if "stop" in controls else self.config.stop
         """True if picks end once the answer is sure."""
-        self.paces: dict[int, float] = {} if known is None else known.paces
+        self.paces: dict[int, float] = {} if earlier is None else earlier.paces
         """Seconds per sample of each generator's newest pick that `settle` has ended, by ordinal."""
         self.pending: Mapping[str, int] | None = None
         """Batches on their way by generator, as a caller in memory says; None: the open picks are."""
         self._lacking: dict[int, GeneratorState] = {}
         """The generators that lack an estimate that is due, by ordinal."""
-        if known is not None and len(changed) < len(stored.generators):
-            self._lacking = {ordinal: stored.generators[ordinal] for ordinal in known._lacking}
+        if earlier is not None and len(changed) < len(stored.generators):
+            self._lacking = {ordinal: stored.generators[ordinal] for ordinal in earlier._lacking}
         for generator in changed:
             self._note_due(generator)
         self._live_decision: DecisionInfo | None = None
@@ -264,11 +264,11 @@ class PolicyState:
         else:
             self._lacking.pop(generator.ordinal, None)
 
-    def _arms(self, changed: Sequence[GeneratorState], known: PolicyState | None) -> list[Arm]:
+    def _arms(self, changed: Sequence[GeneratorState], earlier: PolicyState | None) -> list[Arm]:
         """The arms; those of an earlier state where neither their generator nor its open picks have changed."""
-        if known is None or len(changed) == len(self.stored.generators) or known._places != self._places:
+        if earlier is None or len(changed) == len(self.stored.generators) or earlier._places != self._places:
             return [self._arm(generator) for generator in self.contenders]
-        arms, own, before = list(known.arms), self.open_picks, known.open_picks
+        arms, own, before = list(earlier.arms), self.open_picks, earlier.open_picks
         moved = {g for pair in ((own.samples, before.samples), (own.batches, before.batches)) for g in _unequal(*pair)}
         for ordinal in moved.union(generator.ordinal for generator in changed):
             if ordinal in self._places:
@@ -408,15 +408,15 @@ class PolicyState:
         """The latched decision if there is one, else the live one, shown as not decided."""
         if self.stored.decision is not None:
             return self._still_doubted(DecisionInfo.model_validate_json(self.stored.decision))
-        found = self.about_answers(self.live_decision)
-        return found.model_copy(update={"decided": False}) if self.would_stop else found
+        decision = self.about_answers(self.live_decision)
+        return decision.model_copy(update={"decided": False}) if self.would_stop else decision
 
     def _still_doubted(self, decision: DecisionInfo) -> DecisionInfo:
         """The decision without what has been accepted since, or retired."""
-        known = {generator.name: generator for generator in self.contenders}
+        contenders = {generator.name: generator for generator in self.contenders}
         anomalies: list[AnomalousBatches] = []
         for one in decision.anomalies:
-            generator = known.get(one.generator)
+            generator = contenders.get(one.generator)
             if generator is None or (one.whole and generator.accepted_until):
                 continue
             accepted, until = generator.accepted, generator.accepted_until
@@ -555,18 +555,20 @@ def _unequal(one: Counter[int], other: Counter[int]) -> list[int]:
 
 
 def _parsed(
-    generators: Sequence[GeneratorState], changed: Sequence[GeneratorState], known: PolicyState | None
+    generators: Sequence[GeneratorState], changed: Sequence[GeneratorState], earlier: PolicyState | None
 ) -> dict[str, list[Estimate | None]]:
     # Most estimates of a state that is read anew are the same texts as before, and are not parsed again.
-    before: Sequence[GeneratorState] = () if known is None else known.stored.generators
+    before: Sequence[GeneratorState] = () if earlier is None else earlier.stored.generators
     more: list[Estimate | None] = [None] * (len(generators) - len(before))
     read = [*generators[0].units] if generators else []
-    kept = {} if known is None else {label: known.estimates_by(label) for label in read}
-    found: dict[str, list[Estimate | None]] = {label: [*kept.get(label, [None] * len(before)), *more] for label in read}
+    kept = {} if earlier is None else {label: earlier.estimates_by(label) for label in read}
+    parsed: dict[str, list[Estimate | None]] = {
+        label: [*kept.get(label, [None] * len(before)), *more] for label in read
+    }
     for generator in changed:
         place = generator.ordinal
         units = before[place].units if place < len(before) else {}
         for label, unit in generator.units.items():
             if label not in units or label not in kept or units[label].estimate != unit.estimate:
-                found[label][place] = codec.decode(Estimate, unit.estimate) if unit.estimate else None
-    return found
+                parsed[label][place] = codec.decode(Estimate, unit.estimate) if unit.estimate else None
+    return parsed

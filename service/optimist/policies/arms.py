@@ -64,8 +64,8 @@ def rivals(arms: Sequence[Arm]) -> list[Arm]:
 
 def prices(arms: Sequence[Arm]) -> list[float] | None:
     """The cost of a sample of each arm; None unless all are known and above 0, and not all the same."""
-    known = [arm.cost for arm in arms if arm.cost is not None and arm.cost > 0.0]
-    return known if len(known) == len(arms) and min(known) < max(known) else None
+    costs = [arm.cost for arm in arms if arm.cost is not None and arm.cost > 0.0]
+    return costs if len(costs) == len(arms) and min(costs) < max(costs) else None
 
 
 def sign(arms: Sequence[Arm]) -> float:

@@ -39,15 +39,15 @@ class LimitOn:
         return arm.watched.get(self.label) if self.label else arm.estimate
 
 
-_known = Cache[tuple[LimitOn, tuple[str, ...], tuple[int, ...]], tuple[list[Estimate | None], Margins]](64)
+_cached = Cache[tuple[LimitOn, tuple[str, ...], tuple[int, ...]], tuple[list[Estimate | None], Margins]](64)
 
 
 def _margins(on: LimitOn, arms: Sequence[Arm]) -> Margins:
     """The margins of these arms, made once for the same estimates."""
     names, estimates = tuple(arm.name for arm in arms), [on.of(arm) for arm in arms]
     key = on, names, tuple(map(id, estimates))  # they are held, so that no other object takes an id
-    found = _known.get(key) or _known.put(key, (estimates, margins_of(on.limit, names, estimates, on.span)))
-    return found[1]
+    cached = _cached.get(key) or _cached.put(key, (estimates, margins_of(on.limit, names, estimates, on.span)))
+    return cached[1]
 
 
 class _Open(NamedTuple):
@@ -107,8 +107,8 @@ class Table:
     def costs(self) -> Floats:
         """The cost of a sample of each generator (G,), NaN where it is not known."""
         if self._rule.measured is not None:
-            found = [LimitOn(self._rule.measured, Limit("best", 0.0)).of(arm) for arm in self.arms]
-            return np.array([math.nan if one is None else one.value for one in found])
+            estimates = [LimitOn(self._rule.measured, Limit("best", 0.0)).of(arm) for arm in self.arms]
+            return np.array([math.nan if one is None else one.value for one in estimates])
         return np.array([math.nan if arm.cost is None else arm.cost for arm in self.arms])
 
     @cached_property
@@ -135,8 +135,8 @@ class Table:
     @property
     def none_meets(self) -> bool:
         """Whether every generator of a known cost misses a limit."""
-        known = ~np.isnan(self.costs)
-        return bool(known.any()) and bool(self.refused[known].all())
+        has_cost = ~np.isnan(self.costs)
+        return bool(has_cost.any()) and bool(self.refused[has_cost].all())
 
     @cached_property
     def leader(self) -> int | None:
@@ -167,16 +167,16 @@ class Table:
     @cached_property
     def _likely(self) -> Bools:
         """The generators that meet all limits by their estimates, and miss none for sure (G,)."""
-        found = ~self.refused
+        likely = ~self.refused
         for one, missed in zip(self.margins, self.missed, strict=True):
             with np.errstate(invalid="ignore"):
-                found &= np.all((one.values - one.allowed <= 0.0) | ~one.counting(missed), axis=1)
-        return found
+                likely &= np.all((one.values - one.allowed <= 0.0) | ~one.counting(missed), axis=1)
+        return likely
 
     @cached_property
     def _losses(self) -> list[float]:
-        known = iter(losses(self.arms))
-        return [math.inf if arm.estimate is None else next(known) for arm in self.arms]
+        scored = iter(losses(self.arms))
+        return [math.inf if arm.estimate is None else next(scored) for arm in self.arms]
 
     def _cheapest(self, places: Sequence[int]) -> int:
         return min(places, key=lambda place: (self.costs[place], self._losses[place]))
@@ -189,8 +189,8 @@ class Table:
         against = np.fmax.reduce([np.fmax.reduce(each, axis=1) for each in hardest])  # how surely each misses a limit
         a = self.named
         if a is None:
-            known = ~np.isnan(self.costs)
-            least = float(np.min(against[known])) if self.none_meets else math.nan
+            has_cost = ~np.isnan(self.costs)
+            least = float(np.min(against[has_cost])) if self.none_meets else math.nan
         else:
             needed = [
                 float(np.min(np.where(counting[a], -one.met.errors[a] / one.reach(self.z)[a], math.inf)))
@@ -214,15 +214,15 @@ class Table:
         """The comparisons that the answer still needs: those by which the leader may yet miss a limit, and of each
         cheaper one only the one that refuses it at the least cost. prices, open_: as of `Margins.left`."""
         a, z = self.leader, self.z
-        found: list[_Open] = []
+        needed: list[_Open] = []
         if a is None:
-            return found
+            return needed
         cheaper = [h for h in range(len(self.arms)) if h != a and not self.refused[h] and not self.not_cheaper[h, a]]
         refusing: list[Margins] = list(self.margins)
         for one, missed in zip(self.margins, self.missed, strict=True):
             left = one.left(z, "met", prices, open_)
             is_open = one.counting(missed)[a] & ~(-one.met.errors[a] > one.reach(z)[a])
-            found += [_Open(one, a, column, float(left[a, column])) for column in np.flatnonzero(is_open).tolist()]
+            needed += [_Open(one, a, column, float(left[a, column])) for column in np.flatnonzero(is_open).tolist()]
         # Nobody is refused by a generator that surely misses the limit itself, however cheap its samples are.
         lefts = [
             np.where(one.own | ~one.counting(missed), math.inf, one.left(z, "missed", prices, open_))
@@ -235,8 +235,8 @@ class Table:
         for h in cheaper:
             by = min(range(len(lefts)), key=lambda each, h=h: float(np.min(lefts[each][h])))
             column = int(np.argmin(lefts[by][h]))
-            found.append(_Open(refusing[by], h, column, float(lefts[by][h, column])))
-        return found
+            needed.append(_Open(refusing[by], h, column, float(lefts[by][h, column])))
+        return needed
 
     def verdicts(self) -> tuple[LimitVerdict, ...]:
         """What is known of each generator by each limit, in the order of the limits, then of the arms."""
@@ -341,7 +341,7 @@ class Cheapest:
         if table.is_decided:
             assert a is not None
             return f"{arms[a].name} meets all limits, and every cheaper generator misses one"
-        open_ = [arm.name for arm, known in zip(arms, table.accepted | table.refused, strict=True) if not known]
+        open_ = [arm.name for arm, is_sure in zip(arms, table.accepted | table.refused, strict=True) if not is_sure]
         return f"whether these meet all limits is open: {', '.join(open_)}"
 
     def pick(self, arms: Sequence[Arm], told: int) -> int:
@@ -384,11 +384,11 @@ class Cheapest:
 
     def _prices(self, arms: Sequence[Arm]) -> Floats:
         """What a sample of each arm is weighed by (G,): its cost, the usual one where that is not known."""
-        known = self.table(arms, 1).costs if self.measured is not None else np.array([_cost(arm) for arm in arms])
-        if not self.weigh_costs or np.isnan(known).all() or not np.nanmax(known) > 0.0:
+        costs = self.table(arms, 1).costs if self.measured is not None else np.array([_cost(arm) for arm in arms])
+        if not self.weigh_costs or np.isnan(costs).all() or not np.nanmax(costs) > 0.0:
             return np.ones(len(arms))
-        known = np.where(np.isnan(known), np.nanmedian(known), known)
-        return np.maximum(known, 1e-6 * known.max())  # also where a sample costs nothing
+        costs = np.where(np.isnan(costs), np.nanmedian(costs), costs)
+        return np.maximum(costs, 1e-6 * costs.max())  # also where a sample costs nothing
 
 
 def _cost(arm: Arm) -> float:

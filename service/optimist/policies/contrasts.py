@@ -28,7 +28,7 @@ _KEPT = 16_384
 """Estimates in all sets whose contrasts are kept."""
 MANY = 64
 """Estimates from which on it takes longer to compare all than to look for what is known of most."""
-Known = TypeVar("Known")
+Computed = TypeVar("Computed")
 
 
 class Contrasts:
@@ -100,10 +100,10 @@ class Contrasts:
         beyond: the difference from which the claimed ones are told apart: rare values widen the errors of differences
         that they would bring to its other side.
         """
-        found = self._against.get((base, beyond))
-        if found is None:
-            found = self._against[base, beyond] = self._compared(base, beyond)
-        return found
+        against = self._against.get((base, beyond))
+        if against is None:
+            against = self._against[base, beyond] = self._compared(base, beyond)
+        return against
 
     def are_equal(self, base: int) -> list[bool]:
         """Which estimates are as exact as the one at `base`, and no other than it but for rounding."""
@@ -126,45 +126,45 @@ class Contrasts:
 
     def errors(self, base: int, kind: Errors, beyond: float = 0.0) -> list[float]:
         """The standard error of each difference from the one at `base`, ∞ if unknown. beyond: as of `against`."""
-        found = self._errors.get((base, kind, beyond))
-        if found is None:
+        standard_errors = self._errors.get((base, kind, beyond))
+        if standard_errors is None:
             errors, reductions = self.errors_of(kind), self.against(base, beyond).reductions(kind)
 
             def error_at(place: int) -> float:
                 return math.hypot(errors[base], errors[place]) * math.sqrt(reductions[place])
 
             before = self._before(base, lambda earlier: earlier._errors.get((base, kind, beyond)))
-            found = self._errors[base, kind, beyond] = self._made(error_at, before)
-        return found
+            standard_errors = self._errors[base, kind, beyond] = self._made(error_at, before)
+        return standard_errors
 
-    def _before(self, base: int, known: Callable[[Contrasts], Known | None]) -> Known | None:
+    def _before(self, base: int, computed: Callable[[Contrasts], Computed | None]) -> Computed | None:
         """What an earlier set has computed with this base, if that was the same estimate."""
         if self._earlier is None or base in self._changed or not self.is_uniform:
             return None
-        return known(self._earlier)
+        return computed(self._earlier)
 
     def _made(self, number: Callable[[int], float], before: list[float] | None) -> list[float]:
         """A number for each place, of which those that are as they were are taken from before."""
         if before is None:
             return list(map(number, range(len(self.estimates))))
-        found = list(before)
+        numbers = list(before)
         for place in self._changed:
-            found[place] = number(place)
-        return found
+            numbers[place] = number(place)
+        return numbers
 
     def separations(self, tolerated: float, kind: Errors) -> list[float]:
         """The number of errors that each is behind the best, if that may be worse by `tolerated`; +inf at the best
         itself.
         """
-        found = self._separations.get((tolerated, kind))
-        if found is None:
+        separations = self._separations.get((tolerated, kind))
+        if separations is None:
             best = self.best
             differences, errors = self.against(best).differences, self.errors(best, kind)
             before = self._before(best, lambda earlier: earlier._separations_from(best).get((tolerated, kind)))
-            found = self._made(lambda place: ratio(differences[place] + tolerated, errors[place]), before)
-            found[best] = math.inf
-            self._separations[tolerated, kind] = found
-        return found
+            separations = self._made(lambda place: ratio(differences[place] + tolerated, errors[place]), before)
+            separations[best] = math.inf
+            self._separations[tolerated, kind] = separations
+        return separations
 
     def _separations_from(self, best: int) -> dict[tuple[float, Errors], list[float]]:
         return self._separations if self.best == best else {}
@@ -232,8 +232,8 @@ def _kind(estimate: Estimate) -> tuple[bool, bool, bool, int]:
     return estimate.value_skewness is None, estimate.prompted is None, estimate.lower_is_better, length
 
 
-_known = Cache[tuple[int, ...], Contrasts](_KEPT, lambda known: len(known.estimates))
-_newest = Cache[tuple[int, int], Contrasts](_KEPT, lambda known: len(known.estimates))
+_cached = Cache[tuple[int, ...], Contrasts](_KEPT, lambda contrasts: len(contrasts.estimates))
+_newest = Cache[tuple[int, int], Contrasts](_KEPT, lambda contrasts: len(contrasts.estimates))
 """The newest contrasts of so many estimates, by the object of the first one, and of the last one."""
 
 
@@ -243,21 +243,21 @@ def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:
     Of many estimates, of which few are others than before, only these are compared anew.
     """
     key = tuple(map(id, estimates))  # they are held by their contrasts, so that no other object takes one
-    found = _known.get(key)
-    if found is None and len(key) < MANY:
-        return _known.put(key, Contrasts(estimates))
-    if found is None:
+    contrasts = _cached.get(key)
+    if contrasts is None and len(key) < MANY:
+        return _cached.put(key, Contrasts(estimates))
+    if contrasts is None:
         ends = [(len(key), key[0]), (len(key), key[-1])]
-        earlier = next((known for end in ends if (known := _newest.get(end)) is not None), None)
+        earlier = next((newest for end in ends if (newest := _newest.get(end)) is not None), None)
         before = () if earlier is None else earlier.estimates
         changed = [place for place, (one, same) in enumerate(zip(estimates, before, strict=False)) if one is not same]
         # Comparing few with one takes about as long as copying eight times as many others.
         is_alike = earlier is not None and len(changed) * 8 <= len(key)
-        found = Contrasts(estimates, earlier, changed) if is_alike else Contrasts(estimates)
-        _known.put(key, found)
+        contrasts = Contrasts(estimates, earlier, changed) if is_alike else Contrasts(estimates)
+        _cached.put(key, contrasts)
         for end in ends:
-            _newest.put(end, found)
-    return found
+            _newest.put(end, contrasts)
+    return contrasts
 
 
 def contrasts_among(arms: Sequence[Arm]) -> Contrasts:
@@ -280,13 +280,13 @@ def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, 
     contrasts = contrasts_among(arms)
     base = next((place for place, arm in enumerate(arms) if arm.name == against), None)
     base = contrasts.best if base is None else base
-    found, errors = contrasts.against(base), contrasts.errors(base, "stopping")
+    differences, errors = contrasts.against(base), contrasts.errors(base, "stopping")
     worse, better = contrasts.ends
     made: list[Contrast] = []
     for place, arm in enumerate(arms):
         if place == base:
             continue
-        difference, error = found.differences[place], errors[place]
+        difference, error = differences.differences[place], errors[place]
         samples = min(contrasts.estimates[place].units[0], contrasts.estimates[base].units[0])
         lower, upper = difference - reach * error, difference + reach * error
         if contrasts.are_strict:
@@ -302,8 +302,8 @@ def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, 
                 standard_error=finite(error),
                 lower=finite(lower),
                 upper=finite(upper),
-                correlation=found.correlations[place],
-                common=found.common[place],
+                correlation=differences.correlations[place],
+                common=differences.common[place],
             )
         )
     return made

@@ -34,18 +34,18 @@ class Influences:
     ) -> None:
         """effects: the design effect of each (k,), where prompts come again; prompts: `Pairing.prompts` of each."""
         self._effects, self._prompts = effects, prompts
-        known = rows.astype(np.float64)
-        missing = np.isnan(known)
-        known[missing] = 0.0
+        centred = rows.astype(np.float64)
+        missing = np.isnan(centred)
+        centred[missing] = 0.0
         told = 1.0 - missing
         # A constant has no meaning. Without it the sums below lose no digits.
         self.counts = told.sum(axis=1)
         """The number of known influences of each (k,)."""
-        self.constant = known.sum(axis=1) / np.maximum(self.counts, 1.0)
+        self.constant = centred.sum(axis=1) / np.maximum(self.counts, 1.0)
         """The mean of each (k,), without which they are compared."""
-        known -= self.constant[:, None]
-        known[missing] = 0.0
-        self._told, self._known = told, known
+        centred -= self.constant[:, None]
+        centred[missing] = 0.0
+        self._told, self._centred = told, centred
         self._shared: dict[int, tuple[Floats, Floats, Floats]] = {}
 
     def shared(self, base: int) -> tuple[Floats, Floats, Floats]:
@@ -54,47 +54,47 @@ class Influences:
 
         The indices are those that all generators have first, and a constant is taken off the influences.
         """
-        found = self._shared.get(base)
-        if found is None:
-            told, known = self._told[base], self._known[base]
-            rows = (self._told, told), (self._known, told), (self._told, known)
+        sums = self._shared.get(base)
+        if sums is None:
+            told, centred = self._told[base], self._centred[base]
+            rows = (self._told, told), (self._centred, told), (self._told, centred)
             m, mine, theirs = (_products(*each) for each in rows)
-            found = self._shared[base] = m, mine, theirs
-        return found
+            sums = self._shared[base] = m, mine, theirs
+        return sums
 
     def correlations(self, base: int) -> Floats:
         """ρ_L of every row with that of `base` over the indices that both have (k,): Fisher's z, shrunk towards 0.
 
         0 where fewer than `FEWEST_COMMON` indices are common, or one of the two does not vary over them.
         """
-        told, known = self._told[base], self._known[base]
+        told, centred = self._told[base], self._centred[base]
         m, mine, theirs = self.shared(base)
         enough = m >= FEWEST_COMMON
         m = np.where(enough, m, np.inf)
-        product = _products(self._known, known) - mine * theirs / m
-        squares = np.einsum("ij,ij,j->i", self._known, self._known, told)
-        scale = np.sqrt(_varied(squares, mine, m) * _varied(_products(self._told, np.square(known)), theirs, m))
+        product = _products(self._centred, centred) - mine * theirs / m
+        squares = np.einsum("ij,ij,j->i", self._centred, self._centred, told)
+        scale = np.sqrt(_varied(squares, mine, m) * _varied(_products(self._told, np.square(centred)), theirs, m))
         r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=enough & (scale > 0.0)), -CAP, CAP)
-        found = _shrunk(r, np.where(enough, m - 3.0, 1.0))
-        return found if self._effects is None else self._by_prompt(base, found, self._effects)
+        rho = _shrunk(r, np.where(enough, m - 3.0, 1.0))
+        return rho if self._effects is None else self._by_prompt(base, rho, self._effects)
 
     def _by_prompt(self, base: int, of_rows: Floats, effects: Floats) -> Floats:
         """ρ_L (k,) of the influences' sums by prompt, where a variance is larger by its design effect (k,).
 
         Where only one of the two counts prompts, they are not common, and the covariance is that of the rows.
         """
-        found, prompts = of_rows / np.sqrt(effects * effects[base]), self._prompts[base]
+        rho, prompts = of_rows / np.sqrt(effects * effects[base]), self._prompts[base]
         for place, own in enumerate(self._prompts):
             if prompts is None or own is None:
                 continue
             both = np.flatnonzero(self._told[place] * self._told[base] > 0.0)
             both = both[prompts[both] >= 0]
             names, at = np.unique(prompts[both], return_inverse=True)
-            x, y = (np.bincount(at, row[both] - row[both].mean()) for row in self._known[[place, base]])
+            x, y = (np.bincount(at, row[both] - row[both].mean()) for row in self._centred[[place, base]])
             scale, freedom = math.sqrt(float(x @ x) * float(y @ y)), np.maximum(len(names) - 3.0, 1.0)
             r = float(x @ y) / scale if scale > 0.0 and len(names) >= FEWEST_COMMON else 0.0
-            found[place] = _shrunk(np.clip(r, -CAP, CAP), freedom)
-        return found
+            rho[place] = _shrunk(np.clip(r, -CAP, CAP), freedom)
+        return rho
 
     def correlations_with_past(self, places: Sequence[int], past: Sequence[bytes]) -> Floats:
         """ρ_L of these rows with the `packed` influences of earlier estimates (p,), over all indices of the latter.
@@ -102,7 +102,7 @@ class Influences:
         NaN where these are fewer than `FEWEST_COMMON`. The estimates of the rows must have the same indices.
         """
         theirs, m = unpacked(past, COMMON)
-        own = np.where(np.arange(COMMON) < m[:, None], self._known[list(places), :COMMON], 0.0)
+        own = np.where(np.arange(COMMON) < m[:, None], self._centred[list(places), :COMMON], 0.0)
         m = np.where(m >= FEWEST_COMMON, m, np.nan)
         sums = own.sum(axis=1), theirs.sum(axis=1)
         squares = (_varied(np.einsum("ij,ij->i", x, x), total, m) for x, total in zip((own, theirs), sums, strict=True))
@@ -131,9 +131,10 @@ class Influences:
 
         first: how many samples of each are taken (k,), those of the least indices.
         """
-        told, known = _in_groups(self._told * (self._told.cumsum(axis=1) <= first[:, None])), _in_groups(self._known)
+        is_taken = self._told.cumsum(axis=1) <= first[:, None]
+        told, centred = _in_groups(self._told * is_taken), _in_groups(self._centred)
         shared = told[at] * told[base]
-        own = [(told[at], known[at]), (told[[base]], known[[base]])]
+        own = [(told[at], centred[at]), (told[[base]], centred[[base]])]
         means = [(_means_without(shared, values), _means_without(weights, values)) for weights, values in own]
         of_each, of_base = (of_shared - of_all for of_shared, of_all in means)
         return of_each - of_each.mean(axis=1, keepdims=True), of_base - of_base.mean(axis=1, keepdims=True)
@@ -141,13 +142,13 @@ class Influences:
     def skewness(self, base: int) -> Floats:
         """The skewness (k,) of the difference of influences from those of `base`, over the indices that both have."""
         both = self._told * self._told[base] > 0.0
-        return skewness(np.where(both, self._known - self._known[base], np.nan))
+        return skewness(np.where(both, self._centred - self._centred[base], np.nan))
 
     def farthest_below(self, base: int, sign: float) -> Floats:
         """How far the lowest difference (k,) from the influences of `base` is below the mean one, over the indices that
         both have. sign: by what differences are multiplied."""
         both = self._told * self._told[base]
-        rows = both * (self._known - self._known[base]) * sign
+        rows = both * (self._centred - self._centred[base]) * sign
         means = rows.sum(axis=1) / np.maximum(both.sum(axis=1), 1.0)
         return (both * (means[:, None] - rows)).max(axis=1, initial=0.0)
 
@@ -206,16 +207,16 @@ class Indices:
 
     def sides(self, influences: Influences, m: Floats, base: int, at: Ints) -> tuple[Side, Side]:
         """The estimates at these places, and the one at `base` compared with each of them; m: their common samples."""
-        found = [influences.only_in_rows(base, at), influences.only_in(base, at)]
+        lacking = [influences.only_in_rows(base, at), influences.only_in(base, at)]
         means = [np.zeros(len(at)), np.zeros(len(at))]
         if any(len(each.later) for each in self.pairings):
             later = _later(self, influences)
             means = [later.means[at], later.means[base]]
             beyond = later.only_in_rows(self._told, base, at), later.only_in(self._told, base, at)
-            found = [(a + c, b + d) for (a, b), (c, d) in zip(found, beyond, strict=True)]
+            lacking = [(a + c, b + d) for (a, b), (c, d) in zip(lacking, beyond, strict=True)]
         one, other = (
             Side(self.n[place], self.first[place], np.minimum(unshared, self.n[place] - m), total - mean * unshared)
-            for place, (unshared, total), mean in zip((at, base), found, means, strict=True)
+            for place, (unshared, total), mean in zip((at, base), lacking, means, strict=True)
         )
         return one, other
 
@@ -228,12 +229,12 @@ class _Intervals:
     """Intervals of k estimates, one estimate after the other: all starts and ends (e,)."""
 
     def __init__(self, intervals: Sequence[tuple[int, ...]]) -> None:
-        known = [_as_array(each or (0, 0)) for each in intervals]
-        self.ends = np.concatenate(known)
+        parts = [_as_array(each or (0, 0)) for each in intervals]
+        self.ends = np.concatenate(parts)
         """The start and the end of each interval (e,)."""
         self.lengths = self.ends[1::2] - self.ends[::2]
         """The number of indices of each interval (e/2,)."""
-        self.first = np.array([0, *accumulate(map(len, known))])
+        self.first = np.array([0, *accumulate(map(len, parts))])
 
     def ends_of(self, place: int) -> Ints:
         """The starts and the ends of one estimate's intervals."""
@@ -324,8 +325,8 @@ def weights(a: Side, b: Side, s_a: Floats, s_b: Floats, rho: Floats, m: Floats) 
     c, q_a, q_b = rho * np.sqrt(v_a * v_b), a.part, b.part
     w_a, w_b = (v * (1.0 - side.part) * side.n / m for side, v in ((a, v_a), (b, v_b)))
     determinant = w_a * w_b - c * c * q_a * q_b
-    found = m * c * (w_b / b.n + c * q_b / a.n), m * c * (w_a / a.n + c * q_a / b.n)
-    of_a, of_b = (np.where(q > 0.0, each / determinant, 0.0) for each, q in zip(found, (q_a, q_b), strict=True))
+    numerators = m * c * (w_b / b.n + c * q_b / a.n), m * c * (w_a / a.n + c * q_a / b.n)
+    of_a, of_b = (np.where(q > 0.0, each / determinant, 0.0) for each, q in zip(numerators, (q_a, q_b), strict=True))
     return of_a, of_b
 
 
@@ -350,10 +351,10 @@ def levelled(a: Side, b: Side, rho: Floats, m: Floats) -> Floats:
 def _linear(a: Side, b: Side, v_a: Floats, v_b: Floats, rho: Floats, m: Floats, lambdas: Sequence[Floats]) -> Floats:
     """The part of the variance that is linear in the samples, of which one has the variance v."""
     c, q_a, q_b, (l_a, l_b) = rho * np.sqrt(v_a * v_b), a.part, b.part, lambdas
-    found = v_a / a.n + v_b / b.n - 2.0 * c * m / (a.n * b.n) - 2.0 * l_a * l_b * c * q_a * q_b / m
+    total = v_a / a.n + v_b / b.n - 2.0 * c * m / (a.n * b.n) - 2.0 * l_a * l_b * c * q_a * q_b / m
     for side, v, q, each, other in ((a, v_a, q_a, l_a, b.n), (b, v_b, q_b, l_b, a.n)):
-        found += each * each * v * q * (1.0 - q) * side.n / (m * m) - 2.0 * each * c * q / other
-    return found
+        total += each * each * v * q * (1.0 - q) * side.n / (m * m) - 2.0 * each * c * q / other
+    return total
 
 
 def _curved(a: Side, b: Side, c_a: Floats, c_b: Floats, rho: Floats, m: Floats, lambdas: Sequence[Floats]) -> Floats:
@@ -363,12 +364,12 @@ def _curved(a: Side, b: Side, c_a: Floats, c_b: Floats, rho: Floats, m: Floats, 
     takes most of them out. `both`, `one` and `none` say what is left in e_a + λ u_a of pairs of as many other samples.
     """
     others: list[Floats] = []
-    found = np.zeros_like(c_a)
+    total = np.zeros_like(c_a)
     for side, c, each in ((a, c_a, lambdas[0]), (b, c_b, lambdas[1])):
         q, scaled = side.part, each * side.n / m
         both = 1.0 + 2.0 * scaled * q
         one, none = 1.0 - scaled * (1.0 - 2.0 * q), 1.0 - 2.0 * scaled * (1.0 - q)
-        found = found + c * (np.square((1.0 - q) * both) + 2.0 * q * (1.0 - q) * np.square(one) + np.square(q * none))
+        total = total + c * (np.square((1.0 - q) * both) + 2.0 * q * (1.0 - q) * np.square(one) + np.square(q * none))
         others.append(both)
     shared = np.square(rho * m) / (a.n * b.n) * np.sqrt(c_a * c_b)
-    return np.maximum(found - 2.0 * shared * others[0] * others[1], 0.0)
+    return np.maximum(total - 2.0 * shared * others[0] * others[1], 0.0)

@@ -54,7 +54,7 @@ def gate_of(
             raise FixError(
                 f"margin: {margins[label]} of {baseline}'s score of {score:g} means nothing; expected a number"
             )
-    found = [
+    margins_by_metric = [
         margins_of(
             Limit("generator", margins[label], _BASELINE),
             (_CANDIDATE, _BASELINE),
@@ -63,8 +63,8 @@ def gate_of(
         )
         for label, one in asked.items()
     ]
-    answer = gate(found, 0, delta, told)
-    of_no = threshold(delta, len(found), told)
+    answer = gate(margins_by_metric, 0, delta, told)
+    of_no = threshold(delta, len(margins_by_metric), told)
     of_yes = threshold(delta, 1, told) if answer == "yes" else of_no
     named = {"generator": candidate, "against": baseline}
     estimates = [one for each in asked.values() for one in (each.candidate, each.baseline) if one is not None]
@@ -79,7 +79,7 @@ def gate_of(
             _verdict(label if len(asked) > 1 else "", one.metric, each, (of_yes, of_no)).model_copy(
                 update={**named, "limit": f"within {margins[label]} of {baseline}"}
             )
-            for (label, one), each in zip(asked.items(), found, strict=True)
+            for (label, one), each in zip(asked.items(), margins_by_metric, strict=True)
         ],
         samples=samples,
         units=units,
@@ -93,7 +93,7 @@ def _verdict(label: str, metric: Metric, margins: Margins, quantiles: tuple[floa
     is_met, is_missed = margins.accepted(quantiles[0], _NONE)[0], margins.refused(quantiles[1])[0]
     (_, upper), (lower, _) = (margins.ends(z, _NONE)[0][0].tolist() for z in quantiles)
     numbers = {"value": margins.values[0, 0], "lower": lower, "upper": upper, "allowed": margins.allowed[0, 0]}
-    known: dict[str, Any] = {name: float(number) for name, number in numbers.items() if math.isfinite(number)}
+    finite: dict[str, Any] = {name: float(number) for name, number in numbers.items() if math.isfinite(number)}
     return LimitVerdict(
         generator=_CANDIDATE,
         label=label,
@@ -101,7 +101,7 @@ def _verdict(label: str, metric: Metric, margins: Margins, quantiles: tuple[floa
         limit=f"{margins.limit}",
         verdict="met" if is_met else "not met" if is_missed else "open",
         scale=metric.scale,
-        **known,
+        **finite,
     )
 
 

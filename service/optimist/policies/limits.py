@@ -148,8 +148,8 @@ class Margins:
             then = one * open_[:, None] + (0.0 if is_fixed else other * open_[rivals])
             variance = np.square(of.error) * then / (one + other)
             needed = np.square(self.reach(z)) / np.square(gaps) - 1.0 / variance
-            found = np.square(weight) * np.maximum(needed, 0.0)
-        return np.where(np.isfinite(found) & np.isfinite(of.error), found, math.inf)
+            costs_left = np.square(weight) * np.maximum(needed, 0.0)
+        return np.where(np.isfinite(costs_left) & np.isfinite(of.error), costs_left, math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,35 +178,35 @@ def margins_of(
 
     span: the least and the largest value, where the estimates are means and these are declared.
     """
-    known = [place for place, one in enumerate(estimates) if one is not None]
-    found = [one for one in estimates if one is not None]
+    scored = [place for place, one in enumerate(estimates) if one is not None]
+    present = [one for one in estimates if one is not None]
     rivals = tuple(range(len(names))) if limit.is_of_best else (-1,)
     if limit.against in names:  # else it has been retired
         rivals = (names.index(limit.against),)
-    columns = [place for place, rival in enumerate(rivals) if rival in known or limit.is_fixed]
-    filled = np.ix_(known, columns)
+    columns = [place for place, rival in enumerate(rivals) if rival in scored or limit.is_fixed]
+    filled = np.ix_(scored, columns)
 
     def spread_out(numbers: Floats | float, unknown: float = math.nan) -> Floats:
         whole = np.full((len(names), len(rivals)), unknown)
         whole[filled] = numbers
         return whole
 
-    if not known or not columns:
+    if not scored or not columns:
         nothing = spread_out(math.nan)
         none, side = np.full(len(names), math.nan), Side(nothing, nothing)
         return Margins(limit, rivals, nothing, nothing, side, side, nothing, none, none, nothing[0], nothing)
-    lumps = _Lumps(found, span)
+    lumps = _Lumps(present, span)
     samples, spreads = np.full((2, len(names)), math.nan)
-    samples[known] = [one.samples for one in found]
-    spreads[known] = _errors(found) * np.sqrt(samples[known])
-    rows = _rows(found)[:, None]
+    samples[scored] = [one.samples for one in present]
+    spreads[scored] = _errors(present) * np.sqrt(samples[scored])
+    rows = _rows(present)[:, None]
     if limit.is_fixed:
-        values, allowed, met, missed = _fixed(limit, found, lumps)
+        values, allowed, met, missed = _fixed(limit, present, lumps)
         of_rivals, rho = np.zeros(1), np.zeros_like(values)
     else:
-        at = [known.index(rivals[column]) for column in columns]
+        at = [scored.index(rivals[column]) for column in columns]
         rows = np.minimum(rows, rows[at, 0])
-        values, allowed, met, missed, rho, factors = _relative(limit, found, at, lumps)
+        values, allowed, met, missed, rho, factors = _relative(limit, present, at, lumps)
         of_rivals = np.full(len(rivals), math.nan)
         of_rivals[columns] = factors * spreads[[rivals[column] for column in columns]]
     met, missed = (Side(*(spread_out(numbers) for numbers in side)) for side in (met, missed))
@@ -320,11 +320,11 @@ def _against(
     its, by = among.index(base), float(q[base])
     compared = [scaled(estimates[place], by) if place == base and by != 1.0 else estimates[place] for place in among]
     contrasts = contrasts_of(compared)
-    found, errors = contrasts.against(its, allowed), np.array(contrasts.errors(its, "stopping", allowed))
+    against, errors = contrasts.against(its, allowed), np.array(contrasts.errors(its, "stopping", allowed))
     plain = np.full(len(among), math.nan)
     if lumps.agree(base)[among].any():
         plain = np.minimum(*(np.array(contrasts.errors(its, "stopping", end)) for end in (-math.inf, math.inf)))
-    return np.stack([found.differences, errors, plain, found.rho, found.common])[:, : len(others)]
+    return np.stack([against.differences, errors, plain, against.rho, against.common])[:, : len(others)]
 
 
 class _Lumps:
@@ -398,17 +398,17 @@ class _Lumps:
 
     def agree(self, base: int) -> Bools:
         """Of which estimates more than half of the pairs with the one at `base` have equal values (k,)."""
-        found, own = np.zeros(len(self._estimates), bool), self._estimates[base]
+        agree, own = np.zeros(len(self._estimates), bool), self._estimates[base]
         if not self._are_means or own.pairing is None:
-            return found
+            return agree
         for place, one in enumerate(self._estimates):
             if place != base and one.pairing is not None:
                 size = min(len(one.pairing.influence), len(own.pairing.influence))
                 apart = one.pairing.influence[:size] - own.pairing.influence[:size]
                 apart += np.float32(one.plug_in - own.plug_in)
-                known = apart[~np.isnan(apart)]
-                found[place] = 2 * int((np.abs(known) <= _EQUAL * self._range).sum()) > len(known)
-        return found
+                common = apart[~np.isnan(apart)]
+                agree[place] = 2 * int((np.abs(common) <= _EQUAL * self._range).sum()) > len(common)
+        return agree
 
 
 def _with_rows(mean: float, variance: float, n: int, row: float, added: int = 2) -> tuple[float, float]:
@@ -425,10 +425,10 @@ _scaled = Cache[tuple[int, float], tuple[Estimate, Estimate]](4096)
 
 def scaled(estimate: Estimate, q: float) -> Estimate:
     """The estimate as if every value had been multiplied by q > 0, made once for the same object."""
-    found = _scaled.get((id(estimate), q))
-    if found is None:  # the original is held, so that no other object takes its id
-        found = _scaled.put((id(estimate), q), (estimate, _times(estimate, q)))
-    return found[1]
+    cached = _scaled.get((id(estimate), q))
+    if cached is None:  # the original is held, so that no other object takes its id
+        cached = _scaled.put((id(estimate), q), (estimate, _times(estimate, q)))
+    return cached[1]
 
 
 def _times(one: Estimate, q: float) -> Estimate:

@@ -161,8 +161,8 @@ class MixturePolicy:
         new = [i for i in active if self._is_new(arms[i])]
         if new:
             return min(new, key=lambda i: (arms[i].all_batches, arms[i].all_samples))
-        known = () if mixture is None else frozenset(mixture.generators)
-        able = [i for i in active if arms[i].name in known]
+        names = () if mixture is None else frozenset(mixture.generators)
+        able = [i for i in active if arms[i].name in names]
         if mixture is None or not able or self.name == "uniform":
             return active[fewest_samples([arms[i] for i in active])]
         if self.goes_by_published:
@@ -188,8 +188,8 @@ class MixturePolicy:
         Once no slack keeps the stopping rule from its decision but for errors, it is sampled what still does: first a
         generator with few samples, and entries count with as many errors as the stopping rule needs.
         """
-        known = frozenset(mixture.generators)
-        mixed = [i for i, arm in enumerate(arms) if arm.name in known]
+        names = frozenset(mixture.generators)
+        mixed = [i for i, arm in enumerate(arms) if arm.name in names]
         places = _places([arms[i] for i in mixed], mixture)
         samples = _samples([arms[i] for i in mixed])
         errors: Floats = np.array(mixture.deviations)[places] / np.sqrt(samples)
@@ -207,8 +207,8 @@ class MixturePolicy:
 
 def _places(arms: Sequence[Arm], mixture: Mixture) -> list[int]:
     """The places of these arms in the mixture."""
-    known = {name: place for place, name in enumerate(mixture.generators)}
-    return [known[arm.name] for arm in arms]
+    positions = {name: place for place, name in enumerate(mixture.generators)}
+    return [positions[arm.name] for arm in arms]
 
 
 def _model(mixture: Mixture, places: list[int]) -> Quadratic:

@@ -23,18 +23,18 @@ def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | N
     then no other mixture is better by more. `best` is the best single generator, and the confidence that the mixture
     beats it.
     """
-    known = () if mixture is None else mixture.generators
-    missing = [arm.name for arm in arms if arm.active and arm.name not in known]
+    names = () if mixture is None else mixture.generators
+    missing = [arm.name for arm in arms if arm.active and arm.name not in names]
     if mixture is None or missing:
         return Decision(None, None, False, f"no mixture has been made yet with {', '.join(missing) or 'any generator'}")
-    if gone := sorted(set(known) - {arm.name for arm in arms}):
+    if gone := sorted(set(names) - {arm.name for arm in arms}):
         return Decision(None, None, False, f"no mixture has been made yet without {', '.join(gone)}")
-    if len(known) == 1:
+    if len(names) == 1:
         return Decision(mixture.best, None, False, "there is no other generator to blend it with")
-    bound = mixture.gap_bound(stopping.threshold(len(known), told))
+    bound = mixture.gap_bound(stopping.threshold(len(names), told))
     tolerated = stopping.tolerated_of(mixture.value, mixture.scale)
     confidence = gain_confidence(mixture, stopping.correction(2, told))
-    few = [name for name, count in zip(known, mixture.samples, strict=True) if count < FEWEST_SAMPLES]
+    few = [name for name, count in zip(names, mixture.samples, strict=True) if count < FEWEST_SAMPLES]
     if few:
         return Decision(mixture.best, confidence, False, f"fewer than {FEWEST_SAMPLES} samples of {', '.join(few)}")
     if bound <= tolerated:

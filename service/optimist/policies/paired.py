@@ -69,11 +69,11 @@ class Against:
         each = [error * error for error in errors]
         reductions, own = ones, [each[base]] * k
         if means is not None:
-            found = sampled(means.at(base), means)
+            parts = sampled(means.at(base), means)
             with np.errstate(invalid="ignore"):
-                grown = (found.own + found.each) * found.factors(np.array(differences) - beyond) / np.add(own, each)
+                grown = (parts.own + parts.each) * parts.factors(np.array(differences) - beyond) / np.add(own, each)
             reductions = np.where(np.isfinite(grown), grown, 1.0).tolist()
-            own, each = found.own.tolist(), found.each.tolist()
+            own, each = parts.own.tolist(), parts.each.tolist()
         return cls(differences, ones, reductions, own, each, ones, zeros, zeros, [0] * k)
 
     def where_paired(self, paired: Against, places: Mapping[int, int]) -> Against:
@@ -180,9 +180,9 @@ class _Variances:
         also where they are not paired.
         """
         independent = self.total + self.total[base]
-        found = np.maximum(sampled, 0.0) + self.systematic + self.systematic[base] - shared + added
-        found = found / independent
-        return np.where((is_paired | (added > 0.0)) & np.isfinite(found), found, 1.0).tolist()
+        variances = np.maximum(sampled, 0.0) + self.systematic + self.systematic[base] - shared + added
+        variances = variances / independent
+        return np.where((is_paired | (added > 0.0)) & np.isfinite(variances), variances, 1.0).tolist()
 
 
 class Moved(NamedTuple):
@@ -280,12 +280,13 @@ class _Differences:
         """
         columns, base, sampled = self.columns, self.base, self.columns.stopping.sampled
         for place, mean in enumerate(columns.audited):
-            found = None if place == base else audited_apart(mean, columns.audited[base])
-            self.correlations[place], self.common[place] = 0.0, len(mean.audits) if found is None else found.audits
-            if found is None:
+            contrast = None if place == base else audited_apart(mean, columns.audited[base])
+            self.correlations[place] = 0.0
+            self.common[place] = len(mean.audits) if contrast is None else contrast.audits
+            if contrast is None:
                 continue
-            variance = max(found.variance, _ROUNDING * (sampled[place] + sampled[base]))
-            self.difference[place] = columns.sign * found.value
+            variance = max(contrast.variance, _ROUNDING * (sampled[place] + sampled[base]))
+            self.difference[place] = columns.sign * contrast.value
             for variances in self.variances:
                 variances[place] = variance
             apart = sampled[place] + sampled[base] - variance
@@ -299,8 +300,8 @@ class _Differences:
         say nothing of those of other prompts, which may differ as `stopping` says.
         """
         columns, base, rare = self.columns, self.base, self.parts[1]
-        found = [differing(mean, columns.prompted[base]).parts for mean in columns.prompted]
-        by_values, by_prompts = np.array(found).T
+        parts = [differing(mean, columns.prompted[base]).parts for mean in columns.prompted]
+        by_values, by_prompts = np.array(parts).T
         are_equal = np.array([mean.variance == 0.0 and not mean.is_complete for mean in columns.prompted])
         unknown = np.where(are_equal, columns.stopping.sampled, 0.0)
         by_prompts += unknown + unknown[base]
@@ -343,16 +344,16 @@ class _Differences:
         may = (rho > 0.0) & (n != n[base]) & columns.indices.are_whole & columns.indices.are_whole[base]
         may &= np.where(n > n[base], columns.selection.sampled, columns.selection.sampled[base]) > 0.0
         may &= columns.are_independent & columns.are_independent[base]
-        found = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
-        if not found:
+        controls = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
+        if not controls:
             return []
-        at = np.array([place for place, _ in found])
-        past_n, past, past_variance, past_first, past_systematic = history_array([p for _, p in found]).T
+        at = np.array([place for place, _ in controls])
+        past_n, past, past_variance, past_first, past_systematic = history_array([p for _, p in controls]).T
         past = columns.sign * past
         is_shorter = n[at] < n[base]
         small, big = np.where(is_shorter, at, base), np.where(is_shorter, base, at)
         select = columns.selection.sampled
-        then = self.influences.correlations_with_past(small.tolist(), [past.influence for _, past in found])
+        then = self.influences.correlations_with_past(small.tolist(), [past.influence for _, past in controls])
         then = np.where(np.isnan(then), rho[at], np.maximum(then, 0.0))
         r = effective(then, columns.first[small], past_first, np.sqrt(past_n / n[small]))
         beta = r * np.sqrt(select[small] / past_variance)
@@ -363,8 +364,8 @@ class _Differences:
         for of, common in zip((columns.selection, columns.stopping), self.shared, strict=True):
             # The systematic parts are weighed as the values are: B's is (1 − β) y_B + β y_B(n′).
             newest = of.signed[big]
-            known = columns.stopping.signed[big]
-            at_past = past_systematic * np.divide(newest, known, out=np.zeros_like(newest), where=known != 0.0)
+            stopping = columns.stopping.signed[big]
+            at_past = past_systematic * np.divide(newest, stopping, out=np.zeros_like(newest), where=stopping != 0.0)
             of_big = (1.0 - beta) * newest + beta * at_past
             alike = np.square(newest) - np.square(of_big) + 2.0 * then_alike * of.signed[small] * of_big
             common[at] = np.where(newest * of.signed[small] != 0.0, alike, common[at])
@@ -375,8 +376,8 @@ class _Differences:
             controlled += 2.0 * (beta - 1.0) * self.correlations[at] * np.sqrt(v * w)
             controlled = np.maximum(controlled, 0.5 * (1.0 - np.square(r)) * v)  # this part of S's is left, at least
             if columns.jackknives is not None and variances is into[1]:
-                past_jackknives = _weighed([p.jackknife for _, p in found], [p.samples for _, p in found])
-                past_rows = np.array([jackknife_rows(p.samples) for _, p in found])
+                past_jackknives = _weighed([p.jackknife for _, p in controls], [p.samples for _, p in controls])
+                past_rows = np.array([jackknife_rows(p.samples) for _, p in controls])
                 counted = _by_jackknives(past_jackknives, columns.jackknives[small])
                 grown = controlled * counted / (v + h - 2.0 * r * np.sqrt(v * h))
                 is_same = (columns.jackknife_rows[small] == past_rows) & np.isfinite(counted)
@@ -450,8 +451,8 @@ def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
 
 def _weighed(jackknives: Sequence[tuple[float, ...]], samples: Sequence[int]) -> Floats:
     """Jackknives (k, 10) whose sums of squares are the variances of the estimates; NaN where there is none."""
-    found = jackknife_array(jackknives) * _jackknife_weights(samples)[:, None]
-    return np.where(found.any(axis=1, keepdims=True), found, np.nan)
+    weighed = jackknife_array(jackknives) * _jackknife_weights(samples)[:, None]
+    return np.where(weighed.any(axis=1, keepdims=True), weighed, np.nan)
 
 
 def _jackknife_weights(samples: Sequence[int]) -> Floats:
@@ -468,5 +469,5 @@ def _even(columns: Columns, base: int, rho: Floats, even: Floats, is_paired: Boo
     spread, drawn = columns.n * columns.stopping.total, columns.n * columns.stopping.sampled
     independent = spread + spread[base]
     shared = columns.stopping.shared(base, np.maximum(rho, 0.0)) * np.sqrt(columns.n * columns.n[base])
-    found = (independent - 2.0 * even * np.sqrt(drawn * drawn[base]) - shared) / independent
-    return np.where(is_paired & np.isfinite(found), found, 1.0).tolist()
+    reductions = (independent - 2.0 * even * np.sqrt(drawn * drawn[base]) - shared) / independent
+    return np.where(is_paired & np.isfinite(reductions), reductions, 1.0).tolist()

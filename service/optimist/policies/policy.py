@@ -59,8 +59,8 @@ def uniform(arms: Sequence[Arm], told: int, draws: Draws) -> int:
 def thompson(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """The best of one random draw per generator from value + sd_select·N(0, 1)."""
     noise = draws.normals(len(arms))
-    known = zip(arms, losses(arms), selection_errors(arms), noise, strict=True)
-    return _least([value + error * arm.shrink * draw for arm, value, error, draw in known], arms)
+    scored = zip(arms, losses(arms), selection_errors(arms), noise, strict=True)
+    return _least([value + error * arm.shrink * draw for arm, value, error, draw in scored], arms)
 
 
 def fewest_samples(arms: Sequence[Arm]) -> int:
@@ -69,12 +69,12 @@ def fewest_samples(arms: Sequence[Arm]) -> int:
 
 
 def _indices(arms: Sequence[Arm], told: int) -> list[float]:
-    by, found = sign(arms), list[float]()
+    by, indices = sign(arms), list[float]()
     for arm in arms:
         if arm.estimate is not None:
             value, end = by * arm.estimate.value, by * optimistic(arm.estimate, told)
-            found.append(value - abs(value - end) * arm.shrink)
-    return found
+            indices.append(value - abs(value - end) * arm.shrink)
+    return indices
 
 
 def _least(keys: Sequence[float], arms: Sequence[Arm]) -> int:

@@ -55,8 +55,8 @@ def _normal(errors: Floats, rows: Floats) -> Floats:
     z (1 + (z² − 9)/(4n)) = errors, by Cardano's formula, for n = `rows`."""
     linear, root = 4.0 * rows - 9.0, 4.0 * rows * errors
     scale = np.sqrt(linear / 3.0)
-    found = 2.0 * scale * np.sinh(np.arcsinh(0.5 * root / scale**3) / 3.0)
-    return np.where(np.isfinite(rows) & np.isfinite(errors), found, errors)
+    quantiles = 2.0 * scale * np.sinh(np.arcsinh(0.5 * root / scale**3) / 3.0)
+    return np.where(np.isfinite(rows) & np.isfinite(errors), quantiles, errors)
 
 
 def _ordered(sureness: Floats, delta: float, told: int) -> Bools:

@@ -57,10 +57,10 @@ def moments_of(estimates: Sequence[Estimate], sign: float, variances: Floats) ->
     sign: what makes losses of the values.
     """
     skewness = [estimate.value_skewness for estimate in estimates]
-    known = [sign * each for each in skewness if each is not None]
-    if not known or len(known) < len(skewness):
+    signed = [sign * each for each in skewness if each is not None]
+    if not signed or len(signed) < len(skewness):
         return None
-    return Means(np.array([float(estimate.samples) for estimate in estimates]), variances, np.array(known))
+    return Means(np.array([float(estimate.samples) for estimate in estimates]), variances, np.array(signed))
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")

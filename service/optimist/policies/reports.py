@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 def found_among(arrays: Mapping[str, Sequence[Levels]], references: Mapping[str, float]) -> dict[str, list[Anomaly]]:
     """The anomalies by array. arrays: the levels of all generators by each; references: the levels of real rows."""
-    found = {array: anomalies(levels, references.get(array)) for array, levels in arrays.items()}
-    return {array: those for array, those in found.items() if those}
+    anomalous = {array: anomalies(levels, references.get(array)) for array, levels in arrays.items()}
+    return {array: those for array, those in anomalous.items() if those}
 
 
 def finding(array: str, anomaly: Anomaly, arrays: int) -> str:
@@ -39,10 +39,12 @@ def finding(array: str, anomaly: Anomaly, arrays: int) -> str:
     return _of_array(array, arrays) + in_words(anomaly.difference, anomaly.against)
 
 
-def grouped(found: Mapping[str, Iterable[Anomaly]], names: Sequence[str], arrays: int) -> tuple[AnomalousBatches, ...]:
+def grouped(
+    by_array: Mapping[str, Iterable[Anomaly]], names: Sequence[str], arrays: int
+) -> tuple[AnomalousBatches, ...]:
     """The anomalies, those of a generator that are alike together. names: of the generators."""
     groups: dict[tuple[int, str, bool, bool], list[Anomaly]] = {}
-    for array, those in found.items():
+    for array, those in by_array.items():
         for one in those:
             groups.setdefault((one.generator, array, one.is_general, one.difference > 0), []).append(one)
     return tuple(
@@ -117,9 +119,9 @@ def scores_and_intervals(estimates: Iterable[Estimate]) -> list[tuple[str, str]]
 
 def contrasts_from_best(arms: Sequence[Arm], stopping: Stopping, told: int, best: str | None) -> list[Contrast]:
     """How much worse the others are than the best arm, among those with errors, with the stopping rule's intervals."""
-    known = [arm for arm in arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
+    scored = [arm for arm in arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
     reach = stopping.threshold(len(rivals(arms)), told)
-    return described(known, reach, best, fewest=FEWEST_SAMPLES) if known else []
+    return described(scored, reach, best, fewest=FEWEST_SAMPLES) if scored else []
 
 
 def metric_facts(metric: Metric, arms: Sequence[Arm]) -> dict[str, Any]:

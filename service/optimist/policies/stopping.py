@@ -120,11 +120,11 @@ class Stopping:
         that they are equal where they do not differ. Every arm must have an estimate.
         """
         contrasts = contrasts_among(arms)
-        found = contrasts.separations(self.tolerated(arms), kind)
+        separations = contrasts.separations(self.tolerated(arms), kind)
         estimates = contrasts.estimates
         if not estimates[contrasts.best].is_exact:
-            return found
-        return [math.inf if one.is_exact else each for one, each in zip(estimates, found, strict=True)]
+            return separations
+        return [math.inf if one.is_exact else each for one, each in zip(estimates, separations, strict=True)]
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
         """True if the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""
@@ -188,9 +188,9 @@ class Stopping:
         contrasts, tolerated = contrasts_among(arms), self.tolerated(arms)
         best = contrasts.best
         worse, better = contrasts.ends
-        found = [worse[best] - end - tolerated for end in better]
-        found[best] = -math.inf
-        return found
+        overlaps = [worse[best] - end - tolerated for end in better]
+        overlaps[best] = -math.inf
+        return overlaps
 
     def _by_intervals(self, arms: Sequence[Arm]) -> Decision:
         """The decision by intervals that hold at all sample sizes and for all generators at once.
@@ -222,8 +222,8 @@ class Stopping:
         contrasts = contrasts_among(arms)
         best = contrasts.best
         against = contrasts.against(best)
-        known = zip(contrasts.estimates, contrasts.stopping_errors, strict=True)
-        spread = [estimate.samples * error**2 for estimate, error in known]
+        errors = zip(contrasts.estimates, contrasts.stopping_errors, strict=True)
+        spread = [estimate.samples * error**2 for estimate, error in errors]
         tolerated = self.tolerated(arms)
         gaps = [difference + tolerated for difference in against.differences]
         rivals = [i for i in range(len(arms)) if i != best]

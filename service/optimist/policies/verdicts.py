@@ -162,12 +162,12 @@ class _Rivals:
         own, other = (self.contrasts.estimates[at].prompted for at in (self.best, place))
         if own is None or other is None or own.kind != "sample":
             return None
-        found = differing(other, own)
-        if not found.lasting > 0.5 * found.parts.total:
+        contrast = differing(other, own)
+        if not contrast.lasting > 0.5 * contrast.parts.total:
             return None
         difference = self.against.differences[place] + self.tolerated
-        needed = clusters_to_decide(difference, found.parts.total, found.clusters, self.needed)
-        return needed if needed is not None and needed > own.length - found.clusters else None
+        needed = clusters_to_decide(difference, contrast.parts.total, contrast.clusters, self.needed)
+        return needed if needed is not None and needed > own.length - contrast.clusters else None
 
     def more_samples(self) -> tuple[int, int] | None:
         """The samples that a decision takes if all differences are `ERRORS` errors larger, and if they are smaller.
@@ -199,8 +199,8 @@ class _Rivals:
     def _left_of_list(self) -> int | None:
         """Samples until all scores are exact; None where they never are."""
         means = [estimate.prompted for estimate in self.contrasts.estimates]
-        known = [mean.length - len(mean.prompts) for mean in means if mean is not None and mean.kind == "repeatable"]
-        return sum(known) if len(known) == len(means) else None
+        left = [mean.length - len(mean.prompts) for mean in means if mean is not None and mean.kind == "repeatable"]
+        return sum(left) if len(left) == len(means) else None
 
     def _more_for(self, allowed: Floats) -> float:
         """Samples that bring the variances of the contrasts down to `allowed`, those of the rivals; ∞ if none do.

@@ -95,17 +95,17 @@ class ForRouting(WithModel):
         return self.rule
 
     @classmethod
-    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
+    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, earlier: Goal | None) -> Self:
         """The loaded model is that of the earlier state until a newer one has been read, unless it was forgotten: then
         it was made of batches that were retracted since."""
-        config, earlier = experiment.config, known if isinstance(known, cls) else None
+        config, before = experiment.config, earlier if isinstance(earlier, cls) else None
         return cls(
             RoutePolicy.from_config(config),
             max(config.warmup or 1, needed),
             Stopping(config.delta, config.tolerance),
             tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),
-            None if earlier is None or stored.model is None else earlier.loaded,
-            earlier is not None and earlier.is_stale,
+            None if before is None or stored.model is None else before.loaded,
+            before is not None and before.is_stale,
         )
 
     @property
@@ -163,23 +163,23 @@ class ForRouting(WithModel):
             return Choice(min(new, key=lambda place: arms[place].all_batches))
         loaded = None if self.policy.name == "uniform" else self.loaded
         within = {} if loaded is None else loaded.places
-        known = [place for place in able if self.ordinals[place] in within]
-        if loaded is None or context is None or not known:
+        modelled = [place for place in able if self.ordinals[place] in within]
+        if loaded is None or context is None or not modelled:
             tried = [place for place in able if place not in new] or able
             chances = np.full(len(tried), 1.0 / len(tried))
             chosen = self.policy.pick(chances, number)
             return Choice(tried[chosen], float(chances[chosen]))
-        at = [within[self.ordinals[place]] for place in known]
+        at = [within[self.ordinals[place]] for place in modelled]
         if self.policy.name == "best-single":
             means, widths = loaded.model.singles, np.zeros(len(loaded.model.single))
         else:
             means, widths = context.predicted(loaded.model)
-        costs = np.array([arms[place].cost or 0.0 for place in known])
+        costs = np.array([arms[place].cost or 0.0 for place in modelled])
         policy = self._paced(loaded, at, costs, overspent)
         chances = policy.chances(means[at], widths[at], costs)
         chosen = policy.pick(chances, number)
         probability = float(chances[chosen]) if policy.has_chances else None
-        return Choice(known[chosen], probability, policy.price if self.policy.keeps_budget else None, by_model=True)
+        return Choice(modelled[chosen], probability, policy.price if self.policy.keeps_budget else None, by_model=True)
 
     def overspent(self, state: PolicyState) -> float:
         """The cost of all prompts above the ceiling; below 0 where they cost less. 0 without a ceiling.
@@ -197,11 +197,11 @@ class ForRouting(WithModel):
         """The price of a unit of cost in the next pick among all active generators, and the part of the best single
         one's score that this price keeps; the policy's own price and 1 without a model that knows one of them."""
         within = {} if self.loaded is None else self.loaded.places
-        known = [place for place, arm in enumerate(arms) if arm.active and self.ordinals[place] in within]
-        if self.loaded is None or not known:
+        modelled = [place for place, arm in enumerate(arms) if arm.active and self.ordinals[place] in within]
+        if self.loaded is None or not modelled:
             return self.policy.price, 1.0
-        costs = np.array([arms[place].cost or 0.0 for place in known])
-        frontier = self.loaded.frontier(self.policy, [within[self.ordinals[place]] for place in known], costs)
+        costs = np.array([arms[place].cost or 0.0 for place in modelled])
+        frontier = self.loaded.frontier(self.policy, [within[self.ordinals[place]] for place in modelled], costs)
         price = self.policy.paced(frontier, overspent).price
         return price, frontier.kept(price)
 

@@ -49,12 +49,12 @@ class ForSteady(ForBest, WithModel):
     spreads: Mapping[int, float] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
-        policy = ForBest.from_state(experiment, stored, needed, known).policy
+    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, earlier: Goal | None) -> Self:
+        policy = ForBest.from_state(experiment, stored, needed, earlier).policy
         goal = cls(policy, tuple(one.ordinal for one in stored.generators if one.state != "retired"))
-        if not isinstance(known, cls) or stored.model is None:
+        if not isinstance(earlier, cls) or stored.model is None:
             return goal
-        return replace(goal, made=known.made, spreads=known.spreads)
+        return replace(goal, made=earlier.made, spreads=earlier.spreads)
 
     @property
     def model(self) -> str:
@@ -72,8 +72,8 @@ class ForSteady(ForBest, WithModel):
         return Basis([0] * len(contenders), model=self.made or None)
 
     def decide(self, arms: Arms, told: int) -> Decision:
-        known = [(self.spreads[g], arm) for g, arm in zip(self.ordinals, arms, strict=True) if g in self.spreads]
-        best = min(known, key=lambda one: one[0])[1].name if len(known) == len(arms) else None
+        spread_arms = [(self.spreads[g], arm) for g, arm in zip(self.ordinals, arms, strict=True) if g in self.spreads]
+        best = min(spread_arms, key=lambda one: one[0])[1].name if len(spread_arms) == len(arms) else None
         return Decision(best, None, best is not None and min(arm.samples for arm in arms) >= ENOUGH, "by their spreads")
 
     def explain(self, arms: Arms, told: int) -> Decision:

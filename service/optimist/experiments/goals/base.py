@@ -42,10 +42,10 @@ class Goal(Protocol):
 
     @classmethod
     @abstractmethod
-    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
+    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, earlier: Goal | None) -> Self:
         """The goal with its policy, whose warm-up brings what is `needed`.
 
-        known: of an earlier state, of which what still stands is taken. Raises ValueError, KeyError or TypeError if
+        earlier: of an earlier state, of which what still stands is taken. Raises ValueError, KeyError or TypeError if
         the stored state cannot be read.
         """
 
@@ -138,8 +138,8 @@ class Goal(Protocol):
         assert isinstance(pending, tuple)
         # Generators that were added since are the last ones. An ask does not wait for estimates of batches that Redis
         # has lost.
-        known = (g for ordinal, g in lacking.items() if ordinal < len(pending))
-        awaited = ((g, (1.0 - late) * min(pending[g.ordinal], g.due_seq)) for g in known)
+        told = (g for ordinal, g in lacking.items() if ordinal < len(pending))
+        awaited = ((g, (1.0 - late) * min(pending[g.ordinal], g.due_seq)) for g in told)
         return any(g.scored_until(stored.limited) < position for g, position in awaited)
 
 

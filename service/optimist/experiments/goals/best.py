@@ -33,7 +33,7 @@ class ForBest(Goal):
         return self.policy.stopping
 
     @classmethod
-    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
+    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, earlier: Goal | None) -> Self:
         config = experiment.config
         warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
         return cls(Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed))

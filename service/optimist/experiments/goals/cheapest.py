@@ -27,8 +27,8 @@ class ForCheapest(ForBest):
         return bool(self.rule.limits)
 
     @classmethod
-    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
-        best = ForBest.from_state(experiment, stored, needed, known)
+    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, earlier: Goal | None) -> Self:
+        best = ForBest.from_state(experiment, stored, needed, earlier)
         return cls(best.policy, rule_of(experiment.config))
 
     @classmethod

@@ -36,15 +36,15 @@ class ForMixture(Goal):
         return self.policy.stopping
 
     @classmethod
-    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
+    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, earlier: Goal | None) -> Self:
         """The warm-up also brings the samples of a first mixture."""
         config, made = experiment.config, stored.mixture
         needed = max(needed, MIN_MIXED)
         warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
         stopping = Stopping(config.delta, config.tolerance)
         policy = MixturePolicy.from_metric(config.policy, config.metric, warmup, stopping, config.seed)
-        if isinstance(known, cls) and known.stored is not None and made is not None and known.stored.made == made.made:
-            return cls(policy, made, known.mixture)
+        if isinstance(earlier, cls) and earlier.stored and made and earlier.stored.made == made.made:
+            return cls(policy, made, earlier.mixture)
         return cls(policy, made, None if made is None else codec.decode(Mixture, made.payload))
 
     def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
@@ -63,8 +63,8 @@ class ForMixture(Goal):
 
     def has_begun(self, arms: Arms) -> bool:
         """True if every active arm has had its warm-up and is in the mixture."""
-        known = () if self.mixture is None else self.mixture.generators
-        return all(arm.batches >= self.policy.warmup and arm.name in known for arm in arms if arm.active)
+        mixed = () if self.mixture is None else self.mixture.generators
+        return all(arm.batches >= self.policy.warmup and arm.name in mixed for arm in arms if arm.active)
 
     def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
         """The positions up to which the mixture was made, 0 where a generator is not part of it, and its name."""

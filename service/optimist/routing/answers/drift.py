@@ -74,9 +74,9 @@ class Drift:
         place: position in the log of the batch before, and the pick of this one.
         """
         if samples >= self._facts[1] and not self._facts[4]:
-            known = moments()
-            self._weights, self._covariance, self._facts[0] = fitted(known, self._linear)
-            self._facts[5] = known.mean
+            sums = moments()
+            self._weights, self._covariance, self._facts[0] = fitted(sums, self._linear)
+            self._facts[5] = sums.mean
             # The prior and the noise are estimated again when the samples have grown by a fifth.
             self._facts[1] = 1.2 * samples if self._facts[0] else samples + 1.0
         scale = float(self._facts[0])
@@ -105,13 +105,13 @@ class Drift:
         weights, covariance = self._calibration[0], self._calibration[1:]
         row = np.array([1.0, predicted])
         pull = covariance @ row
-        extra, known = float(pull @ row), float(weights @ row)
-        left = residual - known
+        extra, bias = float(pull @ row), float(weights @ row)
+        left = residual - bias
         self._calibration = np.concatenate(
             [[weights + pull * (left / (1.0 + extra))], covariance - np.outer(pull, pull) / (1.0 + extra)]
         )
-        certain = max(0.0, 1.0 - sure**2 * extra / known**2) if known else 0.0
-        return (residual - certain * known) / math.sqrt(variance + extra)
+        certain = max(0.0, 1.0 - sure**2 * extra / bias**2) if bias else 0.0
+        return (residual - certain * bias) / math.sqrt(variance + extra)
 
     def _bet(self, residual: float, place: tuple[int, int], least: float = 0.1) -> None:
         """Bet on a residual; least: the part of its wealth that a bet keeps."""

@@ -175,8 +175,8 @@ class ContextSettings:
     @property
     def fixed(self) -> dict[str, Floats]:
         """The numbers that contexts have fixed: `sigma` (1,), `origin` (d,) and `directions` (k, d)."""
-        known = Components.none(self.dimension) if self.components is None else self.components
-        return {"sigma": np.array([self.bandwidth], np.float64), "origin": known.origin, "directions": known.directions}
+        fixed = Components.none(self.dimension) if self.components is None else self.components
+        return {"sigma": np.array([self.bandwidth], np.float64), "origin": fixed.origin, "directions": fixed.directions}
 
     def closed(self, fixed: Mapping[str, Floats]) -> ContextSettings:
         """These settings with the numbers that `fixed` of others has."""

@@ -45,9 +45,9 @@ def best_chances(means: Floats, errors: Floats, floor: float = 0.0, reach: float
     inside = np.maximum(below[..., 1:] - below[..., :-1], 0.0)
     logs = np.log(np.maximum(0.5 * (below[..., 1:] + below[..., :-1]), 1e-300))
     others = np.exp(logs.sum(axis=-2, keepdims=True) - logs)
-    found = (inside * others).sum(axis=-1)
-    found = found / found.sum(axis=-1, keepdims=True)
-    return (1.0 - floor) * found + floor / count
+    chances = (inside * others).sum(axis=-1)
+    chances = chances / chances.sum(axis=-1, keepdims=True)
+    return (1.0 - floor) * chances + floor / count
 
 
 Singles = NDArray[np.float32]
@@ -125,7 +125,7 @@ class RouteModel:
         generators: Sequence[int],
         samples: Sequence[int],
         contexts: ContextMap,
-        found: Regressions | Published,
+        regressions: Regressions | Published,
         single: Floats,
         sampled: NDArray[np.float32] | None = None,
     ) -> RouteModel:
@@ -133,16 +133,16 @@ class RouteModel:
 
         sampled: contexts (m, d) of recorded prompts.
         """
-        shown = found if isinstance(found, Regressions) else None
+        shown = regressions if isinstance(regressions, Regressions) else None
         level = 0.0 if shown is None else float(shown.means.mean())
         empty = np.zeros((0, len(generators)))
-        means, widths = (empty, empty) if sampled is None else found.predict(contexts(sampled))
+        means, widths = (empty, empty) if sampled is None else regressions.predict(contexts(sampled))
         arrays = {
             **dict(zip(("frequencies", "origin", "directions"), contexts.arrays, strict=True)),
             "offsets": np.zeros(len(generators)) if shown is None else shown.offsets - level,
-            "weights": found.weights,
-            "factors": found.factors,
-            "centres": np.zeros(found.weights.shape) if shown is None else shown.factored_centres,
+            "weights": regressions.weights,
+            "factors": regressions.factors,
+            "centres": np.zeros(regressions.weights.shape) if shown is None else shown.factored_centres,
             "floors": np.zeros(len(generators)) if shown is None else 1.0 / shown.samples,
             "scales": np.ones(len(generators)) if shown is None else shown.noise,
             "single": single - level,

@@ -79,8 +79,8 @@ class Frontier:
 
     def kept(self, price: float) -> float:
         """The part of the best single generator's mean score that prompts keep at this λ; 0 unless it is above 0."""
-        found = float(self.scores[int(np.searchsorted(self.prices, price, side="right")) - 1])
-        return found / self.single if self.single > 0.0 else 0.0
+        score = float(self.scores[int(np.searchsorted(self.prices, price, side="right")) - 1])
+        return score / self.single if self.single > 0.0 else 0.0
 
     def price_of_ceiling(
         self, ceiling: float, overspent: float, *, repaid: float = 4.0, reserve: float = 1.0, at_most: float = 2.0

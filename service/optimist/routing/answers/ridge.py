@@ -234,9 +234,9 @@ class Regressions:
         u = np.linalg.solve(np.diag(own / shared) + taken, pulls)
         weights, noises, degrees = [], [], []
         for each, inverse, scaled, pull in zip(located, inverses, grams, crosses, strict=True):
-            found = root * (u + inverse @ (pull - scaled @ u))
-            weights.append(found)
-            squares = float(each.squares - 2.0 * found @ each.cross + found @ each.gram @ found)
+            weight = root * (u + inverse @ (pull - scaled @ u))
+            weights.append(weight)
+            squares = float(each.squares - 2.0 * weight @ each.cross + weight @ each.gram @ weight)
             noises.append(max(squares, 1e-12 * each.squares, 1e-300))
             degree = each.samples - 1.0
             degrees.append(max(degree - (len(root) - float(np.trace(inverse))), 0.5 * degree, 0.5))
@@ -343,12 +343,12 @@ def _likelihoods(parts: Sequence[tuple[Floats, Floats, float]], counts: Floats) 
         pull += (turned * shrinkage) @ vectors.T
         left -= (np.square(turned) / (eigenvalues + ridges)).sum(-1)
         growth += np.log1p(eigenvalues / ridges).sum(-1)
-    found = np.empty((len(RIDGES), len(SHARED_RIDGES)))
+    values = np.empty((len(RIDGES), len(SHARED_RIDGES)))
     for row in range(len(RIDGES)):
         logarithms, explained = _logarithms_and_squares(precision[row], SHARED_RIDGES, pull[row])
         quadratic = np.maximum(left[row] - explained, 1e-12 * max(total, 1e-300))
-        found[row] = growth[row] + logarithms - width * np.log(SHARED_RIDGES) + degrees * np.log(quadratic)
-    return -0.5 * found
+        values[row] = growth[row] + logarithms - width * np.log(SHARED_RIDGES) + degrees * np.log(quadratic)
+    return -0.5 * values
 
 
 def _logarithms_and_squares(matrix: Floats, ridges: Floats, vector: Floats) -> tuple[Floats, Floats]:
@@ -377,11 +377,11 @@ def _inverse_of_lower(lower: Floats) -> Floats:
     if size <= 32:
         return np.asarray(np.linalg.inv(lower), dtype=np.float64)
     half = size // 2
-    found = np.zeros_like(lower)
+    inverse = np.zeros_like(lower)
     first, last = _inverse_of_lower(lower[:half, :half]), _inverse_of_lower(lower[half:, half:])
-    found[:half, :half], found[half:, half:] = first, last
-    found[half:, :half] = -last @ (lower[half:, :half] @ first)
-    return found
+    inverse[:half, :half], inverse[half:, half:] = first, last
+    inverse[half:, :half] = -last @ (lower[half:, :half] @ first)
+    return inverse
 
 
 def _lengths(factors: Floats, features: Floats) -> Floats:

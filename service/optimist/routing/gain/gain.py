@@ -67,7 +67,7 @@ class RouteGain:
 
 
 def route_gain(
-    known: ScoredPrompts,
+    prompts: ScoredPrompts,
     *,
     price: float = 0.0,
     ceiling: float | None = None,
@@ -88,46 +88,46 @@ def route_gain(
     contexts: how these become columns; by default with `features` random features, and bandwidth and components of at
     most 1000 of these contexts. Raises FixError for fewer prompts than `FOLDS`.
     """
-    if len(known.contexts) < FOLDS:
-        raise FixError(f"expected at least {FOLDS} prompts, got {len(known.contexts)}")
+    if len(prompts.contexts) < FOLDS:
+        raise FixError(f"expected at least {FOLDS} prompts, got {len(prompts.contexts)}")
     check_pace("greedy", ceiling, at_least, price)
-    costs = None if ceiling is None and at_least is None else known.costs_of_budget(ceiling, at_least)
+    costs = None if ceiling is None and at_least is None else prompts.costs_of_budget(ceiling, at_least)
     if contexts is None:
-        some = np.sort(np.random.default_rng(seed).permutation(len(known.contexts))[:1000])
-        contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
+        some = np.sort(np.random.default_rng(seed).permutation(len(prompts.contexts))[:1000])
+        contexts = ContextSettings(prompts.contexts.shape[1], features).fitted([prompts.contexts[some]])
     made = contexts.made()
-    columns = made(known.contexts)
-    predicted = _cross_fitted(known, columns, made.linear, _parts(known, seed))
+    columns = made(prompts.contexts)
+    predicted = _cross_fitted(prompts, columns, made.linear, _parts(prompts, seed))
     if costs is not None:
         price = _price(costs, predicted, price, ceiling, at_least)
-    charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
+    charged = np.zeros(len(prompts.names)) if prompts.costs is None else price * prompts.costs
     worth = predicted - charged
     single, routed = int(worth.mean(0).argmax()), worth.argmax(1)
-    outcomes = Outcomes(known, predicted, charged)
+    outcomes = Outcomes(prompts, predicted, charged)
     everywhere = np.ones(len(columns), dtype=np.bool_)
-    alone = [np.full(len(columns), place) for place in range(len(known.names))]
+    alone = [np.full(len(columns), place) for place in range(len(prompts.names))]
     over = [outcomes.difference(routed, each, everywhere) for each in alone]
     by_model = float(worth.max(1).mean() - worth[:, single].mean())
-    found = over[single] or Mean(by_model, None)
+    gained = over[single] or Mean(by_model, None)
     # In a table with too few scores of both, the difference of those few says less than the predictions.
-    gain = by_model if found.error is None else found.value
+    gain = by_model if gained.error is None else gained.value
     scored = outcomes.score(alone[single], everywhere)
     single_value = float(predicted[:, single].mean()) if scored is None else scored.value
-    counts = np.bincount(routed, minlength=len(known.names)) / len(columns)
+    counts = np.bincount(routed, minlength=len(prompts.names)) / len(columns)
     lower, upper = _over_the_best(over, delta)
     return RouteGain(
         price=price,
         gain=gain,
-        error=found.error,
-        lower=None if found.error is None else lower,
-        upper=None if found.error is None else upper,
-        basis="model" if found.error is None else "doubly robust" if known.is_logged else "scores",
+        error=gained.error,
+        lower=None if gained.error is None else lower,
+        upper=None if gained.error is None else upper,
+        basis="model" if gained.error is None else "doubly robust" if prompts.is_logged else "scores",
         value=single_value + gain + float(charged[routed].mean() - charged[single]),
         single_value=single_value,
-        best=known.names[single],
-        shares=dict(zip(known.names, counts.tolist(), strict=True)),
-        cost=None if known.costs is None else float(known.costs[routed].mean()),
-        single_cost=None if known.costs is None else float(known.costs[single]),
+        best=prompts.names[single],
+        shares=dict(zip(prompts.names, counts.tolist(), strict=True)),
+        cost=None if prompts.costs is None else float(prompts.costs[routed].mean()),
+        single_cost=None if prompts.costs is None else float(prompts.costs[single]),
         routed=routed,
         single=single,
         predicted=predicted,
@@ -151,44 +151,44 @@ def _over_the_best(over: Sequence[Mean | None], delta: float) -> tuple[float | N
     The gain over the best one is the smallest of all. The smallest lower end is above it only if that of the best one
     is, whose chance is δ/2. The smallest upper end is below it only if any upper end is below its gain: they share δ/2.
     """
-    known = [(one.value, one.error) for one in over if one is not None and one.error is not None]
+    gains = [(one.value, one.error) for one in over if one is not None and one.error is not None]
     each, of_all = (NormalDist().inv_cdf(1.0 - delta / 2.0 / count) for count in (1, len(over)))
-    lower = min(value - each * error for value, error in known) if len(known) == len(over) else None
-    return lower, min((value + of_all * error for value, error in known), default=None)
+    lower = min(value - each * error for value, error in gains) if len(gains) == len(over) else None
+    return lower, min((value + of_all * error for value, error in gains), default=None)
 
 
-def _parts(known: ScoredPrompts, seed: int) -> Ints:
+def _parts(prompts: ScoredPrompts, seed: int) -> Ints:
     """The part of each prompt (m,). Each generator's prompts are dealt out evenly: a rare one is in several parts."""
-    count = len(known.contexts)
+    count = len(prompts.contexts)
     had = np.zeros(count, dtype=np.int64)
-    had[known.prompt[::-1]] = known.generator[::-1]
+    had[prompts.prompt[::-1]] = prompts.generator[::-1]
     order = np.lexsort((np.random.default_rng(seed).permutation(count), had))
-    found = np.zeros(count, dtype=np.int64)
-    found[order] = np.arange(count) % FOLDS
-    return found
+    parts = np.zeros(count, dtype=np.int64)
+    parts[order] = np.arange(count) % FOLDS
+    return parts
 
 
-def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: Ints) -> Floats:
+def _cross_fitted(prompts: ScoredPrompts, columns: Floats, linear: int, part: Ints) -> Floats:
     """The expected scores on each prompt (m, G), learned from the other parts."""
-    moments = [_moments(known, columns, part == one) for one in range(FOLDS)]
+    moments = [_moments(prompts, columns, part == one) for one in range(FOLDS)]
     whole = [reduce(add, of_one) for of_one in zip(*moments, strict=True)]
-    predicted = np.zeros((len(columns), len(known.names)))
+    predicted = np.zeros((len(columns), len(prompts.names)))
     for one in range(FOLDS):
         inside, learned = part == one, [a - b for a, b in zip(whole, moments[one], strict=True)]
         if any(each.samples == 0 for each in learned):
             raise FixError(f"a generator has all of its scores on one of {FOLDS} parts of the prompts: it needs more")
-        found = Regressions.from_moments(learned, linear)
-        predicted[inside] = columns[inside] @ found.weights.T + found.offsets
+        regressions = Regressions.from_moments(learned, linear)
+        predicted[inside] = columns[inside] @ regressions.weights.T + regressions.offsets
     return predicted
 
 
-def _moments(known: ScoredPrompts, columns: Floats, inside: Bools) -> list[Sums]:
+def _moments(prompts: ScoredPrompts, columns: Floats, inside: Bools) -> list[Sums]:
     """The moments of each generator over the prompts that are inside."""
-    found: list[Sums] = []
-    for place in range(len(known.names)):
-        rows = (known.generator == place) & inside[known.prompt]
-        found.append(Sums.from_rows(columns[known.prompt[rows]], known.scores[rows]))
-    return found
+    moments: list[Sums] = []
+    for place in range(len(prompts.names)):
+        rows = (prompts.generator == place) & inside[prompts.prompt]
+        moments.append(Sums.from_rows(columns[prompts.prompt[rows]], prompts.scores[rows]))
+    return moments
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,8 @@ class PromptType:
 
 
 def types_of(
-    known: ScoredPrompts,
-    found: RouteGain,
+    prompts: ScoredPrompts,
+    overall: RouteGain,
     *,
     count: int = 6,
     examples: int = 3,
@@ -239,11 +239,11 @@ def types_of(
     bandwidth: a usual distance of contexts; by default their median distance.
     """
     # At the whole median distance all prompts are nearly alike.
-    sigma = 0.5 * (median_distance(known.contexts) if bandwidth is None else bandwidth)
-    different = len(np.unique(known.contexts, axis=0))  # more clusters than these would be empty
-    cluster, near = _clusters(known.contexts, sigma, min(count, different), seed)
-    charged = np.zeros(len(known.names)) if known.costs is None else found.price * known.costs
-    kinds = [_type(known, found, charged, near, cluster == one, examples) for one in range(count)]
+    sigma = 0.5 * (median_distance(prompts.contexts) if bandwidth is None else bandwidth)
+    different = len(np.unique(prompts.contexts, axis=0))  # more clusters than these would be empty
+    cluster, near = _clusters(prompts.contexts, sigma, min(count, different), seed)
+    charged = np.zeros(len(prompts.names)) if prompts.costs is None else overall.price * prompts.costs
+    kinds = [_type(prompts, overall, charged, near, cluster == one, examples) for one in range(count)]
     return sorted((kind for kind in kinds if kind is not None), key=lambda kind: -kind.share)
 
 
@@ -291,36 +291,36 @@ def _silhouette(apart: Floats, cluster: Ints) -> float:
     outer = sums / counts[:, None]
     outer[own, rows] = np.inf
     nearest = outer.min(0)
-    found = (nearest - inner) / np.maximum(np.maximum(nearest, inner), 1e-300)
-    return float(np.where(counts[own] > 1, found, 0.0).mean())
+    silhouettes = (nearest - inner) / np.maximum(np.maximum(nearest, inner), 1e-300)
+    return float(np.where(counts[own] > 1, silhouettes, 0.0).mean())
 
 
 def _type(
-    known: ScoredPrompts, found: RouteGain, charged: Floats, near: Floats, inside: Bools, examples: int
+    prompts: ScoredPrompts, overall: RouteGain, charged: Floats, near: Floats, inside: Bools, examples: int
 ) -> PromptType | None:
     places = np.flatnonzero(inside)
     if not len(places):
         return None
     order = places[np.argsort(near[places], kind="stable")]
-    count = len(known.names)
-    means = [found.outcomes.score(_always(place, inside), inside) for place in range(count)]
-    samples = np.bincount(known.generator[inside[known.prompt]], minlength=count)
-    winner, lead = _winner(found.outcomes, means, charged, inside)
-    gain = found.outcomes.difference(found.routed, _always(found.single, inside), inside)
-    shares = np.bincount(found.routed[inside], minlength=count) / len(places)
+    count = len(prompts.names)
+    means = [overall.outcomes.score(_always(place, inside), inside) for place in range(count)]
+    samples = np.bincount(prompts.generator[inside[prompts.prompt]], minlength=count)
+    winner, lead = _winner(overall.outcomes, means, charged, inside)
+    gain = overall.outcomes.difference(overall.routed, _always(overall.single, inside), inside)
+    shares = np.bincount(overall.routed[inside], minlength=count) / len(places)
     return PromptType(
         share=len(places) / len(inside),
         examples=tuple(int(place) for place in order[:examples]),
         scores={
             name: TypeScore(mean and mean.value, mean and mean.error, int(each))
-            for name, mean, each in zip(known.names, means, samples, strict=True)
+            for name, mean, each in zip(prompts.names, means, samples, strict=True)
         },
-        winner=None if winner is None else known.names[winner],
+        winner=None if winner is None else prompts.names[winner],
         lead=lead and lead.value,
         lead_error=lead and lead.error,
         gain=gain and gain.value,
         gain_error=gain and gain.error,
-        shares=dict(zip(known.names, shares.tolist(), strict=True)),
+        shares=dict(zip(prompts.names, shares.tolist(), strict=True)),
     )
 
 

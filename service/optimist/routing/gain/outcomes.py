@@ -79,16 +79,16 @@ class ScoredPrompts:
         named = tuple(names) or tuple(f"generator-{place}" for place in range(scores.shape[1]))
         if len(named) != scores.shape[1]:
             raise FixError(f"names: expected one for each of the {scores.shape[1]} columns of scores, got {len(named)}")
-        found = scores[prompt, generator]
-        return cls(named, contexts, prompt, generator, found, np.ones(len(found)), costs)
+        given = scores[prompt, generator]
+        return cls(named, contexts, prompt, generator, given, np.ones(len(given)), costs)
 
     def table(self) -> Floats:
         """The scores (m, G). Raises FixError unless every generator has one score on every prompt."""
-        found = np.full((len(self.contexts), len(self.names)), np.nan)
-        found[self.prompt, self.generator] = self.scores
-        if np.isnan(found).any():
+        table = np.full((len(self.contexts), len(self.names)), np.nan)
+        table[self.prompt, self.generator] = self.scores
+        if np.isnan(table).any():
             raise FixError("scores: expected one of every generator on every prompt; some are missing")
-        return found
+        return table
 
     def costs_of_budget(self, ceiling: float | None, at_least: float | None) -> Floats:
         """The costs (G,). Raises FixError where there are none, or where they or the scores do not fit the budget."""
@@ -128,23 +128,23 @@ class Outcomes:
     scores of the usual spread would have: few draws that agree by chance do not make it small.
     """
 
-    def __init__(self, known: ScoredPrompts, predicted: Floats, charged: Floats) -> None:
+    def __init__(self, prompts: ScoredPrompts, predicted: Floats, charged: Floats) -> None:
         """predicted: expected scores (m, G) by what was learned from other prompts. charged: price of a sample (G,)."""
-        self._known, self._predicted, self._charged = known, predicted - charged, charged
-        count = len(known.contexts)
-        self._is_draw = ~np.isnan(known.probability)
-        self._table = None if known.is_logged else _table(known, charged)
+        self._prompts, self._predicted, self._charged = prompts, predicted - charged, charged
+        count = len(prompts.contexts)
+        self._is_draw = ~np.isnan(prompts.probability)
+        self._table = None if prompts.is_logged else _table(prompts, charged)
         self.judged: Bools = np.zeros(count, dtype=np.bool_)
         """Prompts over which means are taken (m,): all of a table; of a log those that were given by chance."""
-        self.judged[known.prompt[self._is_draw]] = True
+        self.judged[prompts.prompt[self._is_draw]] = True
         is_predicted = not self.judged.any()
         if is_predicted:
             self.judged[:] = True
-        draws = known.prompt[self._is_draw], known.generator[self._is_draw]
-        self._beyond = known.scores[self._is_draw] - charged[draws[1]] - self._predicted[draws]
+        draws = prompts.prompt[self._is_draw], prompts.generator[self._is_draw]
+        self._beyond = prompts.scores[self._is_draw] - charged[draws[1]] - self._predicted[draws]
         self._drawn = draws
         most = math.sqrt(max(int(self.judged.sum()), 1))
-        self._weights = np.minimum(1.0 / known.probability[self._is_draw], most)
+        self._weights = np.minimum(1.0 / prompts.probability[self._is_draw], most)
         self._spread = float(np.square(self._beyond).mean()) if len(self._beyond) else 0.0
 
     def difference(self, first: Ints, second: Ints, inside: Bools) -> Mean | None:
@@ -172,8 +172,8 @@ class Outcomes:
                 return None
             error = math.sqrt(float(values.var(ddof=1)) / len(values)) if len(values) > 1 else None
             return Mean(float(values.mean()) + paid, error)
-        found = self._corrected(self._predicted[rows, chosen], ((1.0, chosen),), inside, inside)
-        return None if found is None else Mean(found.value + paid, found.error)
+        mean = self._corrected(self._predicted[rows, chosen], ((1.0, chosen),), inside, inside)
+        return None if mean is None else Mean(mean.value + paid, mean.error)
 
     def _corrected(
         self, predicted: Floats, sides: tuple[tuple[float, Ints], ...], inside: Bools, where: Bools
@@ -225,12 +225,12 @@ def _regressed(beyond: Floats, weights: Floats, covariate: Floats, *, floor: flo
     return float(fitted[0]), float(fitted[1]), variance
 
 
-def _table(known: ScoredPrompts, charged: Floats) -> Floats:
+def _table(prompts: ScoredPrompts, charged: Floats) -> Floats:
     """Worth (m, G) of each generator on each prompt; NaN where it has no score."""
-    shape = (len(known.contexts), len(known.names))
-    flat = known.prompt * shape[1] + known.generator
+    shape = (len(prompts.contexts), len(prompts.names))
+    flat = prompts.prompt * shape[1] + prompts.generator
     hits = np.bincount(flat, minlength=shape[0] * shape[1])
-    sums = np.bincount(flat, weights=known.scores - charged[known.generator], minlength=len(hits))
+    sums = np.bincount(flat, weights=prompts.scores - charged[prompts.generator], minlength=len(hits))
     return np.where(hits > 0, sums / np.maximum(hits, 1), np.nan).reshape(shape)
 
 
@@ -244,15 +244,15 @@ def _mean_gain(gains: Floats, is_routed: Bools) -> Mean | None:
     if not count:
         return None
     share = float(is_routed.mean())
-    known = gains[is_routed & ~np.isnan(gains)]
+    measured = gains[is_routed & ~np.isnan(gains)]
     if share == 0.0:
         return Mean(0.0, 0.0)
-    if not len(known):
+    if not len(measured):
         return None
-    mean = float(known.mean())
-    if len(known) < 2:
+    mean = float(measured.mean())
+    if len(measured) < 2:
         return Mean(share * mean, None)
-    spread = float(known.var(ddof=1)) / len(known)
+    spread = float(measured.var(ddof=1)) / len(measured)
     return Mean(share * mean, math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / count))
 
 
@@ -270,11 +270,11 @@ def arrays_in(file: Path) -> dict[str, NDArray[Any]]:
     if file.suffix != ".npz":
         raise FixError(f"{file}: expected a file ending in .npz, found {file.suffix or 'no ending'!r}")
     try:
-        found = np.load(file, allow_pickle=False)
-        if not isinstance(found, NpzFile):
+        archive = np.load(file, allow_pickle=False)
+        if not isinstance(archive, NpzFile):
             raise FixError("it holds a single array")
-        with found:
-            return {name: found[name] for name in found.files}
+        with archive:
+            return {name: archive[name] for name in archive.files}
     except (OSError, BadZipFile, EOFError, ValueError) as error:
         raise FixError(f"{file}: expected an .npz file of several arrays: {error}") from None
 
@@ -289,17 +289,17 @@ def prompts_of(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
     costs = _numbers(arrays, "costs", 1) if "costs" in arrays else None
     names = tuple(map(str, arrays["names"])) if "names" in arrays else ()
     if wanted is TABLE:
-        known = ScoredPrompts.from_table(contexts, _numbers(arrays, "scores", 2), names, costs)
+        prompts = ScoredPrompts.from_table(contexts, _numbers(arrays, "scores", 2), names, costs)
     else:
         names, generator = _generators(arrays["generator"], names)
         score, probability = (_numbers(arrays, name, 1) for name in ("score", "probability"))
         for name, array in (("generator", generator), ("score", score), ("probability", probability)):
             if len(array) != len(contexts):
                 raise FixError(f"{name}: expected {len(contexts)} numbers, as many as contexts; got {len(array)}")
-        known = ScoredPrompts(names, contexts, np.arange(len(contexts)), generator, score, probability, costs)
-    if costs is not None and len(costs) != len(known.names):
-        raise FixError(f"costs: expected one for each of the {len(known.names)} generators, got {len(costs)}")
-    return known
+        prompts = ScoredPrompts(names, contexts, np.arange(len(contexts)), generator, score, probability, costs)
+    if costs is not None and len(costs) != len(prompts.names):
+        raise FixError(f"costs: expected one for each of the {len(prompts.names)} generators, got {len(costs)}")
+    return prompts
 
 
 def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:

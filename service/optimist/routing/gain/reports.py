@@ -72,9 +72,9 @@ class Routing:
 class _Problem:
     """The rows as prompts: one for each pick."""
 
-    known: ScoredPrompts
+    prompts: ScoredPrompts
     able: list[int]
-    """Ints in the experiment of the generators in `known`."""
+    """Ints in the experiment of the generators in `prompts`."""
     texts: list[str]
     sign: float
 
@@ -98,11 +98,11 @@ def route_table(rows: RoutedRows, routing: Routing) -> Routes:
     warnings = _missing(rows, names, routing.retired)
     if problem is None:
         few = f"{prompts} prompts are too few: {FEWEST}, and two generators with {FEWEST_PICKS} each, are needed"
-        found = _of_few(rows, routing)
+        facts = _of_few(rows, routing)
         warnings.append(few)
     else:
-        found = _of_many(rows, routing, problem, contexts)
-        if found["standard_error"] is None and routing.has_chances:
+        facts = _of_many(rows, routing, problem, contexts)
+        if facts["standard_error"] is None and routing.has_chances:
             warnings.append(
                 "too few prompts were given by chance to the generators that are compared, so that the gain is by the "
                 "model"
@@ -118,32 +118,32 @@ def route_table(rows: RoutedRows, routing: Routing) -> Routes:
         positions=[],
         samples=int(rows.samples.sum()),
         warnings=tuple(warnings),
-        **found,
+        **facts,
     )
 
 
 def _of_many(rows: RoutedRows, routing: Routing, problem: _Problem, contexts: ContextSettings) -> dict[str, Any]:
     """What the table says of generators that can be compared."""
     seed, names, count = routing.seed, routing.names, len(routing.names)
-    found = route_gain(problem.known, price=routing.price, contexts=contexts, seed=seed, delta=routing.delta)
+    overall = route_gain(problem.prompts, price=routing.price, contexts=contexts, seed=seed, delta=routing.delta)
     sigma = float(contexts.bandwidth)
-    kinds = types_of(problem.known, found, count=routing.types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
+    kinds = types_of(problem.prompts, overall, count=routing.types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
     routed = np.zeros(count)
-    routed[problem.able] = list(found.shares.values())
-    success = np.full((len(found.predicted), count), np.nan)  # NaN for generators that cannot be compared
-    success[:, problem.able] = problem.sign * found.predicted
+    routed[problem.able] = list(overall.shares.values())
+    success = np.full((len(overall.predicted), count), np.nan)  # NaN for generators that cannot be compared
+    success[:, problem.able] = problem.sign * overall.predicted
     return {
-        "best": found.best,
-        "best_score": problem.sign * found.single_value,
-        "score": problem.sign * found.value,
-        "gain": found.gain,
-        "standard_error": found.error,
-        "lower": found.lower,
-        "upper": found.upper,
-        "basis": "model" if found.error is None else "doubly robust",
+        "best": overall.best,
+        "best_score": problem.sign * overall.single_value,
+        "score": problem.sign * overall.value,
+        "gain": overall.gain,
+        "standard_error": overall.error,
+        "lower": overall.lower,
+        "upper": overall.upper,
+        "basis": "model" if overall.error is None else "doubly robust",
         "types": [_type(kind, problem, names) for kind in kinds],
         "shares": _shares(rows, names, routed),
-        "savings": _savings(rows, routing, list(names).index(found.best), success),
+        "savings": _savings(rows, routing, list(names).index(overall.best), success),
     }
 
 
@@ -180,7 +180,7 @@ def _problem(rows: RoutedRows, routing: Routing) -> _Problem | None:
     is_first = np.zeros(len(rows.score), dtype=np.bool_)
     # Policies without chance draw by chance only until the first model: those few prompts would judge the gain of all.
     is_first[first] = routing.has_chances
-    known = ScoredPrompts(
+    prompts = ScoredPrompts(
         names=tuple(names[place] for place in able.tolist()),
         contexts=rows.contexts[first[kept]].astype(np.float64),
         prompt=places[prompt[is_in]],
@@ -189,7 +189,7 @@ def _problem(rows: RoutedRows, routing: Routing) -> _Problem | None:
         probability=np.where(is_first, rows.probability, np.nan)[is_in],
         costs=None if paid is None else paid[able],
     )
-    return _Problem(known, able.tolist(), [rows.prompts[place] for place in first[kept]], routing.sign)
+    return _Problem(prompts, able.tolist(), [rows.prompts[place] for place in first[kept]], routing.sign)
 
 
 def _type(kind: PromptType, problem: _Problem, names: Sequence[str]) -> RouteType:
@@ -206,7 +206,7 @@ def _type(kind: PromptType, problem: _Problem, names: Sequence[str]) -> RouteTyp
             )
         )
     # Every generator of a log has a predicted score, so that there is a winner.
-    winner = kind.winner or problem.known.names[0]
+    winner = kind.winner or problem.prompts.names[0]
     shown = dict.fromkeys(text for place in kind.examples if (text := problem.texts[place]))
     return RouteType(
         share=kind.share,
@@ -294,11 +294,11 @@ class RouteReport:
     @property
     def sentence(self) -> str:
         """The answer in a sentence."""
-        found = self.gain
-        if self.at_least is not None and found.shares[found.best] == 1.0:
-            return f"{found.best} alone keeps {self.at_least:.0%} of the best single score: there is nothing to route."
-        said = gain_sentence(found.best, found.gain, found.error, found.lower, found.upper)
-        return f"{said} Gains are of the score less the price of its cost." if found.price else said
+        gain = self.gain
+        if self.at_least is not None and gain.shares[gain.best] == 1.0:
+            return f"{gain.best} alone keeps {self.at_least:.0%} of the best single score: there is nothing to route."
+        said = gain_sentence(gain.best, gain.gain, gain.error, gain.lower, gain.upper)
+        return f"{said} Gains are of the score less the price of its cost." if gain.price else said
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -316,11 +316,11 @@ class RouteReport:
         return ["± is half of an interval of 95%.", f"Prompts would go to: {shares}."]
 
     def to_dict(self) -> dict[str, Any]:
-        found = self.gain
+        gain = self.gain
         return {
             "generators": list(self.names),
-            "prompts": found.prompts,
-            **{name: getattr(found, name) for name in GAIN_FIELDS},
+            "prompts": gain.prompts,
+            **{name: getattr(gain, name) for name in GAIN_FIELDS},
             "types": [codec.plain(kind) for kind in self.types],
         }
 
@@ -369,29 +369,29 @@ def route_arrays(
     seed: int = 0,
 ) -> RouteReport:
     """The report on the arrays of a file, as `route_file` describes them. Raises FixError as it does."""
-    known = prompts_of(arrays, file)
+    prompts = prompts_of(arrays, file)
     texts = None if "prompts" not in arrays else tuple(map(str, arrays["prompts"]))
-    if texts is not None and len(texts) != len(known.contexts):
-        raise FixError(f"prompts: expected {len(known.contexts)} texts, as many as contexts; got {len(texts)}")
+    if texts is not None and len(texts) != len(prompts.contexts):
+        raise FixError(f"prompts: expected {len(prompts.contexts)} texts, as many as contexts; got {len(texts)}")
     if not 0.0 <= price < np.inf:
         raise FixError(f"price: expected a number of at least 0, got {price}")
-    if price and known.costs is None:
+    if price and prompts.costs is None:
         raise FixError(f"price: it is multiplied by costs, and {file} has no array `costs`")
-    found = route_gain(known, price=price, ceiling=ceiling, at_least=at_least, features=features, seed=seed)
-    if found.error is None:
-        raise FixError(f"what routing gains is not known: {_why_unknown(known, found)}")
-    kinds = types_of(known, found, count=types, seed=seed)
-    return RouteReport(known.names, found, kinds, texts, known.is_logged, at_least)
+    gain = route_gain(prompts, price=price, ceiling=ceiling, at_least=at_least, features=features, seed=seed)
+    if gain.error is None:
+        raise FixError(f"what routing gains is not known: {_why_unknown(prompts, gain)}")
+    kinds = types_of(prompts, gain, count=types, seed=seed)
+    return RouteReport(prompts.names, gain, kinds, texts, prompts.is_logged, at_least)
 
 
-def _why_unknown(known: ScoredPrompts, found: RouteGain) -> str:
+def _why_unknown(prompts: ScoredPrompts, gain: RouteGain) -> str:
     """Why a gain has no error."""
-    moved, every = int((found.routed != found.single).sum()), f"{found.prompts:,} prompts"
-    if known.is_logged:
+    moved, every = int((gain.routed != gain.single).sum()), f"{gain.prompts:,} prompts"
+    if prompts.is_logged:
         return (
-            f"{moved:,} of {every} would go to another generator than {found.best}, and too few of them were given by "
+            f"{moved:,} of {every} would go to another generator than {gain.best}, and too few of them were given by "
             "chance to either: a log needs probabilities below 1"
         )
     if moved == 1:
-        return f"only 1 of {every} would go to another generator than {found.best}: there is next to nothing to route"
-    return f"too few of the {moved:,} prompts that would go to another generator than {found.best} have scores of both"
+        return f"only 1 of {every} would go to another generator than {gain.best}: there is next to nothing to route"
+    return f"too few of the {moved:,} prompts that would go to another generator than {gain.best} have scores of both"

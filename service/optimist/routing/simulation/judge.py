@@ -49,26 +49,26 @@ class RouteJudge(Judge):
     def from_asked(cls, asked: Setup, plan: Plan, policies: Sequence[Contender], runner: Runner) -> RouteJudge:
         if asked.settings:
             raise FixError(f"{', '.join(asked.settings)}: the goal 'route' has no metric: scores are in the file")
-        known = prompts_in(Path(asked.sources)) if isinstance(asked.sources, str | Path) else asked.sources
-        if not isinstance(known, ScoredPrompts):
-            raise FixError(f"sources: expected a file of scored prompts, got {type(known).__name__}")
+        prompts = prompts_in(Path(asked.sources)) if isinstance(asked.sources, str | Path) else asked.sources
+        if not isinstance(prompts, ScoredPrompts):
+            raise FixError(f"sources: expected a file of scored prompts, got {type(prompts).__name__}")
         if plan.ceiling is not None or plan.at_least is not None:
-            known.costs_of_budget(plan.ceiling, plan.at_least)
+            prompts.costs_of_budget(plan.ceiling, plan.at_least)
             if not {each.settings["policy"] for each in policies} & set(PACED):
                 raise FixError(
                     f"ceiling, at_least: expected one of the policies {', '.join(PACED)}, which keep a budget"
                 )
-        if plan.price and known.costs is None:
+        if plan.price and prompts.costs is None:
             raise FixError("price: it is multiplied by costs, and there are none")
         for each in policies:
             if foreign := each.settings.keys() - {"policy"}:
                 raise FixError(f"policy {each.label!r}: policies of routes have no options, got {', '.join(foreign)}")
-        table = known.table()
+        table = prompts.table()
         chosen = np.random.default_rng((plan.seed, 1)).permutation(len(table))[: plan.rounds]
         scores = table[chosen]
-        problem = RoutingProblem("", known.contexts[chosen], scores, scores, known.costs, tries=plan.tries)
+        problem = RoutingProblem("", prompts.contexts[chosen], scores, scores, prompts.costs, tries=plan.tries)
         plan = plan.model_copy(update={"rounds": len(chosen), "batch_size": 1})
-        return cls(known.names, plan, problem)
+        return cls(prompts.names, plan, problem)
 
     @cached_property
     def single(self) -> RoutingTrial:
@@ -139,10 +139,10 @@ class RouteJudge(Judge):
             yield f"Best fixed mixture at a mean cost of {self.plan.ceiling:.3g}: {self.mixture:.4f}."
 
     def document(self) -> dict[str, Any]:
-        found = {"best": self.single.best, "ideal": self.single.ideal, "price": self.plan.price}
-        found |= {"ceiling": self.plan.ceiling, "at_least": self.plan.at_least, "mixture": self.mixture}
+        document = {"best": self.single.best, "ideal": self.single.ideal, "price": self.plan.price}
+        document |= {"ceiling": self.plan.ceiling, "at_least": self.plan.at_least, "mixture": self.mixture}
         costs = {"single_cost": self.single.single_cost, "dearest_cost": self.single.dearest_cost}
-        return found | (costs if self._has_costs else dict.fromkeys(costs))
+        return document | (costs if self._has_costs else dict.fromkeys(costs))
 
 
 def _played(problem: RoutingProblem, policy: RoutePolicy, number: int, seed: int) -> Play:
@@ -154,9 +154,9 @@ def _played(problem: RoutingProblem, policy: RoutePolicy, number: int, seed: int
 def best_mixture(scores: Floats, costs: Floats, ceiling: float) -> float:
     """The largest mean score of a fixed mixture of generators, with mean scores and costs (G,), at this mean cost at
     most: of one generator, or of two. -inf where each costs more."""
-    found = [float(scores[costs <= ceiling].max(initial=-math.inf))]
+    scores_at = [float(scores[costs <= ceiling].max(initial=-math.inf))]
     for cheap, dear in zip(*np.nonzero(costs[:, None] < costs), strict=True):
         part = (ceiling - costs[cheap]) / (costs[dear] - costs[cheap])
         if 0.0 <= part <= 1.0:
-            found.append(float((1.0 - part) * scores[cheap] + part * scores[dear]))
-    return max(found)
+            scores_at.append(float((1.0 - part) * scores[cheap] + part * scores[dear]))
+    return max(scores_at)

@@ -73,8 +73,8 @@ class RoutingProblem:
         succeeds = draws < self.expected[..., None]
 
         def scores(prompt: int, place: int) -> Floats:
-            found = np.flatnonzero(succeeds[prompt, place])
-            return succeeds[prompt, place, : found[0] + 1 if len(found) else self.tries].astype(np.float64)
+            successes = np.flatnonzero(succeeds[prompt, place])
+            return succeeds[prompt, place, : successes[0] + 1 if len(successes) else self.tries].astype(np.float64)
 
         return scores
 
@@ -184,13 +184,13 @@ def _chosen(
     if policy.name == "pak-ucb":
         learner = _Kernels(contexts, count, float(fitted.bandwidth))
     else:
-        known = fitted.made()
+        contexts_map = fitted.made()
         fit: Callable[[Sequence[Sums], int], Predictor] = (
             Published.from_moments if policy.is_published else Regressions.from_moments
         )
         # Made again when the samples have grown by this part, or those of a generator by `OWN_GROWTH`.
         growth = 0.0 if policy.is_published and features <= 64 else 0.08
-        learner = _Sums(known(contexts), count, partial(fit, linear=known.linear), growth)
+        learner = _Sums(contexts_map(contexts), count, partial(fit, linear=contexts_map.linear), growth)
     first = np.full(count, 1 if policy.is_published else warmup)
     if problem.joins:
         # As the service has it, whose warm-up is that of generators that fix the columns.
@@ -205,12 +205,12 @@ def _chosen(
         if len(new) and (t % 2 or t < 2 * int(first.min()) * count):
             place = int(new[counts[new].argmin()])
         else:
-            known = able[counts[able] >= first[able]]
-            means, widths = learner.predict(t, known)
-            paced = purse.paced(learner, t, known)
-            chances = paced.chances(means, widths, None if purse.costs is None else purse.costs[known])
+            contexts_map = able[counts[able] >= first[able]]
+            means, widths = learner.predict(t, contexts_map)
+            paced = purse.paced(learner, t, contexts_map)
+            chances = paced.chances(means, widths, None if purse.costs is None else purse.costs[contexts_map])
             chosen_of = policy.pick(chances, t)
-            place = int(known[chosen_of])
+            place = int(contexts_map[chosen_of])
             probability[t] = chances[chosen_of] if policy.has_chances else np.nan
         scores = (told if later is None or t < problem.changes else later)(int(order[t]), place)
         learner.add(t, place, scores)
@@ -230,7 +230,7 @@ class _Purse:
         self._spent, self._calls = (np.zeros(problem.expected.shape[1]) for _ in range(2))
         self._made: tuple[int, Frontier] | None = None
 
-    def paced(self, learner: _Learner, t: int, known: Ints) -> RoutePolicy:
+    def paced(self, learner: _Learner, t: int, able: Ints) -> RoutePolicy:
         """The policy for the next prompt, after t, among these. Raises FixError without costs, and for kernels."""
         if not self._policy.keeps_budget:
             return self._policy
@@ -239,7 +239,7 @@ class _Purse:
         if self._made is None or self._made[0] != learner.start:
             if self._problem.paid is not None:
                 self.costs = np.where(self._calls > 0.0, self._spent / np.maximum(self._calls, 1.0), self.costs)
-            self._made = learner.start, self._policy.frontier(*learner.sampled(SAMPLED), self.costs[known])
+            self._made = learner.start, self._policy.frontier(*learner.sampled(SAMPLED), self.costs[able])
         return self._policy.paced(self._made[1], float(self._spent.sum()) - (self._policy.ceiling or 0.0) * t)
 
     def pay(self, prompt: int, place: int, calls: int) -> None:
@@ -264,8 +264,8 @@ class _Sums:
         self._widths = self._means
         self._made_of: list[int] = []
 
-    def predict(self, t: int, known: Ints) -> tuple[Floats, Floats]:
-        able = [self._moments[place] for place in known.tolist()]
+    def predict(self, t: int, places: Ints) -> tuple[Floats, Floats]:
+        able = [self._moments[place] for place in places.tolist()]
         samples = [each.samples for each in able]
         if self._told >= self._due or self._has_new(samples):
             self._due, self._made_of = max(self._told + 1, math.ceil((1.0 + self._growth) * self._told)), samples
@@ -299,9 +299,9 @@ class _Kernels:
         self._contexts = contexts
         self._arms = [KernelRidge(bandwidth) for _ in range(count)]
 
-    def predict(self, t: int, known: Ints) -> tuple[Floats, Floats]:
-        found = np.array([self._arms[place].predict(self._contexts[t]) for place in known.tolist()])
-        return found[:, 0], found[:, 1]
+    def predict(self, t: int, places: Ints) -> tuple[Floats, Floats]:
+        predicted = np.array([self._arms[place].predict(self._contexts[t]) for place in places.tolist()])
+        return predicted[:, 0], predicted[:, 1]
 
     def add(self, t: int, place: int, scores: Floats) -> None:
         for score in scores.tolist():
