@@ -209,7 +209,7 @@ def test_it_samples_what_is_open_and_nothing_else():
     assert NAMES[rule.pick(arms_of(independent), 100)] in ("mid", "big")
     refused = rule.table(arms_of(independent), 100)
     needed = refused.open_comparisons(np.ones(3), np.ones(3))
-    assert {NAMES[place] for one in needed for place in one.places} == {"mid", "big"}
+    assert {NAMES[arm] for one in needed for arm in one.arms} == {"mid", "big"}
     dear = [mean_of(0.92), mean_of(0.97), mean_of(1.0)]
     picked = {NAMES[rule.pick(arms_of(dear, costs), 100)] for costs in ((1.0, 4.0, 30.0), (1.0, 4.0, 4000.0))}
     assert "big" not in picked, "its samples cost more than they decide"

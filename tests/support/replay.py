@@ -136,7 +136,7 @@ def _chosen(pick: Pick, estimators: dict[str, _Replayed], experiment: Experiment
     now = goal.from_state(experiment, ExperimentState(0, 0, []), needed, None)
     if isinstance(now, ForMixture):
         now = replace(now, mixture=mixtures.of(pick, published=now.policy.goes_by_published))
-    return contenders[now.pick(arms, pick.told, pick.number, None, 0.0).place]
+    return contenders[now.pick(arms, pick.told, pick.number, None, 0.0).index]
 
 
 def generators_of(pick: Pick, names: Sequence[str]) -> list[str]:

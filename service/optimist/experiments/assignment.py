@@ -95,12 +95,12 @@ class Assignment:
         # An ask without a worker name counts as one worker.
         wanted = request.count if contexts is None else len(contexts)
         count = min(wanted, self._most_open.worker)
-        for place in range(count - len(kept)):
+        for index in range(count - len(kept)):
             able = self._state.able(request.generators)
             self.lacked = self.lacking(request.worker, key) or self._lacking_of(able, request.generators)
             if self.lacked is not None:
                 return
-            yield self._next(able, request, stale, key, None if contexts is None else contexts[place])
+            yield self._next(able, request, stale, key, None if contexts is None else contexts[index])
         self.lacked = WaitReason.WORKER_PICKS if count < wanted else None
 
     def lacking(self, worker: str | None = None, key: str = "") -> WaitReason | None:
@@ -135,7 +135,7 @@ class Assignment:
         number = stored.rounds + 1
         choice = state.goal.pick(able, stored.told, number, context, state.goal.overspent(state))
         basis = state.goal.used(state.contenders, choice)
-        generator = state.contenders[choice.place]
+        generator = state.contenders[choice.index]
         cost = 0.0 if self._cost_left is None else state.costs.get(generator.name, 0.0)
         size = self._size(generator, cost)
         part = next_slice(state.experiment, generator, size)

@@ -35,8 +35,8 @@ def curve_point(mixture: Mixture, delta: float) -> str:
     score, lower, upper, best = map(short, scores)
     gains = [short(number) for number in (mixture.gain, mixture.gain_error, mixture.gap)]
     weights = [short(weight) for weight in mixture.weights]
-    place = mixture.generators.index(mixture.best)
-    return json.dumps([score, lower, upper, place, best, *gains, weights], separators=(",", ":"))
+    index = mixture.generators.index(mixture.best)
+    return json.dumps([score, lower, upper, index, best, *gains, weights], separators=(",", ":"))
 
 
 def mixture_curve(points: Sequence[ArtefactPoint], names: Sequence[str], after: int) -> MixtureCurve:

@@ -26,7 +26,7 @@ def arrays_with_levels(state: PolicyState) -> dict[int, str]:
         return {}
     metrics = list(config.metrics.values())
     names = levelled(metrics, state.experiment.columns)
-    return {place: name for place, name in enumerate(sized(metrics)) if name in names}
+    return {index: name for index, name in enumerate(sized(metrics)) if name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class GeneratorLevels:
         """By what is kept of these arrays (`arrays_with_levels`)."""
         arrays = [
             Levels(
-                [Level(one.position, one.origin.rows, one.value) for one in kept if one.array == place],
+                [Level(one.position, one.origin.rows, one.value) for one in kept if one.array == index],
                 generator.batches,
                 generator.accepted,
                 generator.accepted_until,
             )
-            for place in names
+            for index in names
         ]
         return cls(generator, kept, arrays)
 
@@ -61,7 +61,7 @@ def anomalous_among(state: PolicyState, levels: Sequence[GeneratorLevels], *, of
     if not levels:
         return NOTHING
     names = arrays_with_levels(state).values()
-    arrays = {name: [each.arrays[place] for each in levels] for place, name in enumerate(names)}
+    arrays = {name: [each.arrays[index] for each in levels] for index, name in enumerate(names)}
     anomalous = anomalous_in(state, arrays, of_decision=of_decision)
     if not anomalous.findings:
         return anomalous

@@ -265,11 +265,11 @@ def gate_on(state: PolicyState, candidate: str, baseline: str, margins: Mapping[
     Both may be retired. Raises as `contrast_of` and `policies.gates.gate_of` do.
     """
     check_compared(state)
-    places = [_ordinal(state, name) for name in (candidate, baseline)]
+    indices = [_ordinal(state, name) for name in (candidate, baseline)]
     compared: dict[str, Gated] = {}
     for label, metric in state.config.metrics.items():
         estimates = state.estimates_by(label)
-        compared[label] = Gated(metric, *(estimates[place] for place in places))
+        compared[label] = Gated(metric, *(estimates[index] for index in indices))
     return gate_of(candidate, baseline, compared, margins, state.config.delta, state.looks)
 
 

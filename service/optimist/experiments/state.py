@@ -147,7 +147,7 @@ class PolicyState:
         """Those by the metric that decides, in the order of the experiment's generators."""
         self.contenders: list[GeneratorState] = [g for g in stored.generators if g.state != "retired"]
         """The generators that are not retired, in the order of `arms`."""
-        self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
+        self._indices = {generator.ordinal: index for index, generator in enumerate(self.contenders)}
         controls = stored.controls
         costs = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
         self.costs: dict[str, float] = {**(self.config.costs or {}), **costs}
@@ -255,8 +255,8 @@ class PolicyState:
 
     def _renew_arm(self, generator: GeneratorState) -> None:
         self._note_due(generator)
-        if generator.ordinal in self._places:
-            self.arms[self._places[generator.ordinal]] = self._arm(generator)
+        if generator.ordinal in self._indices:
+            self.arms[self._indices[generator.ordinal]] = self._arm(generator)
 
     def _note_due(self, generator: GeneratorState) -> None:
         if generator.scored_until(self.stored.limited) < generator.due_seq and generator.state != "retired":
@@ -266,13 +266,13 @@ class PolicyState:
 
     def _arms(self, changed: Sequence[GeneratorState], earlier: PolicyState | None) -> list[Arm]:
         """The arms; those of an earlier state where neither their generator nor its open picks have changed."""
-        if earlier is None or len(changed) == len(self.stored.generators) or earlier._places != self._places:
+        if earlier is None or len(changed) == len(self.stored.generators) or earlier._indices != self._indices:
             return [self._arm(generator) for generator in self.contenders]
         arms, own, before = list(earlier.arms), self.open_picks, earlier.open_picks
         moved = {g for pair in ((own.samples, before.samples), (own.batches, before.batches)) for g in _unequal(*pair)}
         for ordinal in moved.union(generator.ordinal for generator in changed):
-            if ordinal in self._places:
-                arms[self._places[ordinal]] = self._arm(self.stored.generators[ordinal])
+            if ordinal in self._indices:
+                arms[self._indices[ordinal]] = self._arm(self.stored.generators[ordinal])
         return arms
 
     def _arm(self, generator: GeneratorState) -> Arm:
@@ -566,9 +566,9 @@ def _parsed(
         label: [*kept.get(label, [None] * len(before)), *more] for label in read
     }
     for generator in changed:
-        place = generator.ordinal
-        units = before[place].units if place < len(before) else {}
+        index = generator.ordinal
+        units = before[index].units if index < len(before) else {}
         for label, unit in generator.units.items():
             if label not in units or label not in kept or units[label].estimate != unit.estimate:
-                parsed[label][place] = codec.decode(Estimate, unit.estimate) if unit.estimate else None
+                parsed[label][index] = codec.decode(Estimate, unit.estimate) if unit.estimate else None
     return parsed

@@ -166,7 +166,7 @@ class Evaluation(Session):
         asked = self._context(context)
         goal = self.state.goal
         choice = goal.pick(arms, self.told, number, asked, goal.overspent(self.state))
-        name = self.generators[choice.place]
+        name = self.generators[choice.index]
         if asked is not None:
             self._drawn = asked.row.tobytes(), name, choice.probability
         return name

@@ -54,7 +54,7 @@ class _Open(NamedTuple):
     """A comparison that is still open: a generator by a limit, against the rival of one column."""
 
     margins: Margins
-    place: int
+    arm: int
     column: int
     left: float
     """The cost until it is decided."""
@@ -64,9 +64,9 @@ class _Open(NamedTuple):
         return self.margins.rivals[self.column]
 
     @property
-    def places(self) -> list[int]:
+    def arms(self) -> list[int]:
         """The generators whose samples decide it."""
-        return [self.place] if self.rival < 0 else [self.place, self.rival]
+        return [self.arm] if self.rival < 0 else [self.arm, self.rival]
 
 
 class Table:
@@ -178,8 +178,8 @@ class Table:
         scored = iter(losses(self.arms))
         return [math.inf if arm.estimate is None else next(scored) for arm in self.arms]
 
-    def _cheapest(self, places: Sequence[int]) -> int:
-        return min(places, key=lambda place: (self.costs[place], self._losses[place]))
+    def _cheapest(self, indices: Sequence[int]) -> int:
+        return min(indices, key=lambda index: (self.costs[index], self._losses[index]))
 
     @property
     def confidence(self) -> float | None:
@@ -242,8 +242,8 @@ class Table:
         """What is known of each generator by each limit, in the order of the limits, then of the arms."""
         return tuple(
             verdict
-            for place, (on, one) in enumerate(zip(self._rule.limits, self.margins, strict=True))
-            for verdict in self._by(on, one, place)
+            for index, (on, one) in enumerate(zip(self._rule.limits, self.margins, strict=True))
+            for verdict in self._by(on, one, index)
         )
 
     def _by(self, on: LimitOn, margins: Margins, limit: int) -> Iterator[LimitVerdict]:
@@ -282,14 +282,14 @@ class Table:
                 more_samples=self._more(margins, g, int(columns[g])) if code == "open" else None,
             )
 
-    def _more(self, margins: Margins, place: int, column: int) -> tuple[int, int] | None:
+    def _more(self, margins: Margins, index: int, column: int) -> tuple[int, int] | None:
         """The samples of the two that the hardest margin takes, if it is `ERRORS` errors larger, and if it is smaller:
         n ((z sd/margin)² − 1)."""
         rival = margins.rivals[column]
-        n = margins.samples[place] + (0.0 if rival < 0 else margins.samples[rival])
-        margin = margins.values[place, column] - margins.allowed[place, column]
+        n = margins.samples[index] + (0.0 if rival < 0 else margins.samples[rival])
+        margin = margins.values[index, column] - margins.allowed[index, column]
         side = margins.missed if margin > 0.0 else margins.met
-        error, reach = float(side.error[place, column]), float(margins.reach(self.z)[place, column])
+        error, reach = float(side.error[index, column]), float(margins.reach(self.z)[index, column])
         if not (math.isfinite(error) and error > 0.0 and math.isfinite(n)):
             return None
         low, high = (
@@ -352,35 +352,35 @@ class Cheapest:
         """
         compared = rivals(arms)
         active = active_among(compared)
-        places = {arm.name: place for place, arm in enumerate(arms)}
+        indices = {arm.name: index for index, arm in enumerate(arms)}
         n = np.array([arm.all_samples for arm in compared], dtype=np.float64)
         prices = self._prices(compared)
         open_ = np.array([arm.shrink**2 for arm in compared])
         needed = [] if self.policy == "uniform" else self.table(compared, told).open_comparisons(prices, open_)
-        able = [one for one in needed if any(compared[place].active for place in one.places)]
+        able = [one for one in needed if any(compared[index].active for index in one.arms)]
 
-        def placed(place: int) -> int:
-            return places[compared[place].name]
+        def placed(index: int) -> int:
+            return indices[compared[index].name]
 
         def fewest(among: Sequence[int]) -> int:
-            return placed(min(among, key=lambda place: (n[place], prices[place])))
+            return placed(min(among, key=lambda index: (n[index], prices[index])))
 
         if not able:
             return fewest(active)
-        involved = sorted({place for one in able for place in one.places if compared[place].active})
-        if few := [place for place in involved if _units(compared[place]) < FEWEST_SAMPLES]:
+        involved = sorted({index for one in able for index in one.arms if compared[index].active})
+        if few := [index for index in involved if _units(compared[index]) < FEWEST_SAMPLES]:
             return fewest(few)
-        if any(one.rival >= 0 and one.margins.rho[one.place, one.column] > UNRELATED for one in able):
+        if any(one.rival >= 0 and one.margins.rho[one.arm, one.column] > UNRELATED for one in able):
             return fewest(involved)
         left = [one for one in able if 0.0 < one.left < math.inf]
         if not left:
             return fewest(involved)
         next_ = min(left, key=lambda one: one.left)
-        spreads = {next_.place: next_.margins.spreads[next_.place]}
+        spreads = {next_.arm: next_.margins.spreads[next_.arm]}
         if next_.rival >= 0:
             spreads[next_.rival] = next_.margins.of_rivals[next_.column]
-        among = [place for place in next_.places if compared[place].active]
-        return placed(max(among, key=lambda place: spreads[place] ** 2 / (n[place] ** 2 * prices[place])))
+        among = [index for index in next_.arms if compared[index].active]
+        return placed(max(among, key=lambda index: spreads[index] ** 2 / (n[index] ** 2 * prices[index])))
 
     def _prices(self, arms: Sequence[Arm]) -> Floats:
         """What a sample of each arm is weighed by (G,): its cost, the usual one where that is not known."""

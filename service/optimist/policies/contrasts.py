@@ -58,7 +58,7 @@ class Contrasts:
     def is_uniform(self) -> bool:
         """Whether the same is known of all: how two are compared depends on nothing else than the two then."""
         if self._earlier is not None:
-            kinds = {_kind(self.estimates[place]) for place in (*self._changed, *self._unchanged)}
+            kinds = {_kind(self.estimates[index]) for index in (*self._changed, *self._unchanged)}
         else:
             kinds = set(map(_kind, self.estimates))
         return len(kinds) <= 1
@@ -66,7 +66,7 @@ class Contrasts:
     @property
     def _unchanged(self) -> list[int]:
         """One of the places that are as they were."""
-        return [place for place in range(len(self._changed) + 1) if place not in self._changed][:1]
+        return [index for index in range(len(self._changed) + 1) if index not in self._changed][:1]
 
     @cached_property
     def best(self) -> int:
@@ -115,9 +115,9 @@ class Contrasts:
         """The errors of the estimates themselves, ∞ where unknown."""
         return self.selection_errors if kind == "selection" else self.stopping_errors
 
-    def variances(self, place: int, kind: Errors) -> tuple[float, float]:
+    def variances(self, index: int, kind: Errors) -> tuple[float, float]:
         """The squared error of an estimate in two parts: from sampling, and the systematic one."""
-        total, pairing = self.errors_of(kind)[place] ** 2, self.estimates[place].pairing
+        total, pairing = self.errors_of(kind)[index] ** 2, self.estimates[index].pairing
         if pairing is None:
             return total, 0.0
         systematic = pairing.systematic_selection if kind == "selection" else pairing.systematic_stopping
@@ -130,8 +130,8 @@ class Contrasts:
         if standard_errors is None:
             errors, reductions = self.errors_of(kind), self.against(base, beyond).reductions(kind)
 
-            def error_at(place: int) -> float:
-                return math.hypot(errors[base], errors[place]) * math.sqrt(reductions[place])
+            def error_at(index: int) -> float:
+                return math.hypot(errors[base], errors[index]) * math.sqrt(reductions[index])
 
             before = self._before(base, lambda earlier: earlier._errors.get((base, kind, beyond)))
             standard_errors = self._errors[base, kind, beyond] = self._made(error_at, before)
@@ -148,8 +148,8 @@ class Contrasts:
         if before is None:
             return list(map(number, range(len(self.estimates))))
         numbers = list(before)
-        for place in self._changed:
-            numbers[place] = number(place)
+        for index in self._changed:
+            numbers[index] = number(index)
         return numbers
 
     def separations(self, tolerated: float, kind: Errors) -> list[float]:
@@ -161,7 +161,7 @@ class Contrasts:
             best = self.best
             differences, errors = self.against(best).differences, self.errors(best, kind)
             before = self._before(best, lambda earlier: earlier._separations_from(best).get((tolerated, kind)))
-            separations = self._made(lambda place: ratio(differences[place] + tolerated, errors[place]), before)
+            separations = self._made(lambda index: ratio(differences[index] + tolerated, errors[index]), before)
             separations[best] = math.inf
             self._separations[tolerated, kind] = separations
         return separations
@@ -180,38 +180,38 @@ class Contrasts:
         sides = [each.farthest or (0.0, 0.0) for each in estimates]
         better, worse = map(max, zip(*(side if self._sign > 0.0 else side[::-1] for side in sides), strict=True))
         lost = [max(worse / estimates[best].samples, better / each.samples) for each in estimates]
-        if best in self._places and worse + better:
-            below = _influences(self).farthest_below(self._places[best], self._sign)
-            for arm, place in self._places.items():
+        if best in self._paired and worse + better:
+            below = _influences(self).farthest_below(self._paired[best], self._sign)
+            for arm, index in self._paired.items():
                 if self.against(best).rho[arm] > UNRELATED:
-                    lost[arm] = below[place] / min(estimates[best].samples, estimates[arm].samples)
+                    lost[arm] = below[index] / min(estimates[best].samples, estimates[arm].samples)
         return [RARE * each for each in lost]
 
     def _compared(self, base: int, beyond: float) -> Against:
         before = self._before(base, lambda earlier: earlier._against.get((base, beyond)))
         if before is not None:
-            few = Contrasts([self.estimates[place] for place in (base, *self._changed)])
-            return before.with_rows(few.against(0, beyond), {place: at for at, place in enumerate(self._changed, 1)})
+            few = Contrasts([self.estimates[index] for index in (base, *self._changed)])
+            return before.with_rows(few.against(0, beyond), {index: at for at, index in enumerate(self._changed, 1)})
         plain = Against.independent(
             [loss - self.losses[base] for loss in self.losses], self.stopping_errors, base, self._means, beyond
         )
-        if base not in self._places or len(self._places) < 2:
+        if base not in self._paired or len(self._paired) < 2:
             return plain
-        place = self._places[base]
-        return plain.where_paired(compared(self._columns, place, _influences(self), beyond), self._places)
+        index = self._paired[base]
+        return plain.where_paired(compared(self._columns, index, _influences(self), beyond), self._paired)
 
     @cached_property
     def _means(self) -> Means | None:
         return moments_of(self.estimates, self._sign, np.square(np.array(self.stopping_errors)))
 
     @cached_property
-    def _places(self) -> dict[int, int]:
+    def _paired(self) -> dict[int, int]:
         """Place among the paired estimates by place among all."""
         return {arm: at for at, arm in enumerate(i for i, e in enumerate(self.estimates) if e.pairing is not None)}
 
     @cached_property
     def _columns(self) -> Columns:
-        arms = [*self._places]
+        arms = [*self._paired]
         errors = ([each[arm] for arm in arms] for each in (self.selection_errors, self.stopping_errors))
         return Columns([self.estimates[arm] for arm in arms], self._sign, *errors)
 
@@ -220,8 +220,8 @@ class Contrasts:
 def _influences(contrasts: Contrasts) -> Influences:
     paired = [(e, p) for e in contrasts.estimates if (p := e.pairing) is not None]
     table = np.full((len(paired), max(len(p.influence) for _, p in paired)), np.nan)
-    for place, (_, pairing) in enumerate(paired):
-        table[place, : len(pairing.influence)] = pairing.influence
+    for index, (_, pairing) in enumerate(paired):
+        table[index, : len(pairing.influence)] = pairing.influence
     effects = np.array([e.shared_effect for e, _ in paired])
     return Influences(table, effects if (effects != 1.0).any() else None, [p.prompts for _, p in paired])
 
@@ -250,7 +250,7 @@ def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:
         ends = [(len(key), key[0]), (len(key), key[-1])]
         earlier = next((newest for end in ends if (newest := _newest.get(end)) is not None), None)
         before = () if earlier is None else earlier.estimates
-        changed = [place for place, (one, same) in enumerate(zip(estimates, before, strict=False)) if one is not same]
+        changed = [index for index, (one, same) in enumerate(zip(estimates, before, strict=False)) if one is not same]
         # Comparing few with one takes about as long as copying eight times as many others.
         is_alike = earlier is not None and len(changed) * 8 <= len(key)
         contrasts = Contrasts(estimates, earlier, changed) if is_alike else Contrasts(estimates)
@@ -278,19 +278,19 @@ def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, 
     not reliable, so that a difference has no interval. Every arm must have an estimate.
     """
     contrasts = contrasts_among(arms)
-    base = next((place for place, arm in enumerate(arms) if arm.name == against), None)
+    base = next((index for index, arm in enumerate(arms) if arm.name == against), None)
     base = contrasts.best if base is None else base
     differences, errors = contrasts.against(base), contrasts.errors(base, "stopping")
     worse, better = contrasts.ends
     made: list[Contrast] = []
-    for place, arm in enumerate(arms):
-        if place == base:
+    for index, arm in enumerate(arms):
+        if index == base:
             continue
-        difference, error = differences.differences[place], errors[place]
-        samples = min(contrasts.estimates[place].units[0], contrasts.estimates[base].units[0])
+        difference, error = differences.differences[index], errors[index]
+        samples = min(contrasts.estimates[index].units[0], contrasts.estimates[base].units[0])
         lower, upper = difference - reach * error, difference + reach * error
         if contrasts.are_strict:
-            lower, upper = better[place] - worse[base], worse[place] - better[base]
+            lower, upper = better[index] - worse[base], worse[index] - better[base]
         elif samples < fewest:
             lower, upper = -math.inf, math.inf
         made.append(
@@ -302,8 +302,8 @@ def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, 
                 standard_error=finite(error),
                 lower=finite(lower),
                 upper=finite(upper),
-                correlation=differences.correlations[place],
-                common=differences.common[place],
+                correlation=differences.correlations[index],
+                common=differences.common[index],
             )
         )
     return made

@@ -84,25 +84,25 @@ class Influences:
         Where only one of the two counts prompts, they are not common, and the covariance is that of the rows.
         """
         rho, prompts = of_rows / np.sqrt(effects * effects[base]), self._prompts[base]
-        for place, own in enumerate(self._prompts):
+        for index, own in enumerate(self._prompts):
             if prompts is None or own is None:
                 continue
-            both = np.flatnonzero(self._told[place] * self._told[base] > 0.0)
+            both = np.flatnonzero(self._told[index] * self._told[base] > 0.0)
             both = both[prompts[both] >= 0]
             names, at = np.unique(prompts[both], return_inverse=True)
-            x, y = (np.bincount(at, row[both] - row[both].mean()) for row in self._centred[[place, base]])
+            x, y = (np.bincount(at, row[both] - row[both].mean()) for row in self._centred[[index, base]])
             scale, freedom = math.sqrt(float(x @ x) * float(y @ y)), np.maximum(len(names) - 3.0, 1.0)
             r = float(x @ y) / scale if scale > 0.0 and len(names) >= FEWEST_COMMON else 0.0
-            rho[place] = _shrunk(np.clip(r, -CAP, CAP), freedom)
+            rho[index] = _shrunk(np.clip(r, -CAP, CAP), freedom)
         return rho
 
-    def correlations_with_past(self, places: Sequence[int], past: Sequence[bytes]) -> Floats:
+    def correlations_with_past(self, positions: Sequence[int], past: Sequence[bytes]) -> Floats:
         """ρ_L of these rows with the `packed` influences of earlier estimates (p,), over all indices of the latter.
 
         NaN where these are fewer than `FEWEST_COMMON`. The estimates of the rows must have the same indices.
         """
         theirs, m = unpacked(past, COMMON)
-        own = np.where(np.arange(COMMON) < m[:, None], self._centred[list(places), :COMMON], 0.0)
+        own = np.where(np.arange(COMMON) < m[:, None], self._centred[list(positions), :COMMON], 0.0)
         m = np.where(m >= FEWEST_COMMON, m, np.nan)
         sums = own.sum(axis=1), theirs.sum(axis=1)
         squares = (_varied(np.einsum("ij,ij->i", x, x), total, m) for x, total in zip((own, theirs), sums, strict=True))
@@ -215,8 +215,8 @@ class Indices:
             beyond = later.only_in_rows(self._told, base, at), later.only_in(self._told, base, at)
             lacking = [(a + c, b + d) for (a, b), (c, d) in zip(lacking, beyond, strict=True)]
         one, other = (
-            Side(self.n[place], self.first[place], np.minimum(unshared, self.n[place] - m), total - mean * unshared)
-            for place, (unshared, total), mean in zip((at, base), lacking, means, strict=True)
+            Side(self.n[index], self.first[index], np.minimum(unshared, self.n[index] - m), total - mean * unshared)
+            for index, (unshared, total), mean in zip((at, base), lacking, means, strict=True)
         )
         return one, other
 
@@ -236,9 +236,9 @@ class _Intervals:
         """The number of indices of each interval (e/2,)."""
         self.first = np.array([0, *accumulate(map(len, parts))])
 
-    def ends_of(self, place: int) -> Ints:
+    def ends_of(self, index: int) -> Ints:
         """The starts and the ends of one estimate's intervals."""
-        return self.ends[self.first[place] : self.first[place + 1]]
+        return self.ends[self.first[index] : self.first[index + 1]]
 
     def before(self, base: int) -> Floats:
         """The number of indices of `base` before each start and end."""
@@ -285,10 +285,10 @@ class _Later:
 
     def only_in(self, told: _Intervals, base: int, at: Ints) -> tuple[Floats, Floats]:
         own = self._told.ends_of(base)
-        places = (told.ends[:, None] - own[::2]).clip(0, own[1::2] - own[::2]).sum(axis=1)
+        positions = (told.ends[:, None] - own[::2]).clip(0, own[1::2] - own[::2]).sum(axis=1)
         return (
-            self._counts[base] - told.within(places.astype(float))[at],
-            self._totals[base] - told.within(self._before[base, places])[at],
+            self._counts[base] - told.within(positions.astype(float))[at],
+            self._totals[base] - told.within(self._before[base, positions])[at],
         )
 
 

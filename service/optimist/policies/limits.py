@@ -178,12 +178,12 @@ def margins_of(
 
     span: the least and the largest value, where the estimates are means and these are declared.
     """
-    scored = [place for place, one in enumerate(estimates) if one is not None]
+    scored = [index for index, one in enumerate(estimates) if one is not None]
     present = [one for one in estimates if one is not None]
     rivals = tuple(range(len(names))) if limit.is_of_best else (-1,)
     if limit.against in names:  # else it has been retired
         rivals = (names.index(limit.against),)
-    columns = [place for place, rival in enumerate(rivals) if rival in scored or limit.is_fixed]
+    columns = [index for index, rival in enumerate(rivals) if rival in scored or limit.is_fixed]
     filled = np.ix_(scored, columns)
 
     def spread_out(numbers: Floats | float, unknown: float = math.nan) -> Floats:
@@ -253,7 +253,7 @@ def _relative(
     """Differences from the rivals at these places (k, J), what they may be, the margins of both sides, ρ_L, and by
     what the values of rivals are multiplied (J,)."""
     allowed, q = _allowed(limit, estimates)
-    rivals = [estimates[place] for place in at]
+    rivals = [estimates[index] for index in at]
     losses = np.array([abs(one.value) for one in rivals])
     shown = allowed + np.abs(q[at] - 1.0) * losses
     if all(one.strict for one in estimates):
@@ -303,7 +303,7 @@ def _paired(
     made = np.full((5, k, len(at)), math.nan)
     if before is not None:
         made[:] = before.differences, before.errors, before.plain, before.rho, before.common
-    new = [place for place in range(k) if not old or not old[place]]
+    new = [index for index in range(k) if not old or not old[index]]
     for column, base in enumerate(at):
         others = [*range(k)] if base in new else new
         if others:
@@ -318,7 +318,7 @@ def _against(
     `base`. The numbers of two estimates are the same to the last bit in every company."""
     among = [*others, *([] if base in others else [base])]
     its, by = among.index(base), float(q[base])
-    compared = [scaled(estimates[place], by) if place == base and by != 1.0 else estimates[place] for place in among]
+    compared = [scaled(estimates[index], by) if index == base and by != 1.0 else estimates[index] for index in among]
     contrasts = contrasts_of(compared)
     against, errors = contrasts.against(its, allowed), np.array(contrasts.errors(its, "stopping", allowed))
     plain = np.full(len(among), math.nan)
@@ -381,14 +381,14 @@ class _Lumps:
         errors = np.where(pairs.common > 0.0, errors, more)
         met, missed = Side(margins.copy(), errors.copy()), Side(margins.copy(), errors.copy())
         for column, base in enumerate(at):
-            for place in np.flatnonzero(self.agree(base)).tolist():
-                n = min(self._estimates[place].samples, self._estimates[base].samples)
-                steps = sum(self._step(self._estimates[each]) for each in (place, base))
-                plain = pairs.plain[place, column] if pairs.plain[place, column] >= 0.0 else errors[place, column]
+            for index in np.flatnonzero(self.agree(base)).tolist():
+                n = min(self._estimates[index].samples, self._estimates[base].samples)
+                steps = sum(self._step(self._estimates[each]) for each in (index, base))
+                plain = pairs.plain[index, column] if pairs.plain[index, column] >= 0.0 else errors[index, column]
                 sampled = max(float(plain) ** 2 - steps, 0.0)
                 for side, row in ((met, self._range), (missed, -self._range)):
-                    centre, variance = _with_rows(pairs.differences[place, column], sampled, n, row)
-                    side.margin[place, column], side.error[place, column] = centre - allowed, math.sqrt(variance)
+                    centre, variance = _with_rows(pairs.differences[index, column], sampled, n, row)
+                    side.margin[index, column], side.error[index, column] = centre - allowed, math.sqrt(variance)
         return met, missed
 
     @staticmethod
@@ -401,13 +401,13 @@ class _Lumps:
         agree, own = np.zeros(len(self._estimates), bool), self._estimates[base]
         if not self._are_means or own.pairing is None:
             return agree
-        for place, one in enumerate(self._estimates):
-            if place != base and one.pairing is not None:
+        for index, one in enumerate(self._estimates):
+            if index != base and one.pairing is not None:
                 size = min(len(one.pairing.influence), len(own.pairing.influence))
                 apart = one.pairing.influence[:size] - own.pairing.influence[:size]
                 apart += np.float32(one.plug_in - own.plug_in)
                 common = apart[~np.isnan(apart)]
-                agree[place] = 2 * int((np.abs(common) <= _EQUAL * self._range).sum()) > len(common)
+                agree[index] = 2 * int((np.abs(common) <= _EQUAL * self._range).sum()) > len(common)
         return agree
 
 
@@ -475,15 +475,15 @@ def _times(one: Estimate, q: float) -> Estimate:
     )
 
 
-def gate(margins: Sequence[Margins], place: int, delta: float, told: int | None) -> Answer:
-    """Whether the generator at `place` meets all these limits, each relative to one other generator or fixed.
+def gate(margins: Sequence[Margins], index: int, delta: float, told: int | None) -> Answer:
+    """Whether the generator at `index` meets all these limits, each relative to one other generator or fixed.
 
     Only one of the two errors is possible at a time, and all limits must be met: "yes" needs no union over them, and
     "no" one over the limits alone.
     """
 
     def all_by(of: Callable[[Margins], Side], z: float, sign: float) -> list[bool]:
-        return [bool(sign * of(one).errors[place, 0] > one.reach(z)[place, 0]) for one in margins]
+        return [bool(sign * of(one).errors[index, 0] > one.reach(z)[index, 0]) for one in margins]
 
     if all(all_by(lambda one: one.met, threshold(delta, 1, told), -1.0)):
         return "yes"

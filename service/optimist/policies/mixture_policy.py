@@ -57,8 +57,8 @@ def optimistic_weights(model: Quadratic, bonus: Floats) -> Floats:
 def drawn(weights: Floats, uniform: float) -> int:
     """The place that a number from [0, 1) selects by the inverse distribution function of the weights (G,)."""
     ends = np.cumsum(weights)
-    place = int(np.searchsorted(ends, uniform * float(ends[-1]), side="right"))
-    return min(place, int(np.flatnonzero(weights)[-1]))
+    index = int(np.searchsorted(ends, uniform * float(ends[-1]), side="right"))
+    return min(index, int(np.flatnonzero(weights)[-1]))
 
 
 def steepest(
@@ -77,14 +77,14 @@ def steepest(
     """
     shares = samples / samples.sum()
     gradient = model.gradient(shares)
-    index = gradient - bonus
-    able = range(len(index)) if able is None else able
+    slopes = gradient - bonus
+    able = range(len(slopes)) if able is None else able
     if costs is not None:
-        gains = [float(shares @ gradient - index[place]) for place in able]
+        gains = [float(shares @ gradient - slopes[index]) for index in able]
         if max(gains) > 0.0:
             rates = [gain / cost for gain, cost in zip(gains, costs, strict=True)]
             return able[rates.index(max(rates))]
-    return min(able, key=lambda place: index[place])
+    return min(able, key=lambda index: slopes[index])
 
 
 def blend_counts(weights: Sequence[float], credits: Sequence[float], size: int) -> tuple[list[int], list[float]]:
@@ -104,12 +104,12 @@ def blend_counts(weights: Sequence[float], credits: Sequence[float], size: int) 
     shares = [weight / total for weight in weights]
     owed = [credit + share * size for credit, share in zip(credits, shares, strict=True)]
     counts = [max(0, math.floor(credit)) for credit in owed]
-    able = [place for place, share in enumerate(shares) if share > 0.0]
+    able = [index for index, share in enumerate(shares) if share > 0.0]
 
-    def due(place: int) -> tuple[bool, float]:
+    def due(index: int) -> tuple[bool, float]:
         # Nothing is due of a generator that is ahead, while another one is behind.
-        left = owed[place] - counts[place]
-        return left <= 0.0, (1.0 - left) / shares[place]
+        left = owed[index] - counts[index]
+        return left <= 0.0, (1.0 - left) / shares[index]
 
     # Where the weights have changed, whole parts may be too many.
     while sum(counts) > size:
@@ -190,9 +190,9 @@ class MixturePolicy:
         """
         names = frozenset(mixture.generators)
         mixed = [i for i, arm in enumerate(arms) if arm.name in names]
-        places = _places([arms[i] for i in mixed], mixture)
+        indices = _places([arms[i] for i in mixed], mixture)
         samples = _samples([arms[i] for i in mixed])
-        errors: Floats = np.array(mixture.deviations)[places] / np.sqrt(samples)
+        errors: Floats = np.array(mixture.deviations)[indices] / np.sqrt(samples)
         tolerated = self.stopping.tolerated_of(mixture.value, mixture.scale)
         if mixture.gap_bound(1.0) <= tolerated:
             rarest = able[fewest_samples([arms[i] for i in able])]
@@ -201,19 +201,19 @@ class MixturePolicy:
             needed = self.stopping.threshold(len(mixed), told)
             errors = errors * (needed if mixture.gap_bound(needed) > tolerated else 1.0)
         costs = prices([arms[i] for i in able])
-        within = {i: place for place, i in enumerate(mixed)}
-        return mixed[steepest(_model(mixture, places), samples, errors, [within[i] for i in able], costs)]
+        within = {i: index for index, i in enumerate(mixed)}
+        return mixed[steepest(_model(mixture, indices), samples, errors, [within[i] for i in able], costs)]
 
 
 def _places(arms: Sequence[Arm], mixture: Mixture) -> list[int]:
     """The places of these arms in the mixture."""
-    positions = {name: place for place, name in enumerate(mixture.generators)}
+    positions = {name: index for index, name in enumerate(mixture.generators)}
     return [positions[arm.name] for arm in arms]
 
 
-def _model(mixture: Mixture, places: list[int]) -> Quadratic:
+def _model(mixture: Mixture, indices: list[int]) -> Quadratic:
     """The model of the loss of mixtures of these generators alone."""
-    return mixture.model if places == list(range(len(mixture.generators))) else mixture.model.restricted_to(places)
+    return mixture.model if indices == list(range(len(mixture.generators))) else mixture.model.restricted_to(indices)
 
 
 def _samples(arms: Sequence[Arm]) -> Floats:

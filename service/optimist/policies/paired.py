@@ -76,15 +76,15 @@ class Against:
             own, each = parts.own.tolist(), parts.each.tolist()
         return cls(differences, ones, reductions, own, each, ones, zeros, zeros, [0] * k)
 
-    def where_paired(self, paired: Against, places: Mapping[int, int]) -> Against:
+    def where_paired(self, paired: Against, positions: Mapping[int, int]) -> Against:
         """This one with the numbers of `paired` at the places given: place there by place here."""
-        return paired if len(places) == len(self.differences) else self.with_rows(paired, places)
+        return paired if len(positions) == len(self.differences) else self.with_rows(paired, positions)
 
-    def with_rows(self, other: Against, places: Mapping[int, int]) -> Against:
+    def with_rows(self, other: Against, positions: Mapping[int, int]) -> Against:
         """This one with the numbers of another one at the places given: place there by place here."""
         parts = {name: list(getattr(self, name)) for name in self.__slots__}
         for name, part in parts.items():
-            for here, there in places.items():
+            for here, there in positions.items():
                 part[here] = getattr(other, name)[there]
         return Against(**parts)
 
@@ -279,19 +279,19 @@ class _Differences:
         (rules/audits.md). Two generators without common audits count as independent.
         """
         columns, base, sampled = self.columns, self.base, self.columns.stopping.sampled
-        for place, mean in enumerate(columns.audited):
-            contrast = None if place == base else audited_apart(mean, columns.audited[base])
-            self.correlations[place] = 0.0
-            self.common[place] = len(mean.audits) if contrast is None else contrast.audits
+        for index, mean in enumerate(columns.audited):
+            contrast = None if index == base else audited_apart(mean, columns.audited[base])
+            self.correlations[index] = 0.0
+            self.common[index] = len(mean.audits) if contrast is None else contrast.audits
             if contrast is None:
                 continue
-            variance = max(contrast.variance, _ROUNDING * (sampled[place] + sampled[base]))
-            self.difference[place] = columns.sign * contrast.value
+            variance = max(contrast.variance, _ROUNDING * (sampled[index] + sampled[base]))
+            self.difference[index] = columns.sign * contrast.value
             for variances in self.variances:
-                variances[place] = variance
-            apart = sampled[place] + sampled[base] - variance
-            scale = 2.0 * np.sqrt(sampled[place] * sampled[base])
-            self.correlations[place] = np.clip(apart / scale, -1.0, 1.0) if scale > 0.0 else 0.0
+                variances[index] = variance
+            apart = sampled[index] + sampled[base] - variance
+            scale = 2.0 * np.sqrt(sampled[index] * sampled[base])
+            self.correlations[index] = np.clip(apart / scale, -1.0, 1.0) if scale > 0.0 else 0.0
 
     def use_prompts(self) -> None:
         """Put the sampling variances of differences of means by prompts in their places (rules/differences.md).
@@ -344,10 +344,10 @@ class _Differences:
         may = (rho > 0.0) & (n != n[base]) & columns.indices.are_whole & columns.indices.are_whole[base]
         may &= np.where(n > n[base], columns.selection.sampled, columns.selection.sampled[base]) > 0.0
         may &= columns.are_independent & columns.are_independent[base]
-        controls = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
+        controls = [(index, past) for index in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, index))]
         if not controls:
             return []
-        at = np.array([place for place, _ in controls])
+        at = np.array([index for index, _ in controls])
         past_n, past, past_variance, past_first, past_systematic = history_array([p for _, p in controls]).T
         past = columns.sign * past
         is_shorter = n[at] < n[base]
@@ -440,10 +440,10 @@ class _Differences:
         variances[1] = np.where(is_same, np.fmax(variances[1], counted), variances[1])
 
 
-def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
+def _earlier(columns: Columns, base: int, index: int) -> Earlier | None:
     """The control variate of this pair; None if the longer run has no earlier estimate that can serve."""
-    own, other = columns.counts[base], columns.counts[place]
-    history = columns.pairings[place if other > own else base].history
+    own, other = columns.counts[base], columns.counts[index]
+    history = columns.pairings[index if other > own else base].history
     fits = bisect_right(history, min(own, other), key=_samples)
     past = history[fits - 1] if fits else None
     return past if past is not None and past.samples >= 2 and past.variance > 0.0 else None

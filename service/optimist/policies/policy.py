@@ -133,9 +133,9 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
     contrasts = contrasts_among(arms)
     kind: Errors = "selection"
     if stopping.is_unblocked(arms, told):
-        for place, fewest in ((fewest_samples(arms), FEWEST_SAMPLES), (contrasts.best, fewest_of_leader(contrasts))):
-            if arms[place].all_samples < fewest:
-                return place
+        for index, fewest in ((fewest_samples(arms), FEWEST_SAMPLES), (contrasts.best, fewest_of_leader(contrasts))):
+            if arms[index].all_samples < fewest:
+                return index
         leader, best, kind = greedy(arms, told, draws), contrasts.best, "stopping"
         if contrasts.losses[leader] != contrasts.losses[best]:
             leader = best
@@ -156,8 +156,8 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
     of_leader, of_challenger = variances[leader], variances[challenger]
     if kind == "stopping":
         of_leader, of_challenger = (
-            part[challenger] * arms[place].shrink ** 2
-            for part, place in ((against.own, leader), (against.each, challenger))
+            part[challenger] * arms[index].shrink ** 2
+            for part, index in ((against.own, leader), (against.each, challenger))
         )
     if against.rho[challenger] > 0.0:
         of_leader, of_challenger = gains(arms, contrasts, leader, challenger, kind)
@@ -174,11 +174,11 @@ def gains(arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: in
     (√V − ρ √V_other)²/n, V the variance of a sample; the variance that is not from sampling is added.
     """
     rho = max(contrasts.against(leader).rho[challenger], 0.0)
-    n = [arms[place].all_samples for place in (leader, challenger)]
-    one = [contrasts.variances(place, kind) for place in (leader, challenger)]
+    n = [arms[index].all_samples for index in (leader, challenger)]
+    one = [contrasts.variances(index, kind) for index in (leader, challenger)]
     deviations = [
-        math.sqrt(sampled * contrasts.estimates[place].samples)
-        for place, (sampled, _) in zip((leader, challenger), one, strict=True)
+        math.sqrt(sampled * contrasts.estimates[index].samples)
+        for index, (sampled, _) in zip((leader, challenger), one, strict=True)
     ]
 
     def gain(own: int) -> float:

@@ -24,19 +24,19 @@ def ranking_of(arms: Sequence[Arm], delta: float, told: int = 1, span: tuple[flo
     every rank. span: as of `margins_of`.
     """
     estimates = [arm.estimate for arm in arms]
-    scored = [place for place, estimate in enumerate(estimates) if estimate is not None]
+    scored = [index for index, estimate in enumerate(estimates) if estimate is not None]
     contrasts = contrasts_of([estimate for estimate in estimates if estimate is not None])
-    keys = {place: (at != contrasts.best, contrasts.losses[at]) for at, place in enumerate(scored)}
-    order = [*sorted(scored, key=keys.__getitem__), *(place for place in range(len(arms)) if place not in keys)]
-    names = [arms[place].name for place in order]
-    sureness = _sureness(margins_of(NO_WORSE, names, [estimates[place] for place in order], span))
+    keys = {index: (at != contrasts.best, contrasts.losses[at]) for at, index in enumerate(scored)}
+    order = [*sorted(scored, key=keys.__getitem__), *(index for index in range(len(arms)) if index not in keys)]
+    names = [arms[index].name for index in order]
+    sureness = _sureness(margins_of(NO_WORSE, names, [estimates[index] for index in order], span))
     is_better = _ordered(sureness, delta, told)
     better, worse = is_better.sum(axis=0).tolist(), is_better.sum(axis=1).tolist()
     size = len(names)
     return Ranking(
         delta=delta,
         ranks=[
-            Rank(generator=name, first=1 + better[place], last=size - worse[place]) for place, name in enumerate(names)
+            Rank(generator=name, first=1 + better[index], last=size - worse[index]) for index, name in enumerate(names)
         ],
         decided=[k for k in range(1, size) if sureness[:k, k:].min() > threshold(delta, k * (size - k), told)],
     )

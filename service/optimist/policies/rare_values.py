@@ -25,9 +25,9 @@ class Means(NamedTuple):
     variances: Floats
     skewness: Floats
 
-    def at(self, place: int) -> Means:
+    def at(self, index: int) -> Means:
         """The moments of one mean."""
-        return Means(*(numbers[place] for numbers in self))
+        return Means(*(numbers[index] for numbers in self))
 
     @property
     def of_values(self) -> tuple[Floats, Floats]:

@@ -54,7 +54,7 @@ def _exactly(arms: Sequence[Arm]) -> str:
     contrasts = contrasts_among(arms)
     best = contrasts.best
     are_equal = contrasts.are_equal(best)
-    equal = [arm.name for place, arm in enumerate(arms) if are_equal[place]]
+    equal = [arm.name for index, arm in enumerate(arms) if are_equal[index]]
     if len(equal) > 1:
         return f"equal on this list, exactly: {', '.join(equal)}"
     return f"{arms[best].name} is better on this list, exactly"

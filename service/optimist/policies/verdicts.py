@@ -52,7 +52,7 @@ def _by_intervals(policy: Policy, arms: Sequence[Arm]) -> tuple[Verdict, ...]:
             return "worse"
         return "equal" if worse[rival] - better[best] <= tolerated else "close"
 
-    rivals = (place for place in range(len(arms)) if place != best)
+    rivals = (index for index in range(len(arms)) if index != best)
     return tuple(Verdict(generator=arms[rival].name, verdict=code(rival)) for rival in rivals)
 
 
@@ -99,7 +99,7 @@ class _Rivals:
 
     @property
     def _names(self) -> list[str]:
-        return [arm.name for place, arm in enumerate(self.arms) if place != self.best]
+        return [arm.name for index, arm in enumerate(self.arms) if index != self.best]
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict on every rival, in the order of the arms; "close" while one of the two has few samples."""
@@ -117,14 +117,14 @@ class _Rivals:
         separations = self.policy.stopping.separations(self.arms, "stopping")
         if all(estimate.is_exact for estimate in self.contrasts.estimates):
             return None
-        place = int(self._rivals(np.array(separations)).argmin())
-        if not math.isfinite(self.errors[place]):
+        index = int(self._rivals(np.array(separations)).argmin())
+        if not math.isfinite(self.errors[index]):
             return None
-        more_prompts = None if decided else self.more_prompts(int(np.flatnonzero(self._is_rival)[place]))
+        more_prompts = None if decided else self.more_prompts(int(np.flatnonzero(self._is_rival)[index]))
         return HardestRival(
-            generator=self._names[place],
-            difference=float(self.differences[place]),
-            standard_error=float(self.errors[place]),
+            generator=self._names[index],
+            difference=float(self.differences[index]),
+            standard_error=float(self.errors[index]),
             tolerance=self.tolerated,
             needed=self.needed,
             more_samples=None if decided or more_prompts else self.more_samples(),
@@ -153,19 +153,19 @@ class _Rivals:
         low, high = ends
         return (low, high) if high <= WIDEST * max(low, FEWEST_SAMPLES) else None
 
-    def more_prompts(self, place: int) -> int | None:
+    def more_prompts(self, index: int) -> int | None:
         """How many more prompts would decide between the best and this rival, where more samples of those there are
         will not; None where they may.
 
-        place: among the arms.
+        index: among the arms.
         """
-        own, other = (self.contrasts.estimates[at].prompted for at in (self.best, place))
+        own, other = (self.contrasts.estimates[at].prompted for at in (self.best, index))
         if own is None or other is None or own.kind != "sample":
             return None
         contrast = differing(other, own)
         if not contrast.lasting > 0.5 * contrast.parts.total:
             return None
-        difference = self.against.differences[place] + self.tolerated
+        difference = self.against.differences[index] + self.tolerated
         needed = clusters_to_decide(difference, contrast.parts.total, contrast.clusters, self.needed)
         return needed if needed is not None and needed > own.length - contrast.clusters else None
 

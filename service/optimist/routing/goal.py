@@ -48,14 +48,14 @@ class LoadedModel:
 
     stored: StoredArtefact
     model: RouteModel
-    places: dict[int, int]
-    """The place of each generator in the model, by ordinal."""
+    indices: dict[int, int]
+    """The index of each generator in the model, by ordinal."""
     _frontiers: dict[tuple[tuple[int, ...], tuple[float, ...]], Frontier] = field(default_factory=dict)
 
     @classmethod
     def from_stored(cls, stored: StoredArtefact, model: RouteModel) -> LoadedModel:
         """The model as it is stored."""
-        return cls(stored, model, {ordinal: place for place, ordinal in enumerate(model.generators)})
+        return cls(stored, model, {ordinal: index for index, ordinal in enumerate(model.generators)})
 
     def frontier(self, policy: RoutePolicy, at: Sequence[int], costs: Floats) -> Frontier:
         """The costs and scores of the policy's allocations among the generators at these places of the model."""
@@ -157,24 +157,24 @@ class ForRouting(WithModel):
         the next model. Raises FixError if no arm is active.
         """
         able = active_among(arms)
-        new = [place for place in able if arms[place].all_batches < self.warmup]
+        new = [index for index in able if arms[index].all_batches < self.warmup]
         # A generator whose picks never come back would otherwise get every pick for ever.
         if new and (number % 2 or number <= 2 * self.warmup * len(arms)):
-            return Choice(min(new, key=lambda place: arms[place].all_batches))
+            return Choice(min(new, key=lambda index: arms[index].all_batches))
         loaded = None if self.policy.name == "uniform" else self.loaded
-        within = {} if loaded is None else loaded.places
-        modelled = [place for place in able if self.ordinals[place] in within]
+        within = {} if loaded is None else loaded.indices
+        modelled = [index for index in able if self.ordinals[index] in within]
         if loaded is None or context is None or not modelled:
-            tried = [place for place in able if place not in new] or able
+            tried = [index for index in able if index not in new] or able
             chances = np.full(len(tried), 1.0 / len(tried))
             chosen = self.policy.pick(chances, number)
             return Choice(tried[chosen], float(chances[chosen]))
-        at = [within[self.ordinals[place]] for place in modelled]
+        at = [within[self.ordinals[index]] for index in modelled]
         if self.policy.name == "best-single":
             means, widths = loaded.model.singles, np.zeros(len(loaded.model.single))
         else:
             means, widths = context.predicted(loaded.model)
-        costs = np.array([arms[place].cost or 0.0 for place in modelled])
+        costs = np.array([arms[index].cost or 0.0 for index in modelled])
         policy = self._paced(loaded, at, costs, overspent)
         chances = policy.chances(means[at], widths[at], costs)
         chosen = policy.pick(chances, number)
@@ -196,12 +196,12 @@ class ForRouting(WithModel):
     def price(self, arms: Arms, overspent: float) -> tuple[float, float]:
         """The price of a unit of cost in the next pick among all active generators, and the part of the best single
         one's score that this price keeps; the policy's own price and 1 without a model that knows one of them."""
-        within = {} if self.loaded is None else self.loaded.places
-        modelled = [place for place, arm in enumerate(arms) if arm.active and self.ordinals[place] in within]
+        within = {} if self.loaded is None else self.loaded.indices
+        modelled = [index for index, arm in enumerate(arms) if arm.active and self.ordinals[index] in within]
         if self.loaded is None or not modelled:
             return self.policy.price, 1.0
-        costs = np.array([arms[place].cost or 0.0 for place in modelled])
-        frontier = self.loaded.frontier(self.policy, [within[self.ordinals[place]] for place in modelled], costs)
+        costs = np.array([arms[index].cost or 0.0 for index in modelled])
+        frontier = self.loaded.frontier(self.policy, [within[self.ordinals[index]] for index in modelled], costs)
         price = self.policy.paced(frontier, overspent).price
         return price, frontier.kept(price)
 

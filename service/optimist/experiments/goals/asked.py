@@ -49,8 +49,8 @@ class AskedContext:
 class Choice:
     """The generator of the next pick."""
 
-    place: int
-    """Its place among the contenders."""
+    index: int
+    """Its index among the contenders."""
     probability: float | None = None
     """The probability with which it was drawn for the context of the pick; None where no chance was involved."""
     price: float | None = None

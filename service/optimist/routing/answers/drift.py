@@ -67,11 +67,11 @@ class Drift:
         return Change(int(position), int(pick), int(count), mean, error)
 
     def add(
-        self, columns: Floats, score: float, moments: Callable[[], Sums], samples: int, place: tuple[int, int]
+        self, columns: Floats, score: float, moments: Callable[[], Sums], samples: int, origin: tuple[int, int]
     ) -> None:
         """Add a sample with columns (r,), before which there were `samples`, with these moments.
 
-        place: position in the log of the batch before, and the pick of this one.
+        origin: position in the log of the batch before, and the pick of this one.
         """
         if samples >= self._facts[1] and not self._facts[4]:
             sums = moments()
@@ -89,7 +89,7 @@ class Drift:
             variance = 1.0 + float(pull @ row)
             most = REACH * math.sqrt(variance)
             residual = min(max(error / scale, -most), most)
-            self._bet(self._calibrated(residual, float(self._weights[1:] @ columns) / scale, variance), place)
+            self._bet(self._calibrated(residual, float(self._weights[1:] @ columns) / scale, variance), origin)
             self._weights = self._weights + pull * (scale * residual / variance)
             self._covariance -= np.outer(pull, pull) / variance
         self._bets[:, 4:] += 1.0, error, error * error
@@ -113,14 +113,14 @@ class Drift:
         certain = max(0.0, 1.0 - sure**2 * extra / bias**2) if bias else 0.0
         return (residual - certain * bias) / math.sqrt(variance + extra)
 
-    def _bet(self, residual: float, place: tuple[int, int], least: float = 0.1) -> None:
+    def _bet(self, residual: float, origin: tuple[int, int], least: float = 0.1) -> None:
         """Bet on a residual; least: the part of its wealth that a bet keeps."""
         worst = np.where(_BETS > 0.0, self._facts[2], self._facts[3])
         parts = _BETS * np.minimum(1.0, (1.0 - least) / (np.abs(_BETS) * worst))
         grown = np.maximum(1.0 + parts * residual, least)
         self._bets[:, 0] = (1.0 + self._bets[:, 0]) * grown
         starts = self._bets[:, 1] <= 0.0
-        self._bets[starts, 2:4] = place
+        self._bets[starts, 2:4] = origin
         self._bets[starts, 4:] = 0.0
         self._bets[:, 1] = np.maximum(self._bets[:, 1], 0.0) + np.log(grown)
         self._facts[2] = min(max(float(self._facts[2]), -residual), REACH)

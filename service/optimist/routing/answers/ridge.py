@@ -153,10 +153,10 @@ class Published:
         """The regressions of generators with these moments, whose first `linear` columns are not used."""
         width = len(moments[0].total)
         weights, factors = np.zeros((len(moments), width)), np.zeros((len(moments), width, width))
-        for place, each in enumerate(moments):
+        for index, each in enumerate(moments):
             factor = _inverse_factor(each.gram[linear:, linear:], ridge)
-            weights[place, linear:] = factor.T @ (factor @ each.cross[linear:])
-            factors[place, linear:, linear:] = factor
+            weights[index, linear:] = factor.T @ (factor @ each.cross[linear:])
+            factors[index, linear:, linear:] = factor
         return cls(weights, factors)
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:

@@ -105,7 +105,7 @@ def route_gain(
     single, routed = int(worth.mean(0).argmax()), worth.argmax(1)
     outcomes = Outcomes(prompts, predicted, charged)
     everywhere = np.ones(len(columns), dtype=np.bool_)
-    alone = [np.full(len(columns), place) for place in range(len(prompts.names))]
+    alone = [np.full(len(columns), index) for index in range(len(prompts.names))]
     over = [outcomes.difference(routed, each, everywhere) for each in alone]
     by_model = float(worth.max(1).mean() - worth[:, single].mean())
     gained = over[single] or Mean(by_model, None)
@@ -185,8 +185,8 @@ def _cross_fitted(prompts: ScoredPrompts, columns: Floats, linear: int, part: In
 def _moments(prompts: ScoredPrompts, columns: Floats, inside: Bools) -> list[Sums]:
     """The moments of each generator over the prompts that are inside."""
     moments: list[Sums] = []
-    for place in range(len(prompts.names)):
-        rows = (prompts.generator == place) & inside[prompts.prompt]
+    for index in range(len(prompts.names)):
+        rows = (prompts.generator == index) & inside[prompts.prompt]
         moments.append(Sums.from_rows(columns[prompts.prompt[rows]], prompts.scores[rows]))
     return moments
 
@@ -298,19 +298,19 @@ def _silhouette(apart: Floats, cluster: Ints) -> float:
 def _type(
     prompts: ScoredPrompts, overall: RouteGain, charged: Floats, near: Floats, inside: Bools, examples: int
 ) -> PromptType | None:
-    places = np.flatnonzero(inside)
-    if not len(places):
+    indices = np.flatnonzero(inside)
+    if not len(indices):
         return None
-    order = places[np.argsort(near[places], kind="stable")]
+    order = indices[np.argsort(near[indices], kind="stable")]
     count = len(prompts.names)
-    means = [overall.outcomes.score(_always(place, inside), inside) for place in range(count)]
+    means = [overall.outcomes.score(_always(index, inside), inside) for index in range(count)]
     samples = np.bincount(prompts.generator[inside[prompts.prompt]], minlength=count)
     winner, lead = _winner(overall.outcomes, means, charged, inside)
     gain = overall.outcomes.difference(overall.routed, _always(overall.single, inside), inside)
-    shares = np.bincount(overall.routed[inside], minlength=count) / len(places)
+    shares = np.bincount(overall.routed[inside], minlength=count) / len(indices)
     return PromptType(
-        share=len(places) / len(inside),
-        examples=tuple(int(place) for place in order[:examples]),
+        share=len(indices) / len(inside),
+        examples=tuple(int(index) for index in order[:examples]),
         scores={
             name: TypeScore(mean and mean.value, mean and mean.error, int(each))
             for name, mean, each in zip(prompts.names, means, samples, strict=True)
@@ -328,8 +328,8 @@ def _winner(
     outcomes: Outcomes, means: Sequence[Mean | None], charged: Floats, inside: Bools
 ) -> tuple[int | None, Mean | None]:
     """The best generator on the prompts inside, and its lead over the second best one."""
-    worth = {place: mean.value - charged[place] for place, mean in enumerate(means) if mean is not None}
-    ranked = sorted(worth, key=lambda place: -worth[place])
+    worth = {index: mean.value - charged[index] for index, mean in enumerate(means) if mean is not None}
+    ranked = sorted(worth, key=lambda index: -worth[index])
     if len(ranked) < 2:
         return (ranked[0] if ranked else None), None
     first, second = ranked[:2]
@@ -340,8 +340,8 @@ def _winner(
     return first, lead
 
 
-def _always(place: int, like: Bools) -> Ints:
-    return np.full(len(like), place, dtype=np.int64)
+def _always(index: int, like: Bools) -> Ints:
+    return np.full(len(like), index, dtype=np.int64)
 
 
 HALF = NormalDist().inv_cdf(0.975)
@@ -358,7 +358,7 @@ def as_rows(
     said = [["prompts such as", "share", "winner", "its lead", "gain of routing"]]
     scored = [["prompts such as", *names]]
     for kind in kinds:
-        shown = [_format_excerpt(f"prompt {place}" if texts is None else texts[place]) for place in kind.examples]
+        shown = [_format_excerpt(f"prompt {index}" if texts is None else texts[index]) for index in kind.examples]
         lead, gain = _number(kind.lead, kind.lead_error, 2), _number(kind.gain, kind.gain_error, 2)
         said.append(["; ".join(shown), f"{kind.share:.0%}", kind.winner or "–", lead, gain])
         scored.append([shown[0], *(_number(score.score, score.error, 3) for score in kind.scores.values())])

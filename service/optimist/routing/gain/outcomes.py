@@ -56,7 +56,7 @@ class ScoredPrompts:
         chances = self.probability[~np.isnan(self.probability)]
         if not ((chances > 0.0) & (chances <= 1.0)).all():
             raise FixError("probability: expected numbers above 0, up to 1")
-        if missing := [name for place, name in enumerate(self.names) if not (self.generator == place).any()]:
+        if missing := [name for index, name in enumerate(self.names) if not (self.generator == index).any()]:
             raise FixError(f"no scores of {', '.join(missing)}")
         if len(set(self.names)) < count:
             raise FixError("names: expected different ones")
@@ -76,7 +76,7 @@ class ScoredPrompts:
         if scores.ndim != 2 or len(scores) != len(contexts):
             raise FixError(f"scores: expected (prompts, generators) of {len(contexts)} prompts, got {scores.shape}")
         prompt, generator = np.nonzero(~np.isnan(scores))
-        named = tuple(names) or tuple(f"generator-{place}" for place in range(scores.shape[1]))
+        named = tuple(names) or tuple(f"generator-{index}" for index in range(scores.shape[1]))
         if len(named) != scores.shape[1]:
             raise FixError(f"names: expected one for each of the {scores.shape[1]} columns of scores, got {len(named)}")
         given = scores[prompt, generator]
@@ -305,7 +305,7 @@ def prompts_of(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
 def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
     """The names, and each sample's place among them."""
     if given.dtype.kind in "iu":
-        named = names or tuple(f"generator-{place}" for place in range(int(given.max(initial=0)) + 1))
+        named = names or tuple(f"generator-{index}" for index in range(int(given.max(initial=0)) + 1))
         if given.size and not 0 <= given.min() <= given.max() < len(named):
             raise FixError(f"generator: expected places from 0 to {len(named) - 1}")
         return named, given.astype(np.int64)

@@ -175,21 +175,21 @@ def _problem(rows: RoutedRows, routing: Routing) -> _Problem | None:
     kept = np.isin(rows.generator[first], able)
     if len(able) < 2 or int(kept.sum()) < FEWEST:
         return None
-    places = np.cumsum(kept) - 1
+    indices = np.cumsum(kept) - 1
     is_in = kept[prompt]
     is_first = np.zeros(len(rows.score), dtype=np.bool_)
     # Policies without chance draw by chance only until the first model: those few prompts would judge the gain of all.
     is_first[first] = routing.has_chances
     prompts = ScoredPrompts(
-        names=tuple(names[place] for place in able.tolist()),
+        names=tuple(names[index] for index in able.tolist()),
         contexts=rows.contexts[first[kept]].astype(np.float64),
-        prompt=places[prompt[is_in]],
+        prompt=indices[prompt[is_in]],
         generator=np.searchsorted(able, rows.generator[is_in]),
         scores=routing.sign * rows.score[is_in],
         probability=np.where(is_first, rows.probability, np.nan)[is_in],
         costs=None if paid is None else paid[able],
     )
-    return _Problem(prompts, able.tolist(), [rows.prompts[place] for place in first[kept]], routing.sign)
+    return _Problem(prompts, able.tolist(), [rows.prompts[index] for index in first[kept]], routing.sign)
 
 
 def _type(kind: PromptType, problem: _Problem, names: Sequence[str]) -> RouteType:
@@ -207,7 +207,7 @@ def _type(kind: PromptType, problem: _Problem, names: Sequence[str]) -> RouteTyp
         )
     # Every generator of a log has a predicted score, so that there is a winner.
     winner = kind.winner or problem.prompts.names[0]
-    shown = dict.fromkeys(text for place in kind.examples if (text := problem.texts[place]))
+    shown = dict.fromkeys(text for index in kind.examples if (text := problem.texts[index]))
     return RouteType(
         share=kind.share,
         examples=list(shown)[:EXAMPLES],
@@ -241,7 +241,7 @@ def _savings(rows: RoutedRows, routing: Routing, single: int, success: Floats | 
     cost = float(rows.samples @ paid) / prompts
     # Of those that prompts can be given to: neither retired nor without samples.
     dearest = int(np.argmax(np.where(rows.samples > 0, paid, -np.inf)))
-    alone, most = (float(paid[place]) * _calls(success, place, tries, calls) for place in (single, dearest))
+    alone, most = (float(paid[index]) * _calls(success, index, tries, calls) for index in (single, dearest))
     return RouteSavings(
         cost=cost,
         single_cost=alone,
@@ -251,14 +251,14 @@ def _savings(rows: RoutedRows, routing: Routing, single: int, success: Floats | 
     )
 
 
-def _calls(success: Floats | None, place: int, tries: int, usual: float) -> float:
+def _calls(success: Floats | None, index: int, tries: int, usual: float) -> float:
     """Expected calls (1 − (1 − q)^τ)/q of a generator for one prompt; those that prompts had where q is not known."""
     if tries == 1:
         return 1.0
-    if success is None or np.isnan(success[0, place]):
+    if success is None or np.isnan(success[0, index]):
         return usual
     # Below a success of 1 % no further calls are counted on.
-    return float(calls_of(np.maximum(success[:, place], 0.01), tries).mean())
+    return float(calls_of(np.maximum(success[:, index], 0.01), tries).mean())
 
 
 def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -> list[str]:

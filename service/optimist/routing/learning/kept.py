@@ -35,7 +35,7 @@ class RoutedBatch:
     probability: Tensor
     """(1, 1) in float64; NaN where none is known."""
     prompt: str
-    place: tuple[int, int]
+    origin: tuple[int, int]
     """Position in the log of the batch before, and the number of the pick."""
 
 
@@ -109,7 +109,7 @@ class Routed(Learned):
         count = batch.scores.shape[1]
         features, scores = batch.features.numpy()[0], self.sign * batch.scores.numpy()[0]
         # Later rows exist only because the first failed.
-        self._drift.add(features, float(scores[0]), lambda: self.moments, self.samples, batch.place)
+        self._drift.add(features, float(scores[0]), lambda: self.moments, self.samples, batch.origin)
         self._gram.add(batch.features.expand(count, -1))
         total = scores.sum()
         self._sums += np.concatenate([count * features, total * features, [total, scores @ scores]])

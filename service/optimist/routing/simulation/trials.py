@@ -68,13 +68,13 @@ class RoutingProblem:
     def told(self, seeds: tuple[int, int]) -> Callable[[int, int], Floats]:
         """The scores of all calls of a generator for a prompt, by their places; the same for the same seeds."""
         if self.tries == 1:
-            return lambda prompt, place: self.scores[prompt, place : place + 1]
+            return lambda prompt, index: self.scores[prompt, index : index + 1]
         draws = np.random.default_rng((*seeds, 1)).random((*self.expected.shape, self.tries))
         succeeds = draws < self.expected[..., None]
 
-        def scores(prompt: int, place: int) -> Floats:
-            successes = np.flatnonzero(succeeds[prompt, place])
-            return succeeds[prompt, place, : successes[0] + 1 if len(successes) else self.tries].astype(np.float64)
+        def scores(prompt: int, index: int) -> Floats:
+            successes = np.flatnonzero(succeeds[prompt, index])
+            return succeeds[prompt, index, : successes[0] + 1 if len(successes) else self.tries].astype(np.float64)
 
         return scores
 
@@ -203,20 +203,20 @@ def _chosen(
         new = able[counts[able] < first[able]]
         # A generator that joins later gets every second prompt first, as in the service.
         if len(new) and (t % 2 or t < 2 * int(first.min()) * count):
-            place = int(new[counts[new].argmin()])
+            index = int(new[counts[new].argmin()])
         else:
             contexts_map = able[counts[able] >= first[able]]
             means, widths = learner.predict(t, contexts_map)
             paced = purse.paced(learner, t, contexts_map)
             chances = paced.chances(means, widths, None if purse.costs is None else purse.costs[contexts_map])
             chosen_of = policy.pick(chances, t)
-            place = int(contexts_map[chosen_of])
+            index = int(contexts_map[chosen_of])
             probability[t] = chances[chosen_of] if policy.has_chances else np.nan
-        scores = (told if later is None or t < problem.changes else later)(int(order[t]), place)
-        learner.add(t, place, scores)
-        purse.pay(int(order[t]), place, len(scores))
-        counts[place] += 1
-        chosen[t] = place
+        scores = (told if later is None or t < problem.changes else later)(int(order[t]), index)
+        learner.add(t, index, scores)
+        purse.pay(int(order[t]), index, len(scores))
+        counts[index] += 1
+        chosen[t] = index
     return chosen, probability
 
 
@@ -242,12 +242,12 @@ class _Purse:
             self._made = learner.start, self._policy.frontier(*learner.sampled(SAMPLED), self.costs[able])
         return self._policy.paced(self._made[1], float(self._spent.sum()) - (self._policy.ceiling or 0.0) * t)
 
-    def pay(self, prompt: int, place: int, calls: int) -> None:
+    def pay(self, prompt: int, index: int, calls: int) -> None:
         """Count so many calls of a generator."""
         if self.costs is not None:
-            cost = self.costs[place] if self._problem.paid is None else self._problem.paid[prompt, place]
-            self._calls[place] += calls
-            self._spent[place] += calls * cost
+            cost = self.costs[index] if self._problem.paid is None else self._problem.paid[prompt, index]
+            self._calls[index] += calls
+            self._spent[index] += calls * cost
 
 
 class _Sums:
@@ -264,8 +264,8 @@ class _Sums:
         self._widths = self._means
         self._made_of: list[int] = []
 
-    def predict(self, t: int, places: Ints) -> tuple[Floats, Floats]:
-        able = [self._moments[place] for place in places.tolist()]
+    def predict(self, t: int, indices: Ints) -> tuple[Floats, Floats]:
+        able = [self._moments[index] for index in indices.tolist()]
         samples = [each.samples for each in able]
         if self._told >= self._due or self._has_new(samples):
             self._due, self._made_of = max(self._told + 1, math.ceil((1.0 + self._growth) * self._told)), samples
@@ -278,8 +278,8 @@ class _Sums:
     def sampled(self, most: int) -> tuple[Floats, Floats]:
         """Means and widths (n, G) on at most so many of the prompts before these."""
         assert self._found is not None
-        places = np.unique(np.linspace(0, self.start - 1, most).astype(np.int64))
-        return self._found.predict(self._phi[places])
+        indices = np.unique(np.linspace(0, self.start - 1, most).astype(np.int64))
+        return self._found.predict(self._phi[indices])
 
     def _has_new(self, samples: list[int]) -> bool:
         """True if a generator has its first samples, or has grown by `OWN_GROWTH`."""
@@ -287,8 +287,8 @@ class _Sums:
             is_due(now, before, OWN_GROWTH) for now, before in zip(samples, self._made_of, strict=True)
         )
 
-    def add(self, t: int, place: int, scores: Floats) -> None:
-        self._moments[place] += Sums.from_rows(np.repeat(self._phi[t : t + 1], len(scores), axis=0), scores)
+    def add(self, t: int, index: int, scores: Floats) -> None:
+        self._moments[index] += Sums.from_rows(np.repeat(self._phi[t : t + 1], len(scores), axis=0), scores)
         self._told += 1
 
 
@@ -299,13 +299,13 @@ class _Kernels:
         self._contexts = contexts
         self._arms = [KernelRidge(bandwidth) for _ in range(count)]
 
-    def predict(self, t: int, places: Ints) -> tuple[Floats, Floats]:
-        predicted = np.array([self._arms[place].predict(self._contexts[t]) for place in places.tolist()])
+    def predict(self, t: int, indices: Ints) -> tuple[Floats, Floats]:
+        predicted = np.array([self._arms[index].predict(self._contexts[t]) for index in indices.tolist()])
         return predicted[:, 0], predicted[:, 1]
 
-    def add(self, t: int, place: int, scores: Floats) -> None:
+    def add(self, t: int, index: int, scores: Floats) -> None:
         for score in scores.tolist():
-            self._arms[place].add(self._contexts[t], score)
+            self._arms[index].add(self._contexts[t], score)
 
 
 _Learner = _Sums | _Kernels
