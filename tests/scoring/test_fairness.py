@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 from redis.asyncio import Redis
 
 from optimist.records import ExperimentState, GeneratorState, UnitState, codec
@@ -332,3 +333,24 @@ def test_watched_metrics_with_limits_decide():
     )
     found = [task for task in tasks.look_at("x", state) if isinstance(task, GeneratorTask)]
     assert {task.label: task.decides for task in found} == {"fid": True, "latency": True, "kid": False}
+
+
+def test_gauges_count_what_is_due_of_the_experiments_that_are_there(monkeypatch: pytest.MonkeyPatch):
+    clock, tasks = [100.0], ScoringTasks()
+    monkeypatch.setattr(fairness.time, "monotonic", lambda: clock[0])
+
+    def gauges() -> tuple[float | None, ...]:
+        tasks.overview.show(1, 0, 0)
+        names = ("generators", "estimates_overdue", "watched_overdue", "staleness_seconds")
+        return tuple(REGISTRY.get_sample_value(f"optimist_{name}") for name in names)
+
+    units = {label: UnitState() for label in ("fid", "kid")}
+    due = ExperimentState(0, 2, [GeneratorState(0, "a", 9, 2, 2, 9, 2, units=units)], labels=("fid", "kid"))
+    list(tasks.look_at("x", due))
+    clock[0] = 103.0
+    list(tasks.look_at("x", due))
+    assert gauges() == (1.0, 1.0, 1.0, 3.0), "since it was first seen"
+    list(tasks.look_at("x", replace(due, generators=[replace(due.generators[0], due_seq=0)])))
+    assert gauges() == (1.0, 0.0, 0.0, 0.0)
+    tasks.keep(())
+    assert gauges() == (0.0, 0.0, 0.0, 0.0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -221,51 +221,38 @@ class Overview:
         self._due: dict[str, dict[TaskKey, float]] = {}
         self._full: dict[str, dict[TaskKey, float]] = {}
 
-    def begin(self, name: str) -> tuple[dict[TaskKey, float], dict[TaskKey, float]]:
-        """Count an experiment anew. Returns since when its estimates and snapshots have been due, for `add`."""
-        self._total.subtract(self._sums.pop(name, {}))
-        self._sums[name] = Counter()
-        return self._due.pop(name, {}), self._full.pop(name, {})
-
     def keep(self, names: Collection[str]) -> None:
         """Forget all experiments but these."""
-        for name in [name for name in self._sums if name not in names]:
-            self.begin(name)
-            del self._sums[name]
+        for name in self._sums.keys() - set(names):
+            self._total.subtract(self._sums.pop(name))
+            del self._due[name], self._full[name]
 
-    def add(
-        self,
-        name: str,
-        generator: GeneratorState,
-        outgrown: Collection[str],
-        before: tuple[dict[TaskKey, float], dict[TaskKey, float]],
-    ) -> None:
-        """Count a generator; outgrown: the metrics by which a snapshot is due, as the log is long.
+    def see(self, name: str, generators: Iterable[GeneratorState], outgrown: Iterable[TaskKey]) -> None:
+        """Count an experiment anew; outgrown: what a snapshot is due of, as the log is long.
 
-        before: from `begin`. Nobody waits for estimates by metrics that do not decide.
+        Nobody waits for estimates by metrics that do not decide.
         """
-        now, counts = time.monotonic(), generator.state != "retired"
-        for label in outgrown:
-            key = name, generator.ordinal, label
-            self._full.setdefault(name, {})[key] = before[1].get(key, now)
-        (first, primary), *others = generator.units.items()
-        key = name, generator.ordinal, first
-        if counts and generator.due_seq > primary.estimate_seq:
-            self._due.setdefault(name, {})[key] = before[0].get(key, now)
-        self._count(
-            name,
-            generators=counts,
-            scoring_errors=counts and primary.scoring_error is not None,
-            watched_overdue=counts * sum(generator.due_seq > unit.estimate_seq for _, unit in others),
-            watched_scoring_errors=counts * sum(unit.scoring_error is not None for _, unit in others),
-            log_bytes=primary.log_bytes,
-            log_entries=generator.seq - primary.snapshot_seq,
-            quarantined=generator.quarantined_count,
-        )
-
-    def _count(self, name: str, **more: int) -> None:
-        self._sums[name].update(more)
-        self._total.update(more)
+        sums, due, now = Counter[str](), list[TaskKey](), time.monotonic()
+        for generator in generators:
+            counts = generator.state != "retired"
+            (first, primary), *others = generator.units.items()
+            if counts and generator.due_seq > primary.estimate_seq:
+                due.append((name, generator.ordinal, first))
+            sums.update(
+                generators=counts,
+                scoring_errors=counts and primary.scoring_error is not None,
+                watched_overdue=counts * sum(generator.due_seq > unit.estimate_seq for _, unit in others),
+                watched_scoring_errors=counts * sum(unit.scoring_error is not None for _, unit in others),
+                log_bytes=primary.log_bytes,
+                log_entries=generator.seq - primary.snapshot_seq,
+                quarantined=generator.quarantined_count,
+            )
+        self._total.subtract(self._sums.get(name, {}))
+        self._total.update(sums)
+        self._sums[name] = sums
+        for times, keys in ((self._due, due), (self._full, outgrown)):
+            before = times.get(name, {})
+            times[name] = {key: before.get(key, now) for key in keys}
 
     def show(self, experiments: int, held: int, warm_bytes: int) -> None:
         now = time.monotonic()
@@ -346,13 +333,13 @@ class ScoringTasks(dict[TaskKey, GeneratorTask]):
     def look_at(self, name: str, state: ExperimentState) -> Iterator[ScoringTask[Any]]:
         """The tasks with something due; state: with the units of all metrics."""
         self.labels[name], self._limited[name] = state.labels, state.limited
-        before = self.overview.begin(name)
+        outgrown: list[TaskKey] = []
         for generator in state.generators:
-            outgrown: list[str] = []
             for label, unit in generator.units.items():
-                task = self.get((name, generator.ordinal, label))
+                key = name, generator.ordinal, label
+                task = self.get(key)
                 is_outgrown = unit.log_bytes >= (LONGEST_TAIL if task is None else task.room)
-                outgrown += [label] * is_outgrown
+                outgrown += [key] * is_outgrown
                 is_due = is_outgrown or generator.due_seq > unit.estimate_seq
                 if task is not None:
                     if task.state == "idle":
@@ -364,7 +351,7 @@ class ScoringTasks(dict[TaskKey, GeneratorTask]):
                     task.due, task.samples = generator.due_seq, generator.samples
                     if is_due:
                         yield task
-            self.overview.add(name, generator, outgrown, before)
+        self.overview.see(name, state.generators, outgrown)
         (self._mixture_goals.discard if state.mixture_growth is None else self._mixture_goals.add)(name)
         for label in state.labels:
             mixture = self.mixtures.get((name, label))
