@@ -14,6 +14,7 @@ from optimist.metrics.state import real_array
 from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, readers_of
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
+from optimist_client.files import Arrays
 from optimist_client.metrics import Metric
 from optimist_client.references import Moments, moments_of_tuple
 from optimist_client.tensors import IDS, pack_ids
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 RawBatch = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 """Rows (n, d) that the metric scores: features, or class probabilities; or several such arrays by name, as the
 scores of pairs need ("features" and "prompts"), perhaps with "ids", a text for each row."""
-Arrays = dict[str, NDArray[Any]]
 
 
 def arrays_of(batch: RawBatch, names: Iterable[str]) -> Arrays:

@@ -9,18 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.state import Stateful
+from optimist.numerics.arrays import Floats
 from optimist.numerics.estimate import Change
 from optimist.records import AskedPrompt
 
 if TYPE_CHECKING:
     from optimist.estimation.streaming import StreamingEstimator
-
-Floats = NDArray[np.float64]
 
 
 class Learned(Stateful, ABC):

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.arrays import Arrays
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.learner import Learner
 from optimist.estimation.paired import IndexRuns
@@ -25,6 +24,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
 from optimist.records import MIN_MIXED, AskedPrompt, codec
 from optimist_client.errors import FixError
+from optimist_client.files import Arrays
 
 Start = int | Literal["next"] | None
 """Index of a batch's first sample; "next": after the indices told so far; None: samples without indices."""

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from optimist.estimation.arrays import real_data_of
 from optimist.estimation.clustered import ClusterKind
-from optimist.estimation.learner import Floats, Learner
+from optimist.estimation.learner import Learner
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
 from optimist.metrics.threads import few_threads
 from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_settings
+from optimist.numerics.arrays import Floats
 from optimist.numerics.batches import check_number, check_text, check_whole
 from optimist.numerics.open_kernels import rows_to_fit
 from optimist.numerics.real_data import RealData, Reference
@@ -25,7 +26,7 @@ from optimist_client.metrics import Metric, find
 from optimist_client.metrics.base import metric_of
 from optimist_client.metrics.texts import parsed
 
-Array = TypeVar("Array")
+AnyArray = TypeVar("AnyArray")
 SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
 """Replaces every kernel while the other settings are checked: a feature map can take seconds and gigabytes."""
 
@@ -102,7 +103,7 @@ class Question:
         """The name that each of the metric's own arrays has in a batch."""
         return self.metric.array_names
 
-    def own(self, batch: Mapping[str, Array]) -> dict[str, Array]:
+    def own(self, batch: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
         """The arrays of a batch that the metric reads, by its own names."""
         return {own: batch[name] for own, name in self.reads.items()}
 

@@ -19,7 +19,7 @@ from optimist.metrics.pair_sums import PairSums, standard_error
 from optimist.metrics.state import copied
 from optimist.metrics.unsampled import unsampled
 from optimist.metrics.vendi.kernels import LARGEST_FIT, Device, KernelSettings, fit_kernel, make_feature_map
-from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
+from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, RowFunction
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats
 from optimist.numerics.real_data import RealData, Reference
@@ -213,7 +213,7 @@ class MeanObjective(PairObjective):
     def seen(self, features: Tensor, j: int) -> Tensor:
         return self._factor * (features @ self._gaps[j])
 
-    def mix(self, shares: Floats) -> Seen:
+    def mix(self, shares: Floats) -> RowFunction:
         gap = torch.stack([float(share) * gap for share, gap in zip(shares, self._gaps, strict=True)]).sum(0)
         return lambda features: self._factor * (features @ gap)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
+from optimist.numerics.arrays import Floats, Ints
 from optimist.numerics.distances import usual_distance
 
-Groups = NDArray[np.int64]
 MAX_MODES = 8
 """The most modes."""
 
 
-def modes_and_copies(features: NDArray[np.float32], sources: NDArray[np.int64]) -> tuple[Groups, Groups]:
+def modes_and_copies(features: NDArray[np.float32], sources: Ints) -> tuple[Ints, Ints]:
     """The mode of each sample (n), and its group of nearly identical samples of its source in its mode (n).
 
     features: (n, d). sources: each sample's origin (n). Both are counted from 0, the largest group first. Modes are
@@ -36,7 +35,7 @@ def modes_and_copies(features: NDArray[np.float32], sources: NDArray[np.int64]) 
     return modes, copies
 
 
-def modes_of(rows: Floats) -> Groups:
+def modes_of(rows: Floats) -> Ints:
     """The cluster of each row (n, d), by k-means.
 
     A further cluster begins at the row that lowers the sum of squared distances the most (Likas, Vlassis and Verbeek
@@ -47,7 +46,7 @@ def modes_of(rows: Floats) -> Groups:
     candidates = rows[:: max(1, -(-len(rows) // 512))]
     apart = _squares(candidates, rows)
     centres = rows.mean(0, keepdims=True)
-    tried: list[tuple[float, Groups]] = []
+    tried: list[tuple[float, Ints]] = []
     for _ in range(1, min(MAX_MODES, len(rows))):
         nearest = _squares(rows, centres).min(1)
         gained = np.maximum(nearest - apart, 0.0).sum(1)
@@ -62,7 +61,7 @@ def modes_of(rows: Floats) -> Groups:
     return groups
 
 
-def are_central(features: NDArray[np.float32], modes: Groups) -> NDArray[np.bool_]:
+def are_central(features: NDArray[np.float32], modes: Ints) -> NDArray[np.bool_]:
     """True for the row (n, d) of each mode that is nearest to the mean of the mode."""
     rows = np.asarray(features, dtype=np.float64)
     central = np.zeros(len(rows), dtype=bool)
@@ -72,7 +71,7 @@ def are_central(features: NDArray[np.float32], modes: Groups) -> NDArray[np.bool
     return central
 
 
-def representatives(rows: Floats, radius: float) -> Groups:
+def representatives(rows: Floats, radius: float) -> Ints:
     """The row that represents each row (n, d), at most `radius` from it.
 
     The row with the most neighbours represents them, then the next among the remaining rows (Butina 1999).
@@ -115,7 +114,7 @@ def _squares(rows: Floats, others: Floats) -> Floats:
     return np.maximum(squares, 0.0)
 
 
-def _by_size(groups: Groups) -> Groups:
+def _by_size(groups: Ints) -> Ints:
     """The groups numbered from 0, largest first; equal ones by their earliest row."""
     _, firsts, labels, counts = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     order = np.lexsort((firsts, -counts))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.clusters import FEW, Floats
-from optimist.numerics.pairing import Whole
+from optimist.numerics.pairing import StoredInts
 from optimist.numerics.prompted import PackedFloats
 from optimist.records import codec
 
@@ -106,7 +106,7 @@ class AuditedMean:
     """Var(f), with 1/N."""
     judged: PackedFloats
     """The judge's scores of the first indices, NaN where one is not there."""
-    audits: Whole
+    audits: StoredInts
     """The audits' numbers (n,), ascending. The same number is the same prompt, and the same draw, of all generators."""
     people: PackedFloats
     """h (n,)."""

@@ -177,7 +177,7 @@ def from_text(text: str, dtype: str = "<f4") -> NDArray[Any]:
 
 StoredInfluences = Annotated[NDArray[np.float32], PlainValidator(from_text), PlainSerializer(as_text)]
 """Numbers stored in a record as base64 of little-endian float32."""
-Whole = Annotated[
+StoredInts = Annotated[
     NDArray[np.int32], PlainValidator(partial(from_text, dtype="<i4")), PlainSerializer(partial(as_text, dtype="<i4"))
 ]
 """Whole numbers that a record has as base64 of little-endian int32."""
@@ -218,7 +218,7 @@ class Pairing:
     """`Analysis.skewness`; None: rare rows widen no difference."""
     missing: float = 1.0
     """`Analysis.missing`, at least 1: the factor of its sampling variance by rows that it may lack."""
-    prompts: Whole | None = None
+    prompts: StoredInts | None = None
     """The prompt, a number from 0, of the sample of each first index, −1 where it has none, or it is not known; None
     where errors do not count prompts."""
     reference: StoredInfluences | None = None

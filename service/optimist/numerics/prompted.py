@@ -23,7 +23,7 @@ from optimist.numerics.clusters import (
     unevenness,
     within_variance,
 )
-from optimist.numerics.pairing import Whole, as_text, from_text
+from optimist.numerics.pairing import StoredInts, as_text, from_text
 from optimist.records import codec
 
 ScoreTarget = Literal["sample", "list", "repeatable"]
@@ -53,9 +53,9 @@ class PromptedMean:
     kind: ScoreTarget
     length: int
     """The number of all prompts."""
-    prompts: Whole
+    prompts: StoredInts
     """The prompts seen (m,), ascending."""
-    counts: Whole
+    counts: StoredInts
     """Number of values of each prompt (m,); 1 where it is `repeatable`."""
     means: PackedFloats
     """Mean of each prompt (m,) less the mean of all values."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.arrays import Floats
 from optimist.numerics.batches import LARGEST, check_rows
 from optimist.numerics.copies import Hashes, hashes_of
 from optimist.numerics.plausibility import reference_scale
@@ -25,10 +26,8 @@ ASYMMETRY = 1e-6
 NEGATIVE = 1e-5
 """Accepted negative size of an eigenvalue of a covariance relative to its largest entry, for the same reason."""
 
-Matrix = NDArray[np.float64]
 
-
-def moments_of_features(name: str, features: NDArray[np.floating]) -> tuple[Matrix, Matrix]:
+def moments_of_features(name: str, features: NDArray[np.floating]) -> tuple[Floats, Floats]:
     """Mean (d,) and 1/(n − 1) covariance (d, d), float64, of real `features` (n ≥ 2, d ≥ 1).
 
     Raises `FixError`, beginning with `name`, for features of another shape, or that `check_rows` refuses.
@@ -46,9 +45,9 @@ class RunningMoments:
 
     def __init__(self, dimension: int) -> None:
         self.count = 0
-        self.mean: Matrix = np.zeros(dimension)
+        self.mean: Floats = np.zeros(dimension)
         """(d,)"""
-        self._scatter: Matrix = np.zeros((dimension, dimension))
+        self._scatter: Floats = np.zeros((dimension, dimension))
 
     def add(self, rows: NDArray[np.floating]) -> None:
         """Add the next rows (m ≥ 1, d)."""
@@ -63,7 +62,7 @@ class RunningMoments:
         self.mean = self.mean + apart * (more / self.count)
 
     @property
-    def covariance(self) -> Matrix:
+    def covariance(self) -> Floats:
         """The 1/(n − 1) covariance (d, d) of n ≥ 2 rows."""
         return self._scatter / (self.count - 1)
 
@@ -77,7 +76,7 @@ def check_shapes(mean: NDArray[Any], covariance: NDArray[Any]) -> None:
         raise FixError(f"covariance: expected shape {square} to go with the mean, got {covariance.shape}")
 
 
-def check_moments(mean: Matrix, covariance: Matrix) -> float:
+def check_moments(mean: Floats, covariance: Floats) -> float:
     """The largest size of an entry of the covariance, which is made symmetric in place.
 
     Raises FixError unless the shapes are (d,) and (d, d), all entries finite and no larger than features of
@@ -102,7 +101,7 @@ def check_moments(mean: Matrix, covariance: Matrix) -> float:
     return largest
 
 
-def check_definite(covariance: Matrix, largest: float) -> None:
+def check_definite(covariance: Floats, largest: float) -> None:
     """Raise FixError if a symmetric matrix with entries up to `largest` has an eigenvalue below −NEGATIVE·largest."""
     if largest > 0.0 and not _is_definite(covariance / largest, NEGATIVE):
         raise _not_definite(largest)
@@ -119,7 +118,7 @@ def _not_definite(largest: float) -> FixError:
     return FixError(f"covariance: expected {expected}, found one below {-NEGATIVE * largest:g}")
 
 
-def _tiles(matrix: Matrix) -> Iterator[tuple[Matrix, Matrix]]:
+def _tiles(matrix: Floats) -> Iterator[tuple[Floats, Floats]]:
     """Blocks on and above the diagonal, and each one's transpose across it."""
     for start in range(0, len(matrix), BLOCK):
         for other in range(start, len(matrix), BLOCK):
@@ -127,7 +126,7 @@ def _tiles(matrix: Matrix) -> Iterator[tuple[Matrix, Matrix]]:
             yield matrix[rows, columns], matrix[columns, rows].T
 
 
-def _is_definite(matrix: Matrix, shift: float) -> bool:
+def _is_definite(matrix: Floats, shift: float) -> bool:
     """True if every eigenvalue is above −shift: if matrix + shift·I has a Cholesky factor. Overwrites `matrix`.
 
     This takes a tenth of the time of the eigenvalues. numpy's own function would need three more such matrices.

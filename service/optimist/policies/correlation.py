@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.arrays import Floats, Ints
-from optimist.numerics.pairing import COMMON, JACKKNIFE_GROUPS, Pairing, Whole, unpacked
+from optimist.numerics.pairing import COMMON, JACKKNIFE_GROUPS, Pairing, StoredInts, unpacked
 from optimist.numerics.skewness import skewness
 
 FEWEST_COMMON = 10
@@ -30,7 +30,7 @@ class Influences:
     """The influences of k estimates on their own values, one row each (k, m); NaN where an index has no sample."""
 
     def __init__(
-        self, rows: NDArray[np.floating[Any]], effects: Floats | None = None, prompts: Sequence[Whole | None] = ()
+        self, rows: NDArray[np.floating[Any]], effects: Floats | None = None, prompts: Sequence[StoredInts | None] = ()
     ) -> None:
         """effects: the design effect of each (k,), where prompts come again; prompts: `Pairing.prompts` of each."""
         self._effects, self._prompts = effects, prompts

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.estimation.learner import Floats, Learner
+from optimist.estimation.learner import Learner
 from optimist.estimation.question import Question
 from optimist.estimation.stored import (
     asked_prompt_of,
@@ -31,6 +31,7 @@ from optimist.experiments.goals.base import WithModel
 from optimist.experiments.goals.registry import goal_named, learner_of
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
+from optimist.numerics.arrays import Floats
 from optimist.numerics.real_data import Reference
 from optimist.records import Claim, LogEntry
 from optimist.scoring.cached import EstimatorSettings

@@ -24,14 +24,14 @@ from optimist.metrics.spectra.eigen import eigen_coordinates
 from optimist.metrics.spectra.leave_one_out import (
     LeaveOneOutCurve,
     RowWeights,
-    SameIndex,
+    SameIndexRows,
     leave_one_out_curve,
     residuals,
 )
 from optimist.numerics.programme import Floats
 
 
-class MixtureSpectrum:
+class FrechetSpectrum:
     """M at weights (G,), by the parts' covariances with 1/n, or `unbiased`; with the parts' rows in its eigenbasis."""
 
     def __init__(
@@ -162,7 +162,7 @@ class MixtureSpectrum:
         return leave_one_out_curve(kept, torch.cat(shares), self.degrees, self.space.eigenvalues, weights)
 
     @cached_property
-    def _same(self) -> SameIndex | None:
+    def _same(self) -> SameIndexRows | None:
         """The rows of the same indices, those of the support first; None where nothing is known, or for one part."""
         rows_of = self._rows[3]
         if len(self.support) < 2 or any(g not in rows_of for g in self.support):
@@ -175,11 +175,11 @@ class MixtureSpectrum:
         inside, others = rows[: len(weight)] * weight.sqrt()[:, None, None], rows[len(weight) :]
         alpha = torch.tensor(self.weights[list(self.support)], dtype=kept.dtype, device=kept.device)
         shared = torch.tensor([self.space.shared[g] for g in order], dtype=kept.dtype, device=kept.device)
-        return SameIndex(inside, others, weight, alpha, shared)
+        return SameIndexRows(inside, others, weight, alpha, shared)
 
     @property
     def _order(self) -> list[int]:
-        """The parts in the order of `SameIndex`."""
+        """The parts in the order of `SameIndexRows`."""
         return [*self.support, *(g for g in self._rows[3] if g not in self.support)]
 
     def weight(self, g: int) -> float:

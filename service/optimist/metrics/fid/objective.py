@@ -26,7 +26,7 @@ import numpy as np
 from torch import Tensor
 
 from optimist.metrics.fid.influence import BUFFER
-from optimist.metrics.fid.mixture_spectrum import MixtureSpectrum
+from optimist.metrics.fid.mixture_spectrum import FrechetSpectrum
 from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.mixtures.objective import MixtureAnalysis, Objective
@@ -49,7 +49,7 @@ class FrechetMixture:
         self._reference = reference = parts[0].reference
         self._common = [None if each is None else each - part.mean for part, each in zip(parts, common, strict=False)]
         inside = [None if each is None else space.inside(each @ root_of(reference)) for each in self._common]
-        self._spectrum = MixtureSpectrum(space, weights, unbiased=True, common=inside, lean=not slopes)
+        self._spectrum = FrechetSpectrum(space, weights, unbiased=True, common=inside, lean=not slopes)
         self._seconds = np.array([part.second for part in parts])
         self._slopes = slopes
 
@@ -166,7 +166,7 @@ class FrechetObjective(Objective):
         """
         if not published:
             return self._fit.model
-        spectrum = MixtureSpectrum(self._space, weights, unbiased=False)
+        spectrum = FrechetSpectrum(self._space, weights, unbiased=False)
         gradient, hessian = spectrum.derivatives()
         value = float(weights @ self._seconds) + self._reference.trace - 2.0 * spectrum.root_trace
         return _expansion(weights, value, self._seconds - 2.0 * gradient, -2.0 * hessian)
@@ -205,7 +205,7 @@ class FrechetObjective(Objective):
         return self._step(weights).fit
 
     def _step(self, weights: Floats) -> _Step:
-        spectrum = MixtureSpectrum(self._space, weights, unbiased=True)
+        spectrum = FrechetSpectrum(self._space, weights, unbiased=True)
         gradient = self._seconds - 2.0 * spectrum.debiased_gradient()
         hessian = -2.0 * spectrum.debiased_hessian()
         deviations = self._deviations(spectrum)
@@ -221,7 +221,7 @@ class FrechetObjective(Objective):
         settled = np.where(weights > 0.0, level, np.maximum(gradient, level))
         return _Step(way, is_best, _Fit(_expansion(weights, value, settled, hessian), deviations))
 
-    def _deviations(self, spectrum: MixtureSpectrum) -> Floats:
+    def _deviations(self, spectrum: FrechetSpectrum) -> Floats:
         """The numbers of `deviations` (G,) at the weights of the spectrum."""
         deviations = []
         for g, part in enumerate(self._parts):

@@ -25,7 +25,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class SameIndex:
+class SameIndexRows:
     """Rows of the same indices of S generators with weight, and of O without, in the eigenbasis of M̂."""
 
     rows: Tensor
@@ -111,7 +111,7 @@ class RowWeights:
     """(rows): how many rows of the samples each one stands for, where not all are kept."""
     generators: Tensor
     """(rows): the index of each row's generator in `same`."""
-    same: SameIndex | None = None
+    same: SameIndexRows | None = None
     """Rows of the same indices, where generators have some in common."""
 
 
@@ -132,7 +132,7 @@ class LeaveOneOutCurve:
     flat: Tensor
     """The extrapolated part (…) if D were constant there."""
     apart: Tensor | None = None
-    """Factors (S + O, W) of zᵀ(M̂₋ + w)⁻¹z where rows of one index are alike, by generator (`SameIndex`)."""
+    """Factors (S + O, W) of zᵀ(M̂₋ + w)⁻¹z where rows of one index are alike, by generator (`SameIndexRows`)."""
 
     @property
     def value(self) -> Tensor:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from optimist.metrics.vendi.score import VendiScore
 
 
-Seen = tuple[Tensor, Tensor]
+CommonFeatures = tuple[Tensor, Tensor]
 """φ (m, width) of common rows, and whether each (m,) is among the samples."""
 
 
@@ -44,7 +44,7 @@ class Influences:
     """
 
     def __init__(
-        self, spectrum: MixtureSpectrum, entropy: MixtureEntropy, order: float, common: Sequence[Seen | None]
+        self, spectrum: MixtureSpectrum, entropy: MixtureEntropy, order: float, common: Sequence[CommonFeatures | None]
     ) -> None:
         self._spectrum, self._entropy, self._order, self._common = spectrum, entropy, order, common
         self.estimate = entropy.estimate
@@ -257,7 +257,7 @@ class EntropyObjective(Objective):
         plug_in = self.plug_in(weights, self._ridge)
         return Quadratic(plug_in.matrix, plug_in.linear + linear, plug_in.constant + constant)
 
-    def _seen(self, rows: Common) -> Seen:
+    def _seen(self, rows: Common) -> CommonFeatures:
         """φ of common rows, and whether each is among the samples: places in the log count as those of the indices."""
         features = self.metric.feature_map(copied(rows["features"], self.metric.feature_map.device))
         return features, is_in_half(len(features), len(features), self.half, features.device)

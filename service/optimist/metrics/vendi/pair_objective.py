@@ -35,7 +35,7 @@ MIN_LOSS = 1e-6
 """The least value of L that counts on a log scale, as in an estimate of one generator."""
 
 
-Seen = Callable[[Tensor], Tensor]
+RowFunction = Callable[[Tensor], Tensor]
 """A number (b,) for each of some features (b, w)."""
 
 
@@ -89,7 +89,7 @@ class PairObjective(Objective):
         return self.seen(features, j) / self.samples[j]
 
     @abstractmethod
-    def mix(self, shares: Floats) -> Seen:
+    def mix(self, shares: Floats) -> RowFunction:
         """Σ_j shares_j · seen(·, j)."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.state import copied
 from optimist.metrics.vendi.entropy_objective import EntropyObjective
 from optimist.metrics.vendi.influence import entropy_influence, kernel_warnings, with_errors
-from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
+from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, RowFunction
 from optimist.metrics.vendi.spectrum import KernelMatrix, check_order, eigenvalues_of, log_vendi, modes_of, spectrum_by
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 from optimist.numerics.programme import Floats
@@ -76,7 +76,7 @@ class RenyiObjective(PairObjective):
             part = SecondMoment(self.statistics[j].last_rows[-256:])
         return part.within(features) / part.count
 
-    def mix(self, shares: Floats) -> Seen:
+    def mix(self, shares: Floats) -> RowFunction:
         return mixed(self.parts, shares)
 
     def itself(self, features: Tensor) -> Tensor:
