@@ -163,7 +163,7 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
 
     recent = _influence(rows, floored)
     influence_variance = float(recent.var())
-    # The second-order variance is that of the last 256 rows.
+    # The second-order variance is taken from the last 256 rows.
     scaled = (rows[-256:] - mean) / floored.sqrt()
     # ‖Q‖_F² is equal for both products; take the smaller one.
     product = scaled @ scaled.T if len(scaled) < statistic.classes else scaled.T @ scaled

@@ -58,8 +58,7 @@ class RealRows(Reference):
                 means.append(by_row / (len(part) - 1))
         self.similarity = total / pairs
         self.skewness = float(skewness(torch.cat(means).cpu().numpy()))
-        """The skewness of the mean kernel of a real row with others: as large as that of rows which are rare among the
-        samples."""
+        """The skewness of the mean kernel of a real row with others: as large as rare rows among the samples have."""
         self.some = self.rows[torch.from_numpy(some_places(len(rows))).to(self.rows.device)]
         """A random choice of the rows (k, d)."""
 
@@ -147,7 +146,7 @@ class BlockStatistic(Statistic):
 
     def merge(self, other: Self) -> None:
         """As `Statistic.merge` has it. The open block goes on with the open block of the other one, so that its blocks
-        are not those of all samples in their order, but as good ones."""
+        differ from the blocks of all samples in their order, but are as good."""
         rows = other.rows
         if len(other._closed):
             self._closed = torch.cat([self._closed, other._closed])

@@ -61,7 +61,7 @@ class Balls(Reference):
         """(m,)"""
 
     def inside(self, rows: Tensor) -> Iterator[Tensor]:
-        """Which balls each row (b, d) is inside, some rows at a time: (≤ b, m), bool.
+        """True for the balls that each row (b, d) is inside, some rows at a time: (≤ b, m).
 
         The result for a batch is kept until the next batch, for the other metrics that read it.
         """
@@ -211,7 +211,7 @@ class CoverageStatistic(Statistic):
 
     @property
     def last(self) -> Tensor:
-        """Which balls the min(samples, 256) last samples are inside (·, m), bool, in log order."""
+        """True for the balls that the min(samples, 256) last samples are inside (·, m), in log order."""
         return unpack(self._last.tensor, self.balls.count)
 
     def update(self, batch: Tensor) -> None:

@@ -135,7 +135,7 @@ class JointStatistic(Statistic):
 
     @property
     def listed(self) -> ListedPrompts | None:
-        """Which prompt of a fixed list each pair belongs to, if there is one."""
+        """The prompt in a fixed list of each pair, if there is one."""
         return self.joint.listed
 
     def update(self, features: Tensor, prompts: Tensor, *, listed: Tensor | None = None) -> None:

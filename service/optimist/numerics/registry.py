@@ -1,4 +1,4 @@
-"""Which module implements each declared metric. It is imported at its first use, so the API never imports torch."""
+"""The module that implements each declared metric. It is imported at first use, so the API never imports torch."""
 
 from __future__ import annotations
 

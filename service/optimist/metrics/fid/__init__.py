@@ -1,1 +1,1 @@
-"""The Fréchet distance: mean and covariance against those of real data (equations.md §1)."""
+"""The Fréchet distance: mean and covariance against real data's (equations.md §1)."""

@@ -60,7 +60,7 @@ def terms_of(
     """The distance's terms from 1 sample or more, by the Gram matrix of the rows while these are held.
 
     `spectrum` saves the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
-    `rank`, or those of the Gram matrix; `moments`, the statistic's `mean_and_trace`, saves these.
+    `rank`, or of the Gram matrix; `moments`, the statistic's `mean_and_trace`, saves these.
     """
     rows = statistic.rows
     # The caller's spectrum lacks the eigenvalues between rank and support.
@@ -262,7 +262,7 @@ class FrechetInfluence:
     def _jackknife(self, statistic: GaussianStatistic, cached: dict[str, Any], first: Tensor | None) -> Tensor:
         """Deviations (≤ 10) of the delete-a-group estimates of `jackknife_rows` rows, by group; n ≥ 3.
 
-        first: the indices of the first samples in log order. The rows are those of the least indices among them, in
+        first: the indices of the first samples in log order. The rows of the smallest indices among them are taken, in
         groups by their index, so that generators that were told in different orders have the same groups.
         """
         q = jackknife_rows(statistic.samples)

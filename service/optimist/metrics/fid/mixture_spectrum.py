@@ -86,7 +86,7 @@ class FrechetSpectrum:
         return values.clamp_min(0.0), own, common, same
 
     def _shifted(self, blocks: Sequence[Tensor | None]) -> dict[int, Tensor]:
-        """Rows from the mixture's mean, those of the samples with second moment F_i; if lean, of the support only."""
+        """Rows from the mixture's mean, the samples' with second moment F_i; if lean, of the support only."""
         return {
             g: math.sqrt(float(self.scales[g])) * block + self.offsets[g]
             for g, block in enumerate(blocks)
@@ -163,7 +163,7 @@ class FrechetSpectrum:
 
     @cached_property
     def _same(self) -> SameIndexRows | None:
-        """The rows of the same indices, those of the support first; None where nothing is known, or for one part."""
+        """The rows of the same indices, the support's first; None where nothing is known, or for one part."""
         rows_of = self._rows[3]
         if len(self.support) < 2 or any(g not in rows_of for g in self.support):
             return None

@@ -1,6 +1,6 @@
 """FID of mixtures of generators (equations.md, mixtures): the loss that weights are chosen by, and its analysis.
 
-At a vertex the value is that of `FrechetInfluence`. The influence of a row x, from the mixture's mean y = x − μ, is
+At a vertex the value equals `FrechetInfluence`'s. The influence of a row x, from the mixture's mean y = x − μ, is
 
     α_i (‖x − μ_r‖² − yᵀTy),   T = A (A Σ A)^{-1/2} A of the population without the row
 
@@ -70,7 +70,7 @@ class FrechetMixture:
             of=self._influence,
             on_slopes=self._inclines if self._slopes else None,
         )
-        # The variances are those of the rows times 1 + 10/n_i.
+        # A variance is the rows' times 1 + 10/n_i.
         beyond = [
             float(each.std()) * math.sqrt(10.0) / part.count
             for each, part in zip(analysis.rows, self._parts, strict=True)
@@ -101,7 +101,7 @@ class FrechetMixture:
     def _inclines(self, g: int, common: bool) -> Tensor | None:
         """The influence (b, G) of the same rows on the slopes.
 
-        A row moves its own part's slope, and, as it moves the mixture's covariance, those of all.
+        A row moves its own part's slope, and, as it moves the mixture's covariance, the slopes of all.
         """
         rows = self._rows(g, common)
         if rows is None:
@@ -181,7 +181,7 @@ class FrechetObjective(Objective):
     def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
         """The de-biased distance of a mixture and its influences; the gradient, NaN otherwise, only with `slopes`.
 
-        At a vertex the distance is that of `FrechetInfluence.analyse`.
+        At a vertex the distance equals `FrechetInfluence.analyse`'s.
         """
         return FrechetMixture(self._parts, self._space, weights, self._common, slopes).analysis()
 

@@ -106,7 +106,7 @@ class Space:
     same: tuple[Tensor | None, ...]
     """Whitened rows (m, k) of the same indices of each part, minus its mean; None where there are none."""
     shared: tuple[float, ...]
-    """Which part of the samples of each has an index in common with the others."""
+    """The share of each one's samples whose index the others have, too."""
     basis: Tensor | None = None
     """Whitened rows (b, rank) times this (rank, k) have these coordinates; None: they are the coordinates."""
 

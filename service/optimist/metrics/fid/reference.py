@@ -68,7 +68,7 @@ class FiniteReference:
         return (2.0 if self.is_guessed else 1.0) / math.sqrt(self.samples) * influence
 
     def missing(self, influence: Tensor, variance: float, samples: int) -> float:
-        """`Analysis.missing` of so many samples whose influences have this variance, by that of the real rows."""
+        """`Analysis.missing` of so many samples whose influences have this variance, by the real rows'."""
         if self.is_guessed or variance <= 0.0:
             return 1.0
         values = influence.cpu().numpy()
@@ -228,7 +228,7 @@ class Reference(RealReference):
 
 
 def _descending(covariance: Tensor) -> Tensor:
-    """The eigenvectors (d, d) as columns, those of the largest eigenvalues first."""
+    """The eigenvectors (d, d) as columns, by descending eigenvalues."""
     return eigen_basis(covariance)[1].flip(-1).contiguous()
 
 

@@ -68,7 +68,7 @@ class FrechetDistance(Score):
         return self.terms(statistic).distance(statistic.samples - int(unbiased))
 
     def terms(self, statistic: GaussianStatistic) -> FrechetTerms:
-        """The distance's terms: those that `follow` keeps if they are up to date, otherwise those of `terms_of`.
+        """The distance's terms, as `follow` keeps them if they are up to date, otherwise by `terms_of`.
 
         Raises FixError on no samples, and on a statistic of another metric.
         """

@@ -276,8 +276,8 @@ class GaussianStatistic(Statistic):
         self._trace = self._trace + room.square_().sum()
 
     def _move(self, count: int, mean: Tensor) -> Tensor:
-        """The row (d,) that the scatter gets of the distance between the mean and that of `count` samples, which are
-        counted."""
+        """The row (d,) that the scatter gets of the distance between the mean and the mean of `count` further samples,
+        which are counted."""
         total = self.samples + count
         shift = mean - self.mean
         between = math.sqrt(self.samples * count / total) * shift

@@ -126,7 +126,7 @@ def is_in_half(samples: int, rows: int, half: Half | None, device: torch.device)
 
 @dataclass(frozen=True)
 class SharedChance:
-    """Samples of each generator, and which part of the smaller number of two has an index in common."""
+    """Samples of each generator, and the share of the smaller number of two with an index in common."""
 
     samples: tuple[int, ...]
     share: float

@@ -147,7 +147,7 @@ def eigen_coordinates(matrix: Tensor, rows: Tensor, *others: Tensor, overwrite: 
 def eigen_entries(matrix: Tensor, rows: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     """Eigenvalues (m), ascending, of a symmetric matrix (m, m), and its eigenvectors at these places (k,), (k, m).
 
-    `others`: more such places. The numbers are those of `eigen_coordinates` with rows that are 1 at one place each.
+    `others`: more such places. The numbers equal `eigen_coordinates` of unit rows.
     """
     if 2 * len(rows) > len(matrix) or not _is_large(matrix):
         eigenvalues, eigenvectors = eigen_basis(matrix)

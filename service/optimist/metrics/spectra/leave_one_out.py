@@ -37,7 +37,7 @@ class SameIndexRows:
     weights: Tensor
     """(S): α_i."""
     shared: Tensor
-    """(S + O): which part of the samples of each generator has an index in common."""
+    """(S + O): the share of each generator's samples that have an index in common."""
 
     def ratios(self, held: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
         """Factors of zᵀ(M̂₋ + w)⁻¹z for rows of each generator (S + O, W), and of the degrees of freedom that leave

@@ -40,7 +40,7 @@ class Influences:
 
     All are scaled, so that variances have κ, and the larger one of two influences' variance.
 
-    As for one generator: that of the plug-in sees each row from inside, the other one from outside.
+    As for one generator: the influence on the plug-in sees each row from inside, the other one from outside.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Influences:
 
     @cached_property
     def _curvature(self) -> Tensor:
-        """Second derivative (m, m) of the loss in pairs of leading eigenvectors, for q ≠ 1 without that of log."""
+        """Second derivative (m, m) of the loss in pairs of leading eigenvectors, but for the logarithm around it."""
         values, order = self._spectrum.values + self._entropy.ridge, self._order
         leading = values[: len(self._spectrum.leading[0])]
         if order == 1.0:
@@ -129,7 +129,7 @@ class EntropyObjective(Objective):
 
     Weights are fitted by the entropy of the samples (`spectral_model`), which is too low by an amount that depends on
     the weights: uncorrected, it prefers to mix. The correction is linear in the weights: near its solution, value and
-    gradient are those of the leave-one-out score.
+    gradient equal the leave-one-out score's.
     """
 
     def prepare(self) -> None:
@@ -258,7 +258,7 @@ class EntropyObjective(Objective):
         return Quadratic(plug_in.matrix, plug_in.linear + linear, plug_in.constant + constant)
 
     def _seen(self, rows: Common) -> CommonFeatures:
-        """φ of common rows, and whether each is among the samples: places in the log count as those of the indices."""
+        """φ of common rows, and True for each that is a sample: its position in the log counts as its index."""
         features = self.metric.feature_map(copied(rows["features"], self.metric.feature_map.device))
         return features, is_in_half(len(features), len(features), self.half, features.device)
 

@@ -3,10 +3,10 @@
 There is one recipe for each range of orders. C has eigenvalues g_1 … g_k with eigenvectors u_i, H is the log score.
 
 - **Order 2** (RKE): ‖C‖_F² without its diagonal terms is unbiased for tr C²; for a list of prompts see `listed`.
-- **Orders 0 < α < 2**: `LeaveOneOut`, with its bracket. The sampling variance is the larger one of two influence
-  functions': that of the plug-in, φᵀ f(C) φ with f the derivative of H in each eigenvalue, and that of the cross
-  entropy, which sees each sample from outside. At n = 20 the first alone would be 3.7 times too small. The common φ
-  have the second one.
+- **Orders 0 < α < 2**: `LeaveOneOut`, with its bracket. The sampling variance is the larger one by two influence
+  functions: of the plug-in, φᵀ f(C) φ with f the derivative of H in each eigenvalue, and of the cross entropy, which
+  sees each sample from outside. At n = 20 the first alone would be 3.7 times too small. The common φ have the second
+  one.
 - **Orders α > 2, α = ∞, and every truncated score**: H is smooth enough that its bias is B/n + o(1/n), which the halves
   A and B of the stream show twice over: 2 H(A + B) − ½ (H(A) + H(B)). IF = Σ_{i≤t} (f_i − mean f)(u_iᵀφ)², f taken on
   the truncated spectrum, whose common shift is what subtracts the mean; for α = ∞, f is −1/λ_max at the largest alone.
@@ -65,7 +65,7 @@ class EntropyInfluence:
     doubt: float = 0.0
     """The uncertain part of the correction, with the correction's sign."""
     systematic: float = 0.0
-    """For sd_stop, an error that is independent of those of other entropies."""
+    """For sd_stop, an error that is independent of the errors of other entropies."""
     systematic_sign: int = 0
     """`Analysis.systematic_sign` of it."""
     bracket: tuple[float, float] | None = None
@@ -83,7 +83,7 @@ def with_errors(
 ) -> Analysis:
     """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares.
 
-    listed: the prompts of the samples, if they are a fixed list; prompts: those of the common rows (m,), if known.
+    listed: the prompts of the samples, if they are a fixed list; prompts: of the common rows (m,), if known.
     """
     influence, recent = entropy.common[0] if entropy.common else None, None
     if listed is None:

@@ -22,7 +22,7 @@ from optimist_client.errors import FixError
 def reweighted_mean(total: float, pairs: float, of_one: float, same: float, length: int) -> float:
     """The mean of k² over the pairs of a list of `length` prompts: (1 − 1/M) of different ones + (1/M) of one prompt.
 
-    total: the sum over all `pairs`; of_one: the mean over those of one prompt, of which there are `same`.
+    total: the sum over all `pairs`; of_one: the mean over the `same` pairs of one prompt.
     """
     if same >= pairs:
         return total / pairs
@@ -74,7 +74,7 @@ def _prompt_means(values: Tensor, prompts: Tensor) -> Tensor:
 
 
 class ListedPrompts(Stateful):
-    """Which prompt of a list each sample of a stream belongs to, and the mean of k² over pairs of one prompt.
+    """The prompt in a list of each sample of a stream, and the mean of k² over pairs of one prompt.
 
     While the statistic holds all φ, all pairs of one prompt count. From then on, a φ is paired with the one before it
     of its prompt, for a random choice of 256 prompts at most: the mean enters with a weight of 1/n only.

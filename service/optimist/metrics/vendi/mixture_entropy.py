@@ -6,8 +6,8 @@ generator it is the metric's own estimate. H changes along C_i by the mean of N 
     q = 1: ∂H/∂α_i = N_i, N = −log C          q ≠ 1: ∂H/∂α_i = q/(1 − q) N_i/tr C^q, N = C^{q−1}
 
 φᵀNφ of each row is taken without it: `LeaveOneOut`, for q > 2 to first order in ω. N_i then has a bias only because C
-is that of samples, which is nearly the same for all generators. It was tried to divide it among them, by perturbation
-theory and by how N_i changes with half of the samples: weights became better in some problems and worse in others.
+comes from samples, which is nearly the same for all generators. It was tried to divide it among them, by perturbation
+theory and by the change of N_i with half of the samples: weights became better in some problems and worse in others.
 
 Generators that share seeds or prompts have rows of one index, which are alike, and leave a mixture together
 (`SameIndex`; rules/mixtures.md). C₋ = Σ ω φφᵀ without all rows of an index, not one row alone, is independent of each
@@ -47,7 +47,7 @@ class SameIndex:
     """The common rows of one mixture.
 
     features: φ (m, width), of each generator that has them, by place: samples of the same indices in the same order.
-    share: which part of the samples of the smaller of two generators has an index in common.
+    share: the part of the samples of the smaller of two generators with an index in common.
     """
 
     def __init__(self, spectrum: MixtureSpectrum, features: Mapping[int, Tensor], share: float) -> None:
@@ -145,7 +145,7 @@ class SameIndex:
 
 
 def _correlation(mine: Tensor, theirs: Tensor) -> float:
-    """The correlation ≥ 0 of φφᵀ of rows (m, k) in the same places: by squared kernels, less those of other places."""
+    """The correlation ≥ 0 of φφᵀ of rows (m, k) in the same places: by squared kernels."""
     within = [1.0 - float((rows @ rows.T).square().mean()) for rows in (mine, theirs)]
     across = (mine @ theirs.T).square()
     apart = float(across.diagonal().mean() - across.mean())
@@ -189,7 +189,7 @@ class Alone:
 class BelowTwo:
     """Orders below 2: the plug-in, and that part of the gap K which the estimates of the generators alone make up for.
 
-    alone: that of each generator of the support. The estimate from the curve of the mixture's own degrees of freedom
+    alone: the part of each generator of the support. The estimate from the curve of the mixture's degrees of freedom
     would jump where a generator comes in with a small weight: its rows fill the spectrum as if they were whole ones.
     Below order 1 what is missing falls faster than K; its power (1 + 1/q)/2 was fitted at 0.5, on four problems.
     """
@@ -293,7 +293,7 @@ class AboveTwo:
         return self.influence_of(self._spectrum.squares(g), g)
 
     def influence_of(self, squares: Tensor, g: int | None) -> Tensor:
-        """Influences of any rows, without their own part in C, nor that of their index, to first order."""
+        """Influences of any rows, without their own part in C and the part of their index, to first order."""
         scaled = squares / self._top
         changes = scaled @ self._powers
         if g is not None:
@@ -305,7 +305,7 @@ class AboveTwo:
         return ((squares @ self._curvature) * squares).sum(-1)
 
     def _second_of_others(self, g: int) -> float:
-        """Σ_j ω_j D²F[φ_iφ_iᵀ, φ_jφ_jᵀ]/q of rows of one index, beyond that of independent ones."""
+        """Σ_j ω_j D²F[φ_iφ_iᵀ, φ_jφ_jᵀ]/q of rows of one index, beyond independent rows."""
         if g not in self._of_others:
             self._of_others[g] = 0.0 if self._same is None else self._same.sum_over(g, self._apart)
         return self._of_others[g]
@@ -325,8 +325,8 @@ class AboveTwo:
 def slopes_of(spectrum: MixtureSpectrum, entropy: MixtureEntropy) -> Floats:
     """∂H/∂α (G,) from rows that C is not of, at order 1 up to a number that all share.
 
-    Of a generator that has more rows than are kept, that of C_i, and of the kept rows the difference that leaving out
-    makes.
+    Of a generator with more rows than are kept it is the derivative by C_i, corrected by the difference that leaving
+    out a kept row makes.
     """
     kept = [entropy.influence(g) for g in range(len(spectrum.parts))]
     slopes = np.array([float(each.mean()) for each in kept])

@@ -93,7 +93,7 @@ class MixtureSpectrum:
         total = sum(parts[g].count for g in self.support)
         is_held = all(parts[g].rows is not None for g in self.support)
         self.by_rows = is_held and total <= parts[0].kept.shape[1]
-        """True if the eigenvectors are those of the Gram matrix."""
+        """True if the eigenvectors belong to the Gram matrix."""
         if self.by_rows or vectors:
             values, eigenvectors = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
         else:

@@ -102,7 +102,7 @@ class PairObjective(Objective):
 
     @cached_property
     def _biased(self) -> Floats:
-        """K̂ (G, G): the means over all pairs, those of a sample with itself among them."""
+        """K̂ (G, G): the means over all pairs, also of a sample with itself."""
         return self._matrix(lambda i, j: self.total(i, j) / (self.samples[i] * self.samples[j]))
 
     @cached_property
@@ -111,7 +111,7 @@ class PairObjective(Objective):
         return self._matrix(lambda i, j: self.unbiased(i) if i == j else self._apart(i, j))
 
     def _apart(self, i: int, j: int) -> float:
-        """The mean of κ over the pairs of two generators but those of one index."""
+        """The mean of κ over the pairs of two generators with different indices."""
         mine, theirs = self._common_of(i), self._common_of(j)
         n, m = self.samples[i], self.samples[j]
         if mine is None or theirs is None or self.share == 0.0:
@@ -227,7 +227,7 @@ class PairObjective(Objective):
         return self._rows[i]
 
     def _common_of(self, i: int) -> _Rows | None:
-        """The common rows of i. Places in the log count as those of the indices."""
+        """The common rows of i. The position in the log counts as the index."""
         given = self._given[i] if self._given else None
         if given is not None and i not in self._common:
             self._common[i] = self._among(i, given, len(given))

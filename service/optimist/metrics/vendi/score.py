@@ -90,8 +90,8 @@ class VendiScore(Score):
     """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
-    most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
-    At order 2, `prompts` is the length of the list that the samples' prompts are, if the score is that on these. Raises
+    most log width. The eigenvalues come from the n × n Gram matrix of the φ while n ≤ width, then from C itself. At
+    order 2, `prompts` is the length of the list that the samples' prompts are, if the score is about these. Raises
     FixError on an order below 1e-6, or a truncation outside 1 … width.
     """
 
@@ -178,7 +178,7 @@ class VendiScore(Score):
         return float(self.matrix(statistic).of(self.feature_map, rows).square().sum())
 
     def matrix(self, statistic: KernelStatistic) -> KernelMatrix:
-        """What is kept of the kernel's matrix of a statistic, while that holds its rows."""
+        """The kept panels of the kernel's matrix of a statistic, while this holds its rows."""
         cache = self.cache(statistic)
         if not statistic.holds_rows:
             cache.pop("matrix", None)

@@ -91,8 +91,8 @@ FLOOR = 1e-12
 class KernelMatrix:
     """The kernel's matrix of the rows that a growing statistic holds, and where some rows are among them.
 
-    Full panels stay as they are, so that a later matrix takes only the products of newer rows. Every number is that of
-    `FeatureMap.gram`.
+    Full panels stay as they are, so that a later matrix takes only the products of newer rows. Every number equals
+    `FeatureMap.gram`'s.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class KernelMatrix:
         return sum(each.nbytes for each in (*self._full, self._seen, self._indices))
 
     def of(self, feature_map: FeatureMap, rows: Tensor) -> Tensor:
-        """The matrix (n, n) of all rows (n, columns), which begin with those of earlier calls."""
+        """The matrix (n, n) of all rows (n, columns), which begin with the rows of earlier calls."""
         if isinstance(feature_map, ExactKernel):
             return feature_map.gram(rows)
         matrix = rows.new_empty(len(rows), len(rows))
@@ -136,7 +136,7 @@ class KernelMatrix:
 def shares_of(statistic: KernelStatistic, kept: KernelMatrix, *seen: Tensor) -> tuple[Tensor, ...]:
     """Eigenvalues (k) of C, descending, k = min(n, width), and (u_iᵀφ)² (b, k) of the last φ.
 
-    `seen`: then those of more φ (m, width), among all that the statistic has seen.
+    `seen`: then the same of more φ (m, width), among all that the statistic has seen.
     """
     eigenvalues, *coordinates = _eigen(statistic, kept, *seen)
     if statistic.rows is None:
@@ -214,8 +214,8 @@ def modes_of(
 ) -> list[ModeInfo]:
     """The `count` modes of the largest share, each with the `samples` of the reservoir that show it (equations.md §3c).
 
-    The eigenvectors are those of C over all samples seen, by the n × n Gram matrix while n ≤ width; u is signed so that
-    its sum over the reservoir is ≥ 0. `names` are those of the reservoir's tensors that φ takes, side by side. Modes
+    The eigenvectors of C are over all samples seen, by the n × n Gram matrix while n ≤ width; u is signed so that
+    its sum over the reservoir is ≥ 0. `names`: the reservoir's tensors that φ takes, side by side. Modes
     without a share are left out, so there may be fewer; modes of equal share may be any basis of their span.
     Raises FixError on a reservoir without samples, on counts below 1, and for an exact kernel; KeyError where the
     reservoir lacks a tensor.
