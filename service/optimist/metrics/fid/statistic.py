@@ -14,7 +14,7 @@ from torch import Tensor
 from optimist.metrics.base import Statistic
 from optimist.metrics.spectra.eigen import centre, double_centre
 from optimist.metrics.spectra.symmetric import SymmetricSum, times_lower
-from optimist.metrics.state import Buffer, LastRows, Stateful, check_rows
+from optimist.metrics.state import Buffer, LastRows, check_rows
 from optimist_client.errors import FixError
 
 
@@ -35,35 +35,6 @@ class RowMoments:
         mean = self.mean - shift * (part.count / count)
         between = shift * math.sqrt(part.count * self.count / count)
         return RowMoments(count, mean, self.scatter - part.scatter - torch.outer(between, between))
-
-
-class EvenHalf(Stateful):
-    """Mean and scatter of the rows in even places, one batch at a time; the scatter is kept as a triangle."""
-
-    held = ("count", "mean", "scatter")
-
-    def __init__(self, dimension: int, device: torch.device | str = "cpu") -> None:
-        self.count = 0
-        self.mean = torch.zeros(dimension, dtype=torch.float64, device=device)
-        self.scatter = SymmetricSum(dimension, device)
-
-    def add(self, rows: Tensor) -> None:
-        """Add rows (b, d) of even places, by Chan's formula; no rows change nothing."""
-        if not len(rows):
-            return
-        offset = rows - rows[0]
-        shift = offset.mean(0)
-        mean = rows[0] + shift
-        total = self.count + len(rows)
-        apart = mean - self.mean
-        between = math.sqrt(self.count * len(rows) / total) * apart
-        self.scatter.add(torch.cat([offset - shift, between[None]]))
-        self.mean = self.mean + apart * (len(rows) / total)
-        self.count = total
-
-    def moments(self) -> RowMoments:
-        """The moments so far, with a scatter newly made."""
-        return RowMoments(self.count, self.mean, self.scatter.dense())
 
 
 GRAM_BLOCK = 32
@@ -112,7 +83,7 @@ class GaussianStatistic(Statistic):
         self._scatter = SymmetricSum(dimension, self.device) if scatter else None
         self._head = Buffer(self._zeros(0, dimension), limit=max(keep, first))
         self._tail = LastRows(self._zeros(0, dimension), last)
-        self._even: EvenHalf | None = None
+        self._even: GaussianStatistic | None = None
 
     @property
     def scatter(self) -> Tensor:
@@ -176,7 +147,7 @@ class GaussianStatistic(Statistic):
             return RowMoments(len(rows), mean, centred.T @ centred)
         if self._even is None:
             raise FixError("the halves of the stream are kept only with halves=True")
-        even = self._even.moments()
+        even = RowMoments(self._even.samples, self._even.mean, self._even.scatter)
         return even if parity == 0 else RowMoments(self.samples, self.mean, self.scatter).without(even)
 
     def last_of_half(self, parity: int) -> Tensor:
@@ -250,16 +221,19 @@ class GaussianStatistic(Statistic):
         """Add the rows of even places to their half, which begins with the batch that exceeds `keep`."""
         if self.samples + len(batch) <= self.keep:
             return
+        rows = batch[self.samples % 2 :: 2]
         if self._even is None:
-            self._even = EvenHalf(self.dimension, self.device)
-            self._even.add(torch.cat([self._head.tensor, batch])[::2])
-        else:
-            self._even.add(batch[self.samples % 2 :: 2])
+            self._even, rows = self._empty_half(), torch.cat([self._head.tensor, batch])[::2]
+        if len(rows):
+            self._even.update(rows)
+
+    def _empty_half(self) -> GaussianStatistic:
+        return GaussianStatistic(self.dimension, first=0, last=0, scatter=True, halves=False, device=self.device)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> Self:
         if int(tensors["samples"]) > self.keep:
             self._scatter = SymmetricSum(self.dimension, self.device)
-            self._even = EvenHalf(self.dimension, self.device) if self.halves else None
+            self._even = self._empty_half() if self.halves else None
         return super().restore(tensors)
 
     def _absorb(self, rows: Tensor, room: Tensor) -> None:
