@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -111,23 +112,14 @@ class FrechetMixture:
         return influence
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """The result of the search for the best mixture."""
-
-    model: Quadratic
-    deviations: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class _Step:
+class _Step(NamedTuple):
     """One mixture on the way to the best one."""
 
     way: Floats
     """Newton's step (G,)."""
     is_best: bool
-    fit: _Fit
-    """The result if the search ends here."""
+    model: Quadratic
+    deviations: Floats
 
 
 class FrechetObjective(Objective):
@@ -190,19 +182,19 @@ class FrechetObjective(Objective):
         return np.array([part.second for part in self._parts])
 
     @cached_property
-    def _fit(self) -> _Fit:
+    def _fit(self) -> _Step:
         count = len(self._parts)
         weights, last, length = np.full(count, 1.0 / count), np.zeros(count), 1.0
         for _ in range(7):
             step = self._step(weights)
             if step.is_best:
-                return step.fit
+                return step
             # The Hessian is of an unchanged curve. Where a step turns back, the last one was too long.
             length = max(0.5 * length, 0.125) if float(last @ step.way) < 0.0 else length
             weights, last = weights + length * step.way, step.way
             weights = np.where(weights > 1e-9, weights, 0.0)
             weights = weights / weights.sum()
-        return self._step(weights).fit
+        return self._step(weights)
 
     def _step(self, weights: Floats) -> _Step:
         spectrum = FrechetSpectrum(self._space, weights, unbiased=True)
@@ -219,7 +211,7 @@ class FrechetObjective(Objective):
         value = float(weights @ self._seconds) + self._reference.trace - 2.0 * root
         # What is not known to be a slope counts as none, so that these weights are the best ones of the model.
         settled = np.where(weights > 0.0, level, np.maximum(gradient, level))
-        return _Step(way, is_best, _Fit(_expansion(weights, value, settled, hessian), deviations))
+        return _Step(way, is_best, _expansion(weights, value, settled, hessian), deviations)
 
     def _deviations(self, spectrum: FrechetSpectrum) -> Floats:
         """The numbers of `deviations` (G,) at the weights of the spectrum."""

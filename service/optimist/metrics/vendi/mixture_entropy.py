@@ -23,10 +23,10 @@ The difference to Q_i without the row alone is found from the common rows and ho
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -152,7 +152,7 @@ def _correlation(mine: Tensor, theirs: Tensor) -> float:
     return min(max(apart, 0.0) / math.sqrt(within[0] * within[1]), 1.0) if min(within) > 0.0 else 0.0
 
 
-class MixtureEntropy(Protocol):
+class MixtureEntropy(ABC):
     """The de-biased log score H of one mixture, with errors and influences."""
 
     estimate: float
@@ -166,13 +166,17 @@ class MixtureEntropy(Protocol):
     ridge: float
     """λ ≥ 0, what eigenvalues are raised by where slopes would be infinite at 0."""
 
+    def __init__(self, spectrum: MixtureSpectrum, order: float, same: SameIndex | None) -> None:
+        self._spectrum, self._order, self._same = spectrum, order, same
+        self.count = spectrum.count if same is None else same.count
+
     def influence(self, g: int) -> Tensor:
         """∂H in the direction φφᵀ (b,) of the kept rows of a generator, from the others, up to a number all share."""
-        ...
+        return self.influence_of(self._spectrum.squares(g), g)
 
+    @abstractmethod
     def influence_of(self, squares: Tensor, g: int | None) -> Tensor:
         """∂H in the direction φφᵀ (m,) of rows with these (v_kᵀφ)² (m, k), of a generator, None: of rows outside C."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ class Alone:
     systematic: float
 
 
-class BelowTwo:
+class BelowTwo(MixtureEntropy):
     """Orders below 2: the plug-in, and that part of the gap K which the estimates of the generators alone make up for.
 
     alone: the part of each generator of the support. The estimate from the curve of the mixture's degrees of freedom
@@ -202,7 +206,7 @@ class BelowTwo:
         alone: Callable[[int], Alone] | None = None,
         same: SameIndex | None = None,
     ) -> None:
-        self._spectrum, self._order, self._same = spectrum, order, same
+        super().__init__(spectrum, order, same)
         support = spectrum.support
         leverages = [spectrum.leverages(g) for g in support]
         sizes = [len(each) for each in leverages]
@@ -233,7 +237,6 @@ class BelowTwo:
             part = Alone(gap, scale * correction, scale * systematic)
         self.estimate = min(plug_in + part.correction, math.log(width))
         self.systematic = part.systematic
-        self.count = spectrum.count if same is None else same.count
         self.inflation = 1.0 + 400.0 / self.count**2
         self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
         self._influences = self._outside.influence_of_kept(order, self.estimate).split(sizes)
@@ -241,7 +244,7 @@ class BelowTwo:
     def influence(self, g: int) -> Tensor:
         if g in self._spectrum.support:
             return self._influences[self._spectrum.support.index(g)]
-        return self.influence_of(self._spectrum.squares(g), g)
+        return super().influence(g)
 
     def influence_of(self, squares: Tensor, g: int | None) -> Tensor:
         share = 0.0 if g is None else self._spectrum.share(g)
@@ -255,7 +258,7 @@ class BelowTwo:
         return self._spectrum.share(g) + others
 
 
-class AboveTwo:
+class AboveTwo(MixtureEntropy):
     """Orders above 2, by C over its largest eigenvalue, so that no power underflows.
 
     E tr C^q − tr (EC)^q is B = ½ Σ ω² D²F[φφᵀ, φφᵀ] over the rows, but for what the mean of each generator makes. With
@@ -263,7 +266,7 @@ class AboveTwo:
     """
 
     def __init__(self, spectrum: MixtureSpectrum, order: float, width: int, same: SameIndex | None = None) -> None:
-        self._spectrum, self._order, self._same = spectrum, order, same
+        super().__init__(spectrum, order, same)
         self._top = float(spectrum.values[0])
         values = spectrum.values / self._top
         trace = float((values**order).sum())
@@ -285,12 +288,8 @@ class AboveTwo:
         correction = (0.5 * variance - math.log1p(bias / trace)) / (1.0 - order)
         self.estimate = min(max(plug_in + correction, 0.0), math.log(width))
         self.systematic = 0.5 * abs(correction)
-        self.count = spectrum.count if same is None else same.count
         self.inflation, self.ridge = few_rows_inflation(self.count), 0.0
         self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
-
-    def influence(self, g: int) -> Tensor:
-        return self.influence_of(self._spectrum.squares(g), g)
 
     def influence_of(self, squares: Tensor, g: int | None) -> Tensor:
         """Influences of any rows, without their own part in C and the part of their index, to first order."""
