@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from optimist.metrics.spectra.symmetric import symmetric_product
-from optimist.metrics.state import check_size
-from optimist.numerics.batches import LARGEST
+from optimist.metrics.state import real_array
+from optimist.numerics.batches import LARGEST, check_rows
 from optimist_client.errors import FixError
 
 
@@ -74,7 +75,7 @@ class GaussianFourier(FeatureMap):
     name = "gaussian"
 
     def __init__(self, omegas: ArrayLike | Tensor, device: torch.device | str = "cpu") -> None:
-        self.omegas = _matrix(omegas, "omegas", device)
+        self.omegas = torch.from_numpy(matrix_of("omegas", omegas)).to(device)
         dimension, count = self.omegas.shape
         super().__init__(dimension, 2 * count, self.omegas.device)
 
@@ -150,7 +151,7 @@ class Nystrom(FeatureMap):
     name = "nystrom"
 
     def __init__(self, landmarks: ArrayLike | Tensor, sigma: float, device: torch.device | str = "cpu") -> None:
-        self.landmarks = _matrix(landmarks, "landmarks", device)
+        self.landmarks = torch.from_numpy(matrix_of("landmarks", landmarks)).to(device)
         count, dimension = self.landmarks.shape
         super().__init__(dimension, count, self.landmarks.device)
         self.sigma = check_sigma(sigma)
@@ -254,11 +255,10 @@ def _unit_rows(rows: Tensor, largest: Tensor) -> Tensor:
     return scaled.div_(torch.linalg.vector_norm(scaled, dim=-1, keepdim=True))
 
 
-def _matrix(values: ArrayLike | Tensor, name: str, device: torch.device | str) -> Tensor:
+def matrix_of(name: str, values: Any) -> NDArray[np.float64]:
     """A float64 copy (m ≥ 1, k ≥ 1) of the values. Raises FixError on another shape, NaN or anything too large."""
-    source = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values, dtype=np.float64))
-    matrix = source.detach().to(device, torch.float64, copy=True)
-    if matrix.ndim != 2 or matrix.numel() == 0:
-        raise FixError(f"{name} must be a matrix with entries, not of shape {tuple(matrix.shape)}")
-    check_size(name, matrix)
+    matrix = real_array(name, values)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise FixError(f"{name}: expected a matrix with entries, got shape {matrix.shape}")
+    check_rows(name, matrix, matrix.shape[1])
     return matrix

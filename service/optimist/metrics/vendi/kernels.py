@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
-from optimist.metrics.feature_maps import Cosine, ExactKernel, FeatureMap, GaussianFourier, Nystrom, check_sigma
-from optimist.metrics.state import real_array
-from optimist.numerics.batches import LARGEST, check_number, check_rows, check_whole
+from optimist.metrics.feature_maps import (
+    Cosine,
+    ExactKernel,
+    FeatureMap,
+    GaussianFourier,
+    Nystrom,
+    check_sigma,
+    matrix_of,
+)
+from optimist.numerics.batches import LARGEST, check_number, check_whole
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel, Metric
 from optimist_client.metrics.kernel import EXACT, MEDIAN
@@ -58,7 +65,8 @@ class KernelSettings(Kernel):
         if given.get("sigma") is not None and given["sigma"] != MEDIAN:
             given["sigma"] = _bandwidth(f"{field}: sigma", given["sigma"])
         for key in ("omegas", "landmarks"):
-            given[key] = _matrix(f"{field}: {key}", given.get(key))
+            if given.get(key) is not None:
+                given[key] = matrix_of(f"{field}: {key}", given[key])
         try:
             return cls(**given)
         except ValidationError as error:
@@ -132,16 +140,6 @@ def _bandwidth(name: str, sigma: Any) -> float:
     if isinstance(sigma, str):
         raise FixError(f"{name}: expected a number or {MEDIAN!r}, got {sigma!r}")
     return check_sigma(check_number(name, sigma))
-
-
-def _matrix(name: str, values: Any) -> NDArray[np.float64] | None:
-    if values is None:
-        return None
-    matrix = real_array(name, values)
-    if matrix.ndim != 2 or matrix.size == 0:
-        raise FixError(f"{name}: expected a matrix with entries, got shape {matrix.shape}")
-    check_rows(name, matrix, matrix.shape[1])
-    return matrix
 
 
 LARGEST_FIT = 1000
