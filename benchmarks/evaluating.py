@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from optimist.evaluating import told
-from optimist.evaluating.canned import Canned, CannedServer, Say
+from optimist.evaluating.canned import CannedModel, CannedServer, Say
 from optimist.evaluating.play import Job
 
 ASKED = {"best, 1% does not matter": "tolerance: 1%", "cheapest within 2%": "good_enough: 2%"}
@@ -82,7 +82,7 @@ def write(folder: Path, world: World, url: str, asked: str, seed: int) -> Path:
 def row_of(world: World, question: str, shuffles: int) -> str:
     """The line of a table."""
     calls, dollars, wrong, decided = list[int](), list[float](), 0, 0
-    models = {name: Canned(saying(world.rewards[:, place])) for place, name in enumerate(world.names)}
+    models = {name: CannedModel(saying(world.rewards[:, place])) for place, name in enumerate(world.names)}
     for seed in range(shuffles):
         with tempfile.TemporaryDirectory() as folder, CannedServer(models) as server:
             found = Job(write(Path(folder), world, server.url, ASKED[question], seed)).run(progress=False)

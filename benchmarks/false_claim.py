@@ -23,7 +23,7 @@ from rich.table import Table
 
 import optimist
 from optimist.estimation.question import Question
-from optimist.simulation.result import Result
+from optimist.simulation.result import SimulationResult
 from optimist.simulation.sources import Draw, GaussianSource, Source, SourceSet, Stream, digits
 
 FEATURES = 8
@@ -63,8 +63,8 @@ class Heedless:
 class FalseClaim:
     """The same streams, analysed as `claimed` and as they are."""
 
-    claimed: Result
-    honest: Result
+    claimed: SimulationResult
+    honest: SimulationResult
 
     @property
     def stops(self) -> tuple[float, float]:
@@ -104,7 +104,7 @@ def play(problem: SourceSet, trials: int, rounds: int = 4000, jobs: int = 1, **s
     return FalseClaim(*found)
 
 
-def _samples(result: Result) -> Any:
+def _samples(result: SimulationResult) -> Any:
     return (result["top-two"].lengths * result.plan.batch_size).astype(np.float64)
 
 

@@ -17,7 +17,7 @@ from settings import Settings
 import optimist
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.plots import COLOURS, DASHES
-from optimist.simulation.result import Result
+from optimist.simulation.result import SimulationResult
 
 POOL = 20_000
 """Number of samples of each generator. A trial draws up to 5,000 of them; the truth is their de-biased score."""
@@ -30,7 +30,7 @@ PLACES = {OURS: 0, "fd-ucb": 2, "naive-ucb": 3, "greedy": 4, "uniform": 5}
 """The style of a policy, the same in every figure; 1 is for the metric's own preset."""
 
 
-def play(comparison: Comparison, settings: Settings) -> Result:
+def play(comparison: Comparison, settings: Settings) -> SimulationResult:
     """Run the comparison with the papers' batches and rounds, or with few if `settings` are quick."""
     problem = comparison.make(500 if settings.quick else POOL)
     with warnings.catch_warnings():
@@ -47,7 +47,7 @@ def play(comparison: Comparison, settings: Settings) -> Result:
         )
 
 
-def document(comparison: Comparison, result: Result) -> dict[str, Any]:
+def document(comparison: Comparison, result: SimulationResult) -> dict[str, Any]:
     """The stored result of a comparison: its set-up, the true scores and a summary of each policy."""
     return {
         "title": comparison.title,
@@ -61,7 +61,7 @@ def document(comparison: Comparison, result: Result) -> dict[str, Any]:
     }
 
 
-def figure(comparison: Comparison, result: Result) -> Figure:
+def figure(comparison: Comparison, result: SimulationResult) -> Figure:
     """Total regret, average regret and optimal pick ratio against batches, means over trials with standard errors."""
     drawn = Figure(figsize=(11, 3.6), layout="constrained")
     panels = drawn.subplots(1, len(CURVES))

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist.local.answer import Compared
+    from optimist.local.answer import CompareResult
     from optimist.local.compare import compare
     from optimist.local.contrast import Comparison, contrast, mixture
     from optimist.local.evaluation import Evaluation
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Compared",
+    "CompareResult",
     "Comparison",
     "Estimate",
     "Evaluation",
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Compared": "optimist.local.answer",
+    "CompareResult": "optimist.local.answer",
     "Comparison": "optimist.local.contrast",
     "Estimate": "optimist.numerics.estimate",
     "Evaluation": "optimist.local.evaluation",

@@ -14,17 +14,17 @@ import pytest
 
 from optimist.evaluating import told
 from optimist.evaluating.asked import amounts
-from optimist.evaluating.canned import Canned, CannedServer, Say
+from optimist.evaluating.canned import CannedModel, CannedServer, Say
 from optimist.evaluating.examples import adding, judging, sums
 from optimist.evaluating.ledger import Ledger
 from optimist.evaluating.page import differing, page_of
-from optimist.evaluating.play import Evaluated, Job
+from optimist.evaluating.play import EvaluationResult, Job
 from optimist_client import FixError
 from tests.support.commands import invoked
 
 SECRET = "sk-0123456789abcdef"
 ASKED = "at_once: 1\ntolerance: 0.01"
-canned = partial(Canned, input=1.0, output=4.0)
+canned = partial(CannedModel, input=1.0, output=4.0)
 MODELS = {"good": canned(adding(0.95)), "bad": canned(adding(0.4)), "judge": canned(judging)}
 
 
@@ -44,11 +44,11 @@ def judge(url: str) -> str:
     return f"{{judge: {{base_url: {url}, model: judge, price: {{input: 1, output: 4}}}}}}"
 
 
-def played(file: Path, **how: Any) -> Evaluated:
+def played(file: Path, **how: Any) -> EvaluationResult:
     return Job(file).run(progress=False, **how)
 
 
-def adds_up(found: Evaluated, server: CannedServer) -> None:
+def adds_up(found: EvaluationResult, server: CannedServer) -> None:
     calls, dollars = told.spent(found)
     assert calls == len(server.served)
     assert dollars == pytest.approx(server.dollars)

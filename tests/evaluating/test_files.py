@@ -12,7 +12,7 @@ import yaml
 
 from optimist.evaluating.examples import QUESTIONS, TEMPLATE
 from optimist.evaluating.files import read_plan, read_questions
-from optimist.evaluating.spec import Plan
+from optimist.evaluating.spec import EvaluationPlan
 from optimist_client import FixError
 from optimist_client.config import MAX_PROMPTS
 from tests.support.commands import invoked
@@ -121,7 +121,7 @@ def test_what_init_writes_is_valid_and_nothing_is_overwritten(tmp_path: Path):
     for line in TEMPLATE.read_text().splitlines():  # what is commented out is valid, too
         if line.startswith("# score: {") or line.startswith(("# good_enough", "# limits")):
             data: Any = yaml.safe_load(file.read_text()) | yaml.safe_load(line.removeprefix("# "))
-            Plan.model_validate(data)
+            EvaluationPlan.model_validate(data)
 
 
 def test_a_key_that_is_not_there_is_said_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

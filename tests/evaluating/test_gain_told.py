@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from optimist.evaluating import told
-from optimist.evaluating.canned import Canned, CannedServer, Say
+from optimist.evaluating.canned import CannedModel, CannedServer, Say
 from optimist.evaluating.examples import adding
 from optimist.evaluating.page import page_of
-from optimist.evaluating.play import Evaluated, Job
+from optimist.evaluating.play import EvaluationResult, Job
 from optimist.evaluating.routing import routed
 from optimist.routing.gain.reports import RouteReport
 from optimist_client import FixError
@@ -27,7 +27,11 @@ def by_kind(sums: float, poems: float) -> Say:
     return lambda prompt, seed: says["poem" in prompt](prompt, seed)
 
 
-MODELS = {"dear": Canned(by_kind(0.95, 0.9)), "cheap": Canned(by_kind(0.4, 0.9)), "mean": Canned(by_kind(0.5, 0.5))}
+MODELS = {
+    "dear": CannedModel(by_kind(0.95, 0.9)),
+    "cheap": CannedModel(by_kind(0.4, 0.9)),
+    "mean": CannedModel(by_kind(0.5, 0.5)),
+}
 
 
 def write(folder: Path, url: str, prompts: int, more: str = "", models: str = "dear cheap mean") -> Path:
@@ -44,7 +48,7 @@ def write(folder: Path, url: str, prompts: int, more: str = "", models: str = "d
     return file
 
 
-def contexts(found: Evaluated) -> np.ndarray:
+def contexts(found: EvaluationResult) -> np.ndarray:
     is_poem = np.array([["poem" in str(one.prompt)] for one in found.questions.values()], dtype=float)
     return np.hstack([is_poem, 1.0 - is_poem]) + 0.01 * np.random.default_rng(0).standard_normal((len(is_poem), 2))
 
@@ -71,7 +75,7 @@ def test_it_says_which_prompts_need_the_dear_model(tmp_path: Path):
 
 
 def test_a_gain_that_is_open_or_not_known_is_called_so(tmp_path: Path):
-    with CannedServer({"dear": Canned(by_kind(0.75, 0.7)), "cheap": Canned(by_kind(0.7, 0.75))}) as server:
+    with CannedServer({"dear": CannedModel(by_kind(0.75, 0.7)), "cheap": CannedModel(by_kind(0.7, 0.75))}) as server:
         job = Job(write(tmp_path, server.url, 40, models="dear cheap"))
         found = job.run(progress=False)
         few = Job(write(tmp_path, server.url, 6, models="dear cheap")).run(progress=False)

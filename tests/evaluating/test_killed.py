@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from optimist.evaluating.canned import Canned, CannedServer
+from optimist.evaluating.canned import CannedModel, CannedServer
 from optimist.evaluating.examples import adding, sums
 
 PROMPTS = 400
 MODELS = {
-    "good": Canned(adding(0.90), delay=1.0, fails=0.1, input=1.0, output=4.0),
-    "near": Canned(adding(0.85), delay=1.0, fails=0.1, streams=True, input=1.0, output=4.0),
-    "stuck": Canned(adding(1.0), hangs=1.0),
+    "good": CannedModel(adding(0.90), delay=1.0, fails=0.1, input=1.0, output=4.0),
+    "near": CannedModel(adding(0.85), delay=1.0, fails=0.1, streams=True, input=1.0, output=4.0),
+    "stuck": CannedModel(adding(1.0), hangs=1.0),
 }
 
 
-def write(folder: Path, url: str, models: Mapping[str, Canned], more: str, each: str = "") -> Path:
+def write(folder: Path, url: str, models: Mapping[str, CannedModel], more: str, each: str = "") -> Path:
     folder.mkdir(exist_ok=True)
     lines = "".join(
         f"  {name}: {{base_url: {url}, model: {name}, price: {{input: 1, output: 4}}{each}}}\n" for name in models
@@ -87,8 +87,8 @@ def test_nothing_is_lost_and_nothing_counts_twice(tmp_path: Path):
 @pytest.mark.faults
 def test_kills_leave_the_answer_as_it_would_have_been(tmp_path: Path):
     models = {
-        "good": Canned(adding(0.9), delay=0.02, input=1.0, output=4.0),
-        "near": Canned(adding(0.7), delay=0.02, input=1.0, output=4.0),
+        "good": CannedModel(adding(0.9), delay=0.02, input=1.0, output=4.0),
+        "near": CannedModel(adding(0.7), delay=0.02, input=1.0, output=4.0),
     }
     said: dict[str, str] = {}
     with CannedServer(models) as server:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from optimist.evaluating import told
-from optimist.evaluating.canned import Canned, CannedServer, Say
+from optimist.evaluating.canned import CannedModel, CannedServer, Say
 from optimist.evaluating.play import Job
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -59,7 +59,7 @@ def test_a_real_model_knows_capitals_unless_it_is_cut_short(tmp_path: Path):
     def saying(most: int) -> Say:
         return lambda prompt, seed: answered(prompt, most)
 
-    with CannedServer({"whole": Canned(saying(12)), "short": Canned(saying(2))}) as server:
+    with CannedServer({"whole": CannedModel(saying(12)), "short": CannedModel(saying(2))}) as server:
         models = "".join(f"  {name}: {{base_url: {server.url}, model: {name}}}\n" for name in ("whole", "short"))
         file = tmp_path / "eval.yaml"
         file.write_text(f"models:\n{models}prompts: questions.jsonl\nscore: contains\n")

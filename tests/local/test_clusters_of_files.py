@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist.datasets.sets import Wanted, reader, sets_in
+from optimist.datasets.sets import WantedArrays, reader, sets_in
 from optimist.local.contrast import contrast_of_sets, mixture_of_sets, question_on
 from optimist.local.offline import questions_by, score_files
 from optimist_client.embedders import Sentences
@@ -94,7 +94,7 @@ def test_differences_of_epochs_have_cluster_robust_errors(tmp_path: Path):
     assert between.standard_error > 1.3 * math.sqrt(values.var(ddof=1) / len(values))
     fields = Fields(cluster="id")
     question = question_on("mean", True)
-    same = contrast_of_sets(sets_in([*files.values()], Wanted({"values": 1}, fields=fields), True), question)
+    same = contrast_of_sets(sets_in([*files.values()], WantedArrays({"values": 1}, fields=fields), True), question)
     assert same.contrasts == found.contrasts
 
 

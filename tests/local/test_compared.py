@@ -16,7 +16,7 @@ import pytest
 import optimist
 from optimist.datasets.samples import source_of
 from optimist.local.compare import order_of
-from optimist.local.embedding import Embedding, EmbeddingCache
+from optimist.local.embedding import CachedEmbedder, EmbeddingCache
 from optimist_client import FixError
 from optimist_client.embedders import Function, Sentences
 
@@ -305,7 +305,7 @@ def test_large_samples_are_embedded_a_few_at_a_time(tmp_path: Path):
 
     large = [np.full((4096, 8192), number, np.uint8) for number in range(3)]
     source = source_of("a", large * 4, "images")
-    rows = Embedding(means).arrays(source, source.names)["features"]
+    rows = CachedEmbedder(means).arrays(source, source.names)["features"]
     assert rows[:, 0].tolist() == [0.0, 1.0, 2.0] * 4
     assert max(batches) == 5
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from optimist.evaluating.canned import Canned, CannedServer
+from optimist.evaluating.canned import CannedModel, CannedServer
 from optimist_client import FixError
 from optimist_client.chat import Call, Chat, FailedCall, LateCall, Pace, RefusedCall, UnusableEndpoint
 from optimist_client.chat import pace as pacing
@@ -46,7 +46,7 @@ class Noted:
 
 
 def test_an_answer_says_what_it_cost():
-    with CannedServer({"m": Canned(echo, input=2.0, output=10.0)}) as server, chat_of(server) as chat:
+    with CannedServer({"m": CannedModel(echo, input=2.0, output=10.0)}) as server, chat_of(server) as chat:
         reply = chat.ask("two words", seed=7)
         messages = chat.ask([{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}], seed=8)
     assert (reply.text, messages.text, reply.finish) == ("two words 7", "hi 8", "stop")
@@ -57,7 +57,7 @@ def test_an_answer_says_what_it_cost():
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_streams_are_read_whether_or_not_they_were_asked_for(asked: bool):
-    model = Canned(lambda prompt, seed: "one\ntwo ☃", input=2.0, output=10.0, streams=not asked)
+    model = CannedModel(lambda prompt, seed: "one\ntwo ☃", input=2.0, output=10.0, streams=not asked)
     with CannedServer({"m": model}) as server, chat_of(server, stream=asked) as chat:
         reply = chat.ask("go on")
     assert (reply.text, reply.finish) == ("one\ntwo ☃", "stop")
@@ -66,7 +66,7 @@ def test_streams_are_read_whether_or_not_they_were_asked_for(asked: bool):
 
 def test_200_calls_at_once_with_failures_are_each_noted_and_add_up():
     noted = Noted()
-    model = Canned(echo, delay=0.02, fails=0.05, broken=0.05, busy=0.1, pause=0.05, input=2.0, output=10.0)
+    model = CannedModel(echo, delay=0.02, fails=0.05, broken=0.05, busy=0.1, pause=0.05, input=2.0, output=10.0)
     with (
         CannedServer({"m": model}) as server,
         chat_of(server, at_once=200, tries=12, note=noted) as chat,
@@ -85,7 +85,7 @@ def test_200_calls_at_once_with_failures_are_each_noted_and_add_up():
 
 
 def test_no_more_than_the_limit_are_on_their_way():
-    with CannedServer({"m": Canned(echo, delay=0.03)}) as server, ThreadPoolExecutor(20) as threads:
+    with CannedServer({"m": CannedModel(echo, delay=0.03)}) as server, ThreadPoolExecutor(20) as threads:
         pace = Pace(4)  # of two models of one endpoint
         with chat_of(server, pace=pace) as one, chat_of(server, pace=pace) as other:
             [*threads.map(lambda seed: (one if seed % 2 else other).ask("x", seed=seed), range(40))]
@@ -101,7 +101,7 @@ def test_no_more_begin_within_a_minute_than_the_limit(monkeypatch: pytest.Monkey
         return ""
 
     with (
-        CannedServer({"m": Canned(noted)}) as server,
+        CannedServer({"m": CannedModel(noted)}) as server,
         chat_of(server, per_minute=5) as chat,
         ThreadPoolExecutor(12) as threads,
     ):
@@ -144,7 +144,7 @@ def test_a_pause_that_is_asked_for_holds_for_all_calls(form: str):
 
 def test_a_pause_longer_than_its_patience_fails():
     with (
-        CannedServer({"m": Canned(echo, busy=1.0, pause=3600)}) as server,
+        CannedServer({"m": CannedModel(echo, busy=1.0, pause=3600)}) as server,
         chat_of(server, patience=5) as chat,
         pytest.raises(FailedCall, match=r"pauses of more than 5 s: .* HTTP 429"),
     ):
@@ -154,7 +154,7 @@ def test_a_pause_longer_than_its_patience_fails():
 
 def test_an_endpoint_that_hangs_is_late_and_not_asked_again():
     noted = Noted()
-    with CannedServer({"m": Canned(echo, hangs=1.0)}) as server, chat_of(server, timeout=0.3, note=noted) as chat:
+    with CannedServer({"m": CannedModel(echo, hangs=1.0)}) as server, chat_of(server, timeout=0.3, note=noted) as chat:
         with pytest.raises(LateCall, match=r"no answer within 0\.3 s") as found:
             chat.ask("x")
         assert len(server.served) == 1
@@ -186,7 +186,7 @@ def test_an_answer_that_dribbles_is_late():
 
 def test_an_endpoint_that_always_fails_is_given_up():
     with (
-        CannedServer({"m": Canned(echo, broken=1.0)}) as server,
+        CannedServer({"m": CannedModel(echo, broken=1.0)}) as server,
         chat_of(server, tries=2) as chat,
         pytest.raises(FailedCall, match="no valid JSON in an answer of"),
     ):
@@ -196,7 +196,7 @@ def test_an_endpoint_that_always_fails_is_given_up():
 
 def test_a_prompt_that_is_refused_is_not_sent_again():
     with (
-        CannedServer({"m": Canned(echo, refuses=1.0)}) as server,
+        CannedServer({"m": CannedModel(echo, refuses=1.0)}) as server,
         chat_of(server) as chat,
         pytest.raises(RefusedCall, match=r"HTTP 400: .*a filter stops this prompt"),
     ):

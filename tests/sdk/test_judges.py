@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from optimist.evaluating.canned import Canned, CannedServer
+from optimist.evaluating.canned import CannedModel, CannedServer
 from optimist_client import FixError
 from optimist_client.chat import Chat, Judge, LateCall
 
@@ -20,7 +20,7 @@ def judged(say: Any, how: dict[str, Any] | None = None, **model: Any) -> tuple[A
         asked.append({"prompt": prompt, "seed": seed})
         return say(prompt, seed) if callable(say) else say
 
-    with CannedServer({"j": Canned(noted, **model)}) as server, Chat(base_url=server.url, model="j") as chat:
+    with CannedServer({"j": CannedModel(noted, **model)}) as server, Chat(base_url=server.url, model="j") as chat:
         found = Judge(chat, "Is it right?", **(how or {})).score("Capital of Peru?", "Lima", expected="Lima", seed=5)
     return found, asked
 
@@ -68,13 +68,13 @@ def test_both_orders_are_asked_for_so_that_a_side_wins_nothing():
         return json.dumps({"reason": "", "winner": "A" if len(a) > len(b) else "B"})
 
     for say, value in ((first, 0.5), (longer, 1.0)):
-        with CannedServer({"j": Canned(say)}) as server, Chat(base_url=server.url, model="j") as chat:
+        with CannedServer({"j": CannedModel(say)}) as server, Chat(base_url=server.url, model="j") as chat:
             found = Judge(chat).compare("Why?", "because of this", "so")
             assert (found.value, len(server.served)) == (value, 2)
 
 
 def test_an_endpoint_without_schemas_is_asked_without():
-    model = Canned(lambda prompt, seed: "Score: 3", schemas=False)
+    model = CannedModel(lambda prompt, seed: "Score: 3", schemas=False)
     with CannedServer({"j": model}) as server, Chat(base_url=server.url, model="j") as chat:
         judge = Judge(chat)
         assert [judge.score("a", "b").value, judge.score("a", "c").value] == [3.0, 3.0]
@@ -83,7 +83,7 @@ def test_an_endpoint_without_schemas_is_asked_without():
 
 def test_a_judge_that_hangs_is_late():
     with (
-        CannedServer({"j": Canned(lambda prompt, seed: "", hangs=1.0)}) as server,
+        CannedServer({"j": CannedModel(lambda prompt, seed: "", hangs=1.0)}) as server,
         Chat(base_url=server.url, model="j", timeout=0.2) as chat,
         pytest.raises(LateCall),
     ):

@@ -17,8 +17,8 @@ from optimist.simulation.judges.best import BestJudge, TrueScore
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.plan import Plan
 from optimist.simulation.reporting import measured
-from optimist.simulation.result import Result
-from optimist.simulation.run import Play, Run
+from optimist.simulation.result import SimulationResult
+from optimist.simulation.run import Play, PolicyRun
 from optimist.simulation.sources import ArraySource, GaussianSource, SourceSet
 from optimist.simulation.trial import Contender, contenders
 from optimist_client.errors import FixError
@@ -37,17 +37,17 @@ def problem(*shifts: float, n: int = 400) -> dict[str, np.ndarray]:
     return {f"g{shift}": rows(seed, shift, n) for seed, shift in enumerate(shifts)}
 
 
-def simulated(sources: Any, **changes: Any) -> Result:
+def simulated(sources: Any, **changes: Any) -> SimulationResult:
     settings = {"reference": REFERENCE, "rounds": 40, "trials": 3, "seed": 7, "batch_size": 5, "policies": "ucb"}
     return optimist.simulate(sources, **(settings | changes))
 
 
 @pytest.fixture(scope="module")
-def played() -> Result:
+def played() -> SimulationResult:
     return simulated(problem(0.0, 0.8, 1.0), policies=["ucb", "top-two", "uniform", "fid-ucb"])
 
 
-def same(one: Run, other: Run) -> bool:
+def same(one: PolicyRun, other: PolicyRun) -> bool:
     named = all(np.array_equal(one[what], other[what], equal_nan=True) for what in ("named", "estimates"))
     return named and np.array_equal(one.picks, other.picks)
 
@@ -77,7 +77,7 @@ def test_the_authors_picks_come_out_of_python_and_of_the_command(file: str, poli
 
 
 @pytest.mark.long
-def test_jobs_and_company_change_nothing(played: Result):
+def test_jobs_and_company_change_nothing(played: SimulationResult):
     sources = problem(0.0, 0.8, 1.0)
     for again in (simulated(sources, policies=["top-two", "ucb"], jobs=2), simulated(sources, policies="top-two,ucb")):
         assert all(same(again[policy], played[policy]) for policy in again.policies)
@@ -86,7 +86,7 @@ def test_jobs_and_company_change_nothing(played: Result):
 
 
 @pytest.mark.long
-def test_every_policy_of_a_trial_sees_the_same_samples(played: Result):
+def test_every_policy_of_a_trial_sees_the_same_samples(played: SimulationResult):
     """All draw each generator's first batches alike: after one batch each, the estimates are the same."""
     once = simulated(problem(0.0, 0.8, 1.0), policies=["uniform", "greedy:bound=influence", "thompson"], rounds=3)
     for policy in ("greedy:bound=influence", "thompson"):
@@ -97,7 +97,7 @@ def trial(picks: list[int], named: list[int], exhausted: str | None = None) -> P
     return Play(np.array(picks, np.int32), (np.array(named, np.int32), np.zeros((3, 3))), False, exhausted)
 
 
-def judged(plays: list[Play], *gaps: float) -> Run:
+def judged(plays: list[Play], *gaps: float) -> PolicyRun:
     """By generators that are so much worse than the best one."""
     truth = {f"{place}": TrueScore(gap, "given") for place, gap in enumerate(gaps)}
     plan, nowhere = Plan(rounds=max(len(play.picks) for play in plays)), cast("Any", None)
@@ -136,7 +136,7 @@ def test_samples_to_95_counts_from_when_it_stays_right():
     assert to_95(*[right] * 18, lapsed, lapsed) == 20.0
 
 
-def test_regret_is_counted_by_the_truth_that_is_given(played: Result):
+def test_regret_is_counted_by_the_truth_that_is_given(played: SimulationResult):
     truth = {"g0.0": 1.0, "g0.8": 3.0, "g1.0": 11.0}
     given = simulated(problem(0.0, 0.8, 1.0), truth=truth)
     assert same(given["ucb"], played["ucb"])
@@ -274,7 +274,7 @@ def test_a_problem_s_settings_hold_unless_others_are_given():
         assert named.kernel.features == order
 
 
-def test_what_is_written(played: Result, tmp_path: Path):
+def test_what_is_written(played: SimulationResult, tmp_path: Path):
     listed = json.loads(played.to_json(tmp_path / "out.json"))
     assert listed == json.loads((tmp_path / "out.json").read_text())
     assert [each["policy"] for each in listed] == ["ucb", "top-two", "uniform", "fid-ucb"]
@@ -294,7 +294,7 @@ def test_what_is_written(played: Result, tmp_path: Path):
     assert "all 400 samples" in text
 
 
-def test_a_table_is_broken_into_several_where_there_is_no_room(played: Result):
+def test_a_table_is_broken_into_several_where_there_is_no_room(played: SimulationResult):
     cells = [measured(one[name], one[f"{name}_se"]) for one in played.summaries for name in ("regret", "accuracy")]
     for width, tables in ((200, 1), (80, 1), (60, 2), (40, 3)):
         lines = played.table(width).splitlines()

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist.simulation.judges.mixture import MixtureJudge, Named, TrueMixtures, marks_of
+from optimist.simulation.judges.mixture import MixtureJudge, NamedMixture, TrueMixtures, marks_of
 from optimist.simulation.plan import Plan
-from optimist.simulation.result import Result
-from optimist.simulation.run import Play, Run
+from optimist.simulation.result import SimulationResult
+from optimist.simulation.run import Play, PolicyRun
 from optimist_client.metrics import FID
 from tests.support.commands import invoked
 
@@ -31,14 +31,14 @@ def rows(n: int = 300) -> dict[str, np.ndarray]:
     return {name: deviation * own + mean for own, (name, (mean, deviation)) in zip(made, LAWS.items(), strict=True)}
 
 
-def simulated(**changes: Any) -> Result:
+def simulated(**changes: Any) -> SimulationResult:
     settings: dict[str, Any] = {"metric": "rke", "kernel": KERNEL, "rounds": 24, "trials": 2, "policies": "ogd,uniform"}
     settings |= {"sources": rows(), **changes}
     return optimist.simulate(settings.pop("sources"), goal="mixture", **settings)
 
 
 @pytest.fixture(scope="module")
-def played() -> Result:
+def played() -> SimulationResult:
     return simulated()
 
 
@@ -49,7 +49,7 @@ def squared_kernel(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.long
-def test_the_truth_is_the_unbiased_loss_of_all_samples(played: Result):
+def test_the_truth_is_the_unbiased_loss_of_all_samples(played: SimulationResult):
     made, n = list(rows().values()), 300
     pairs = np.array([[squared_kernel(one, other).mean() for other in made] for one in made])
     pairs[np.diag_indices(3)] = [(own * n - 1.0) / (n - 1) for own in pairs.diagonal()]
@@ -60,7 +60,7 @@ def test_the_truth_is_the_unbiased_loss_of_all_samples(played: Result):
     np.testing.assert_allclose(played.judge.singles, np.log(pairs.diagonal()), atol=1e-9)
 
 
-def test_our_policy_draws_by_the_best_weights_and_uniform_does_not(played: Result):
+def test_our_policy_draws_by_the_best_weights_and_uniform_does_not(played: SimulationResult):
     ours, uniform = (played[policy] for policy in ("ogd", "uniform"))
     assert ours["drawn_excess"][:, -1].max() < uniform["drawn_excess"][:, -1].min()
     np.testing.assert_allclose(uniform.pick_shares, 1.0 / 3.0)
@@ -78,7 +78,7 @@ def test_losses_are_judged_by_the_truth_that_is_given():
     assert run["named_excess"][0, -1] == pytest.approx(run["weights"][0] @ [0.0, 1.0, 2.0])
 
 
-def judged(*picks: list[int], decided: bool = False) -> Run:
+def judged(*picks: list[int], decided: bool = False) -> PolicyRun:
     truth = TrueMixtures(lambda weights: float(weights @ [2.0, 4.0]), np.array([1.0, 0.0]))
     judge = MixtureJudge(("a", "b"), Plan(rounds=4), cast("Any", None), FID(), truth)
     return judge.run([Play(np.array(own, np.int32), (), decided, None if decided else "b") for own in picks])
@@ -108,7 +108,7 @@ def test_a_stop_is_wrong_if_the_mixture_named_last_is_worse_than_is_tolerated():
 
     def trial(*weights: float, decided: bool = True) -> Play:
         named = tuple(
-            Named(played, cast("Any", SimpleNamespace(weights=(a, 1.0 - a), gain=0.0, gain_error=1.0)))
+            NamedMixture(played, cast("Any", SimpleNamespace(weights=(a, 1.0 - a), gain=0.0, gain_error=1.0)))
             for played, a in enumerate(weights, start=1)
         )
         return Play(np.array([0, 1, 0, 1][: len(weights)], np.int32), named, decided)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from optimist_client.metrics import Metric
-    from optimist_client.references import Sent
+    from optimist_client.references import SentReference
 
 PAGE = 200
 """Entries of a list that are asked for at a time: the most that the service gives."""
@@ -114,7 +114,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         return await self._upload(name, sent, embedding, progress)
 
     async def _upload(
-        self, name: str, sent: Sent, embedding: str | None, progress: bool | None = None
+        self, name: str, sent: SentReference, embedding: str | None, progress: bool | None = None
     ) -> models.ReferenceInfo:
         """The reference of this name, uploaded unless it is there. The service refuses another one."""
         from optimist_client import tensors
@@ -215,7 +215,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
             raise ConflictError(refusal(wanted.name, differing))
         return self._experiment(self._transport, standing)
 
-    async def _read(self, uploads: Sequence[Upload]) -> dict[str, Sent]:
+    async def _read(self, uploads: Sequence[Upload]) -> dict[str, SentReference]:
         """Real data as it would be sent, by the names of the references. Raises `FixError` for what is none."""
         if not uploads:
             return {}
@@ -226,7 +226,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         except ValueError as error:
             raise FixError(f"reference: {error}") from None
 
-    async def _create(self, wanted: models.ExperimentConfig, references: Mapping[str, Sent]) -> Any:
+    async def _create(self, wanted: models.ExperimentConfig, references: Mapping[str, SentReference]) -> Any:
         """Upload the references, then create the experiment, unless somebody else was faster; returns the answer.
 
         Raises `FixError` with status 403 and what to do about it if the key may not.

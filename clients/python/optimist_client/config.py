@@ -10,7 +10,15 @@ from pydantic import Field, model_validator
 
 from optimist_client.embeddings import spelled_out
 from optimist_client.errors import FixError
-from optimist_client.goals import BestPolicy, DeclaredGoal, Goal, MixturePolicy, RoutePolicy, declared_goals, find_goal
+from optimist_client.goals import (
+    BestPolicy,
+    DeclaredGoal,
+    GoalName,
+    MixturePolicy,
+    RoutePolicy,
+    declared_goals,
+    find_goal,
+)
 from optimist_client.labels import Note, Tags
 from optimist_client.limits import Limit, LimitField
 from optimist_client.metric_fields import MetricField, check_labels, check_placed, check_watched, kind_of
@@ -87,7 +95,7 @@ class ExperimentConfig(Wire):
     clusters: Literal["batch"] | None = optional()
     """What samples are alike, so that it counts instead of samples: `batch`, those of one batch, as where all come from
     one server, or of one random state. Prompts that come again need no setting."""
-    goal: Goal = optional("best")
+    goal: GoalName = optional("best")
     """What is asked: `best`, which generator is the best one; `cheapest`, which one is the least costly of those that
     meet `good_enough` and all `limits`; `mixture`, which weights make the best mixture of them;
     `route`, which generator is the best one for each prompt, as its `context` says."""

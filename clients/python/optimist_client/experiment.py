@@ -17,7 +17,7 @@ from optimist_client.embeddings import check_embedders
 from optimist_client.errors import FixError, from_problem
 from optimist_client.margins import Margin, Steps, check_both
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
-from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, named_embeddings, packed
+from optimist_client.pick import AsyncPick, EncodedBatch, Pick, PickOperations, named_embeddings, packed
 from optimist_client.previews import previews_of
 from optimist_client.progress import shown
 from optimist_client.run import Allowance, Catch, Failures, Makers, Reporting, Run, check_functions
@@ -472,7 +472,9 @@ class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
         return None if self._seen is None else self._seen.decision.best
 
 
-def _together(batches: Sequence[tuple[PickT, Batch]], most: int = 4 * 2**20) -> Iterator[tuple[PickT, Batch]]:
+def _together(
+    batches: Sequence[tuple[PickT, EncodedBatch]], most: int = 4 * 2**20
+) -> Iterator[tuple[PickT, EncodedBatch]]:
     """The first of these batches, as many as one request may have: of picks of one instance, with as many bytes as the
     service stores at once, unless the first has more."""
     size = 0

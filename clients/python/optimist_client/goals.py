@@ -371,7 +371,7 @@ class BestRoutes(DeclaredGoal):
         return "" if report.routes is None else report.routes.scores_text
 
 
-Goal = Annotated[
+GoalName = Annotated[
     str, PlainValidator(lambda name: find_goal(name).name), WithJsonSchema({"type": "string", "enum": [*_DECLARED]})
 ]
 """The name of a goal."""

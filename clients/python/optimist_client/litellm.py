@@ -19,7 +19,7 @@ NOTE = "optimist_pick"
 _log = logging.getLogger(__name__)
 
 
-class Routing:
+class RouterPlugin:
     """What LiteLLM calls of a plugin. An answer that has no score gives its pick up."""
 
     def __init__(
@@ -136,7 +136,7 @@ def router(
     where litellm is missing.
     """
     logger = need("litellm.integrations.custom_logger", "litellm").CustomLogger
-    plugin: Any = type("OptimistRouter", (Routing, logger), {})(
+    plugin: Any = type("OptimistRouter", (RouterPlugin, logger), {})(
         experiment, embed, score, model=model, failed=failed, deadline=deadline
     )
     logger.__init__(plugin)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-class Batch(NamedTuple):
+class EncodedBatch(NamedTuple):
     """What is told for a pick: its arrays by name, what people look at, and the body of the request."""
 
     arrays: Mapping[str, NDArray[Any]]
@@ -156,7 +156,7 @@ class PickOperations:
 
     def _encoded(
         self, batch: Any, previews: Sequence[Any] | NDArray[Any] | None = None, beside: Mapping[str, Any] | None = None
-    ) -> Batch:
+    ) -> EncodedBatch:
         """A batch as it is sent. beside: further arrays of it."""
         # Imported here because a program that only reads reports does not need numpy.
         from optimist_client.tensors import RECORDS, encode
@@ -169,9 +169,9 @@ class PickOperations:
         rows = max((len(array) for array in arrays.values()), default=0)
         if previews is not None and len(previews) != rows:
             raise FixError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
-        return Batch(arrays, previews, encode(arrays))
+        return EncodedBatch(arrays, previews, encode(arrays))
 
-    async def _accepted(self, batch: Batch, reply: models.TellReply) -> models.TellReply:
+    async def _accepted(self, batch: EncodedBatch, reply: models.TellReply) -> models.TellReply:
         """Note that the batch was accepted, and send its previews."""
         self.settled = True
         if reply.generator != self.generator:

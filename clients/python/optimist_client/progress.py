@@ -21,7 +21,7 @@ EVERY = 10.0
 """Seconds from one line to the next where the output is no terminal."""
 
 
-class Progress(Protocol):
+class ProgressDisplay(Protocol):
     """The interface of a progress display."""
 
     shows_reports: bool
@@ -41,7 +41,7 @@ class Progress(Protocol):
 
 
 @contextmanager
-def shown(wanted: bool | None, title: str, total: int | None) -> Generator[Progress]:
+def shown(wanted: bool | None, title: str, total: int | None) -> Generator[ProgressDisplay]:
     """A context with a suitable display, or one that shows nothing. `wanted` None: only in notebooks and terminals."""
     progress = _display(wanted, title, total)
     try:
@@ -50,7 +50,7 @@ def shown(wanted: bool | None, title: str, total: int | None) -> Generator[Progr
         progress.close()
 
 
-def _display(wanted: bool | None, title: str, total: int | None) -> Progress:
+def _display(wanted: bool | None, title: str, total: int | None) -> ProgressDisplay:
     notebook, terminal = _in_notebook(), sys.stderr.isatty()
     if wanted is False or not (wanted or notebook or terminal):
         return NoDisplay()

@@ -75,14 +75,14 @@ def moments_from(arrays: Mapping[str, ArrayLike]) -> Moments | None:
     return Moments(mean, covariance, samples, rows)
 
 
-class Sent(NamedTuple):
+class SentReference(NamedTuple):
     """Real data as it is sent, with its digest (`tensors.digest`): `features` to be kept, or `Moments.arrays`."""
 
     arrays: Arrays
     digest: str
 
 
-def as_sent(reference: Any, keep_rows: bool, samples: int | None = None) -> Sent:
+def as_sent(reference: Any, keep_rows: bool, samples: int | None = None) -> SentReference:
     """What is sent of a reference: its features where rows are kept, else its moments with some of its rows.
 
     samples: how many rows moments come from. Raises FixError.
@@ -93,7 +93,7 @@ def as_sent(reference: Any, keep_rows: bool, samples: int | None = None) -> Sent
         arrays = {"features": rows}
     else:
         arrays = moments_of(reference).with_samples(samples).arrays
-    return Sent(arrays, tensors.digest(arrays))
+    return SentReference(arrays, tensors.digest(arrays))
 
 
 def names_file(reference: object) -> bool:

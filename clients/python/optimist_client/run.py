@@ -19,7 +19,7 @@ from optimist_client import models
 from optimist_client.callbacks import Callback
 from optimist_client.errors import ConflictError, FixError, GeneratorError, NotFoundError, OptimistError, StopError
 from optimist_client.pick import PickOperations
-from optimist_client.progress import Progress
+from optimist_client.progress import ProgressDisplay
 from optimist_client.transport import Transport
 from optimist_client.validation import brief, is_mapping
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 OLDEST = 30.0
 """Seconds that a pick which was asked ahead may wait for its worker; then it is given up for one of newer estimates. A
 batch that takes as long does not notice an ask."""
-Drawn = tuple["AskReply", PickOperations | None]
+AskResult = tuple["AskReply", PickOperations | None]
 """The reply to an ask, and its pick."""
 Catch = type[Exception] | tuple[type[Exception], ...] | None
 """The exceptions that cost one batch, see `Experiment.run`."""
-Draw = Callable[[str, float | None], Coroutine[Any, Any, Drawn]]
+AskOnce = Callable[[str, float | None], Coroutine[Any, Any, AskResult]]
 """Asks once for a worker (its name, and the patience in seconds)."""
 
 
@@ -280,8 +280,8 @@ class Run:
         self,
         transport: Transport[Any],
         makers: Makers,
-        draw: Draw,
-        progress: Progress,
+        draw: AskOnce,
+        progress: ProgressDisplay,
         allowance: Allowance,
         reporting: Reporting,
         failures: Failures,
@@ -314,7 +314,7 @@ class Run:
 
     async def _loop(self) -> None:
         worker = f"run-{uuid.uuid4().hex}"
-        following: Drawn | None = None
+        following: AskResult | None = None
         try:
             while following is not None or (not self._ending and self._allowance.is_left()):
                 reply, pick = following or await self._ask(worker)
@@ -330,11 +330,11 @@ class Run:
             self._ending = True
             raise
 
-    async def _ask(self, worker: str) -> Drawn:
+    async def _ask(self, worker: str) -> AskResult:
         async with self._giving_up(worker):
             return await self._draw(worker, None)
 
-    async def _serve(self, pick: PickOperations, worker: str) -> Drawn | None:
+    async def _serve(self, pick: PickOperations, worker: str) -> AskResult | None:
         """Generate and tell the pick if the allowance permits. Returns the next ask's reply if the tell included it."""
         reason = "the run ended"
         self._open.add(pick)

@@ -18,7 +18,7 @@ from optimist.commands.shared import (
     FORM,
     AsJson,
     Costs,
-    Limits,
+    LimitTexts,
     MetricText,
     ReferenceSamples,
     console,
@@ -78,7 +78,7 @@ def compare(
     device: Annotated[str | None, typer.Option(help="Device of the embedder; a GPU if there is one.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Samples that are embedded at a time.")] = 10,
     settings: dict[str, Any] | None = None,
-    limit: Limits = None,
+    limit: LimitTexts = None,
     costs: Costs = None,
     policy: Annotated[
         str | None,

@@ -16,10 +16,10 @@ from optimist.commands.logs import (
     Filter,
     MetricOfLogs,
     Micro,
-    Page,
+    OutputForm,
+    PageFile,
     Pass,
     Plot,
-    Shown,
     contrast_logs,
     several,
 )
@@ -28,8 +28,8 @@ from optimist.commands.score import progress
 from optimist.commands.shared import (
     AsJson,
     Costs,
-    Device,
-    Limits,
+    DeviceName,
+    LimitTexts,
     OnPrompts,
     ReferenceFile,
     ReferenceSamples,
@@ -91,11 +91,11 @@ def contrast(
         str | None,
         typer.Option(help="How much worse than the best a good generator may be: 0.02 or 2%; with --costs."),
     ] = None,
-    limit: Limits = None,
+    limit: LimitTexts = None,
     costs: Costs = None,
-    device: Device = None,
+    device: DeviceName = None,
     plot: Plot = None,
-    page: Page = None,
+    page: PageFile = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
@@ -110,7 +110,7 @@ def contrast(
 
     Example: optimist contrast old.jsonl new.jsonl --id question_id
     """
-    shown = Shown(as_json, as_csv, as_markdown, as_latex, plot, page, every)
+    shown = OutputForm(as_json, as_csv, as_markdown, as_latex, plot, page, every)
     with extras("server"), format_errors(ValueError, OSError), progress() as begun:
         from optimist.datasets.logs.reading import logs_in
         from optimist.leaderboards.board import Spec

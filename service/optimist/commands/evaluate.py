@@ -16,8 +16,8 @@ from optimist.commands.shared import AsJson, embedded, extras, format_errors, no
 from optimist_client.chat.calls import text_of
 
 if TYPE_CHECKING:
-    from optimist.evaluating.play import Evaluated, Job
-    from optimist.evaluating.told import Routing
+    from optimist.evaluating.play import EvaluationResult, Job
+    from optimist.evaluating.told import RoutingGain
 
 DEFAULT = Path("eval.yaml")
 
@@ -66,10 +66,10 @@ def evaluate(
         from optimist.evaluating import examples
         from optimist.evaluating.play import Job
         from optimist.evaluating.routing import routed
-        from optimist.evaluating.spec import Plan
+        from optimist.evaluating.spec import EvaluationPlan
         from optimist.evaluating.told import shown, to_dict
     if schema:
-        typer.echo(json.dumps(Plan.model_json_schema(), indent=2))
+        typer.echo(json.dumps(EvaluationPlan.model_json_schema(), indent=2))
         return
     if route and url is not None:
         raise typer.BadParameter("--route: not with --service, as no worker has the answers of all")
@@ -92,7 +92,7 @@ def evaluate(
         _write(found, routing, page, records)
 
 
-def _found(job: Job, url: str | None, name: str | None, answers: Path | None, again: bool) -> Evaluated:
+def _found(job: Job, url: str | None, name: str | None, answers: Path | None, again: bool) -> EvaluationResult:
     try:
         if url is None:
             return job.run(answers, again=again)
@@ -103,7 +103,7 @@ def _found(job: Job, url: str | None, name: str | None, answers: Path | None, ag
         raise typer.Exit(130) from None
 
 
-def _write(found: Evaluated, routing: Routing, page: Path | None, records: Path | None) -> None:
+def _write(found: EvaluationResult, routing: RoutingGain, page: Path | None, records: Path | None) -> None:
     from optimist.evaluating.page import page_of
     from optimist.evaluating.told import records_of
 

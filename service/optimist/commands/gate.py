@@ -15,7 +15,7 @@ from optimist.commands.shared import (
     DEFAULT_URL,
     METRIC,
     AsJson,
-    Device,
+    DeviceName,
     OnPrompts,
     ReferenceFile,
     ReferenceSamples,
@@ -124,7 +124,7 @@ def gate(
         bool, typer.Option("--markdown", help="Print Markdown for a pull request instead of one line.")
     ] = False,
     junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML to this file.")] = None,
-    device: Device = None,
+    device: DeviceName = None,
     as_json: AsJson = False,
 ) -> None:
     """Say whether CANDIDATE is at least as good as BASELINE, but for a margin.

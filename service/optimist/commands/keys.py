@@ -23,7 +23,7 @@ from optimist_client.models import Role
 if TYPE_CHECKING:
     from optimist.api.middleware.keys import KeyRecord
 
-Result = TypeVar("Result")
+ActionResult = TypeVar("ActionResult")
 
 app = typer.Typer(cls=Group, no_args_is_help=True, add_completion=False)
 
@@ -147,10 +147,12 @@ def seconds_of(duration: str) -> float:
     return int(found[1]) * {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}[found[2]]
 
 
-def _with_keys(action: Callable[..., Awaitable[Result]], data_dir: Path | None, redis_url: str | None) -> Result:
+def _with_keys(
+    action: Callable[..., Awaitable[ActionResult]], data_dir: Path | None, redis_url: str | None
+) -> ActionResult:
     from optimist.store import open_store
 
-    async def run(url: str) -> Result:
+    async def run(url: str) -> ActionResult:
         async with open_store(url) as store:
             return await action(store.access_keys)
 

@@ -39,7 +39,7 @@ All = Annotated[
     int | None, typer.Option("--all", min=1, help="Of logs: pass^k, that all of k answers to a question are right.")
 ]
 Plot = Annotated[Path | None, output("Of logs: write a picture (.png, .svg or .pdf).", "--plot")]
-Page = Annotated[
+PageFile = Annotated[
     Path | None, output("Of logs: write a page (.html) with the questions on which models differ most.", "--page")
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Of logs: print a row for each model and task, and nothing else.")]
@@ -48,7 +48,7 @@ AsLatex = Annotated[bool, typer.Option("--latex", help="Of logs: print a table i
 
 
 @dataclass(frozen=True)
-class Shown:
+class OutputForm:
     """What is shown of logs, and where."""
 
     as_json: bool = False
@@ -80,7 +80,9 @@ def several(of_pass: int | None, of_all: int | None) -> tuple[Of, int] | None:
     return None if of_all is None else ("all", of_all)
 
 
-def contrast_logs(logs: Sequence[Log], asked: Spec, shown: Shown, begun: Callable[[str], None]) -> Callable[[], None]:
+def contrast_logs(
+    logs: Sequence[Log], asked: Spec, shown: OutputForm, begun: Callable[[str], None]
+) -> Callable[[], None]:
     """What prints the comparison, once progress is no longer shown. Raises FixError."""
     from optimist.datasets.logs.reading import answers_in, named
     from optimist.leaderboards import texts

@@ -20,10 +20,10 @@ from pydantic_core import PydanticUndefined
 
 from optimist.commands import usage
 
-Command = Callable[..., None]
+CommandFunction = Callable[..., None]
 
 
-def takes(kind: type, *names: str, into: str = "settings") -> Callable[[Command], Command]:
+def takes(kind: type, *names: str, into: str = "settings") -> Callable[[CommandFunction], CommandFunction]:
     """A decorator of a command that has options for these fields of a class, in the place of its parameter `into`.
 
     Of a pydantic model the command gets the given values by name, which the model checks; of a dataclass an object.
@@ -31,7 +31,7 @@ def takes(kind: type, *names: str, into: str = "settings") -> Callable[[Command]
     fields, notes = _fields_of(kind), field_notes(kind)
     options = {name: _option(name, fields[name], notes.get(name, "")) for name in names}
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: CommandFunction) -> CommandFunction:
         def called(**given: Any) -> None:
             values = {name: _value(value, fields[name]) for name in names if (value := given.pop(name)) is not None}
             command(**given, **{into: kind(**values) if dataclasses.is_dataclass(kind) else values})

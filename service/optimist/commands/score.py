@@ -14,7 +14,7 @@ from optimist.commands.options import takes
 from optimist.commands.shared import (
     BOUNDS,
     AsJson,
-    Device,
+    DeviceName,
     MetricOfFiles,
     OnPrompts,
     ReferenceFile,
@@ -71,7 +71,7 @@ def score(
     ] = None,
     fields: Fields = NO_FIELDS,
     prompts_are: OnPrompts = "sample",
-    device: Device = None,
+    device: DeviceName = None,
     as_json: AsJson = False,
 ) -> None:
     """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`.

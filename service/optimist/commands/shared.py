@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 console = Console(stderr=True)
 
-Device = Annotated[
+DeviceName = Annotated[
     str | None,
     typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
 ]
@@ -98,7 +98,7 @@ OnPrompts = Annotated[
     ),
 ]
 Costs = Annotated[str | None, typer.Option(help="What a sample of each generator costs, as a=1.5,b=2.5.")]
-Limits = Annotated[
+LimitTexts = Annotated[
     list[str] | None,
     typer.Option(
         "--limit",

@@ -209,7 +209,9 @@ def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields:
                     batch, columns_beside[what] = numbers_beside(f"samples of {name!r}", batch, array)
             yield SampleSet(name, batch, **columns_beside)
         elif is_table(Path(source)):
-            several = [*_of_rows(Path(source), Wanted(columns, is_whole=True, fields=fields), like, with_ids=True)]
+            several = [
+                *_of_rows(Path(source), WantedArrays(columns, is_whole=True, fields=fields), like, with_ids=True)
+            ]
             if len(several) > 1:
                 listed = ", ".join(part.name for part in several)
                 raise FixError(f"{source}: expected the rows of one generator, found {listed}")
@@ -231,7 +233,7 @@ def naming(samples: SampleSet) -> Generator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedArrays:
     """Arrays to read from the files and folders of generators."""
 
     columns: Mapping[str, int | None]
@@ -245,7 +247,9 @@ class Wanted:
     fields: Fields = NO_FIELDS
 
 
-def sets_in(files: Sequence[Path], wanted: Wanted, paired: bool) -> Callable[[], Iterator[FileSamples | SampleSet]]:
+def sets_in(
+    files: Sequence[Path], wanted: WantedArrays, paired: bool
+) -> Callable[[], Iterator[FileSamples | SampleSet]]:
     """Reads the sets of all generators in the files and folders, one in memory at a time.
 
     Paired sets are in the order of their ids, where their rows have some.
@@ -255,7 +259,7 @@ def sets_in(files: Sequence[Path], wanted: Wanted, paired: bool) -> Callable[[],
     return paired_by_ids(lambda: generators_in(files, wanted, with_ids=True))
 
 
-def generators_in(files: Sequence[Path], wanted: Wanted, *, with_ids: bool = False) -> Iterator[FileSamples]:
+def generators_in(files: Sequence[Path], wanted: WantedArrays, *, with_ids: bool = False) -> Iterator[FileSamples]:
     """The samples of every generator, one file in memory at a time. Raises FixError if widths differ.
 
     with_ids: True to keep the ids of rows.
@@ -291,7 +295,7 @@ def is_table(file: Path) -> bool:
     return file.suffix.lower() in TABLES
 
 
-def _in_folder(folder: Path, wanted: Wanted) -> Iterator[FileSamples]:
+def _in_folder(folder: Path, wanted: WantedArrays) -> Iterator[FileSamples]:
     """The generators of a folder, by name."""
     names = tuple(wanted.columns)
     chosen = {member for member in _members(folder) if member.is_dir() or member.suffix.lower() in SUFFIXES}
@@ -301,7 +305,7 @@ def _in_folder(folder: Path, wanted: Wanted) -> Iterator[FileSamples]:
         yield FileSamples(name, of_metric(origin, arrays, names), folder, basis=Basis(rows={}, left_out=left_out))
 
 
-def _of_rows(file: Path, wanted: Wanted, like: dict[str, Sequence[str]], with_ids: bool) -> Iterator[FileSamples]:
+def _of_rows(file: Path, wanted: WantedArrays, like: dict[str, Sequence[str]], with_ids: bool) -> Iterator[FileSamples]:
     """The generators of a table: named by a field, or one for each of several wanted fields.
 
     like: the fields of each array's columns so far, to which the first table's are added.

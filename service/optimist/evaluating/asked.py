@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from optimist.evaluating.files import Question
-from optimist.evaluating.ledger import Ended, Ledger
-from optimist.evaluating.scorers import Compared, Scored, comparing, judged, rubric_of
-from optimist.evaluating.spec import Budget, Plan
+from optimist.evaluating.files import FilePrompt
+from optimist.evaluating.ledger import Ledger, UnansweredPrompt
+from optimist.evaluating.scorers import AnswerScore, TextScorer, comparing, judged, rubric_of
+from optimist.evaluating.spec import Budget, EvaluationPlan
 from optimist_client.chat import Call, Chat, Endpoint, FailedCall, Judge, LateCall, Pace, RefusedCall, Reply
-from optimist_client.chat.calls import Ask, Asking
+from optimist_client.chat.calls import Answerer, ChatPrompt
 from optimist_client.errors import StopError
 
 JUDGE = "the judge"
 """Who is asked for scores, in the ledger: no name of a model, as these stand in quotes or in tables."""
 
 
-class Spent(StopError):
+class BudgetSpent(StopError):
     """The budget is spent."""
 
 
-class NotAsked(FailedCall):
+class UnknownAnswer(FailedCall):
     """This was not asked before."""
 
 
@@ -40,7 +40,7 @@ def amounts(dollars: float, all: float) -> str:
     return f"${dollars:,.{decimals}f} of ${all:,.{decimals}f}"
 
 
-class Cached:
+class CachedChat:
     """Answers as a `Chat` does, what was asked before from the ledger."""
 
     def __init__(self, chat: Chat, who: str, ledger: Ledger, *, keeps_ended: bool) -> None:
@@ -57,16 +57,16 @@ class Cached:
         else:
             self._ledger.note(self._who, call)
 
-    def key(self, prompt: Ask, seed: int | None, schema: Mapping[str, Any] | None) -> str:
+    def key(self, prompt: ChatPrompt, seed: int | None, schema: Mapping[str, Any] | None) -> str:
         """What tells this request from others: all that is sent, and where to."""
         endpoint = self._chat.endpoint
         text = json.dumps([endpoint.base_url, endpoint.body(prompt, seed, schema)], sort_keys=True)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
-    def find(self, prompt: Ask, seed: int | None, schema: Mapping[str, Any] | None) -> Reply | None:
+    def find(self, prompt: ChatPrompt, seed: int | None, schema: Mapping[str, Any] | None) -> Reply | None:
         """The answer from the ledger. Raises `LateCall` and `RefusedCall` again."""
         found = self._ledger.find(self.key(prompt, seed, schema))
-        if not isinstance(found, Ended):
+        if not isinstance(found, UnansweredPrompt):
             return found
         if found.how == "refused":
             raise RefusedCall(found.error)
@@ -74,7 +74,7 @@ class Cached:
             raise LateCall(found.error, self._chat.timeout)
         return None
 
-    def ask(self, prompt: Ask, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
+    def ask(self, prompt: ChatPrompt, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer to a prompt. What several threads ask for at once is asked once."""
         known = self.find(prompt, seed, schema)
         if known is not None:
@@ -100,33 +100,35 @@ class Cached:
             with self._lock:
                 del self._flights[key]
 
-    def _paid(self, key: str, prompt: Ask, seed: int | None, schema: Mapping[str, Any] | None) -> Reply:
+    def _paid(self, key: str, prompt: ChatPrompt, seed: int | None, schema: Mapping[str, Any] | None) -> Reply:
         try:
             reply = self._chat.ask(prompt, seed=seed, schema=schema)
         except (LateCall, RefusedCall) as error:
             if self._keeps_ended:
                 late = isinstance(error, LateCall)
-                self._ledger.keep(key, self._who, Ended("late" if late else "refused", self._chat.timeout, f"{error}"))
+                self._ledger.keep(
+                    key, self._who, UnansweredPrompt("late" if late else "refused", self._chat.timeout, f"{error}")
+                )
             raise
         self._ledger.keep(key, self._who, reply, self._answered.call)
         return reply
 
 
-class Remembered:
-    """Answers only what was asked before; raises `NotAsked` for all else."""
+class LedgerChat:
+    """Answers only what was asked before; raises `UnknownAnswer` for all else."""
 
-    def __init__(self, cached: Cached) -> None:
+    def __init__(self, cached: CachedChat) -> None:
         self._cached = cached
 
-    def ask(self, prompt: Ask, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
+    def ask(self, prompt: ChatPrompt, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer from the ledger, also of a request without the schema, where the endpoint took none."""
         for one in dict.fromkeys([json.dumps(schema), "null"]):
             if (found := self._cached.find(prompt, seed, json.loads(one))) is not None:
                 return found
-        raise NotAsked("not asked before")
+        raise UnknownAnswer("not asked before")
 
 
-class Allowance:
+class BudgetGuard:
     """What may still be spent."""
 
     def __init__(self, budget: Budget, ledger: Ledger) -> None:
@@ -143,9 +145,9 @@ class Allowance:
             ahead = sum(count * self._mean(name) for name, count in self._open.items()) + self._mean(model)
             limit = self._budget.dollars
             if limit is not None and (dollars + ahead > limit or dollars >= limit):
-                raise Spent(f"the budget is spent: {amounts(dollars, limit)}")
+                raise BudgetSpent(f"the budget is spent: {amounts(dollars, limit)}")
             if self._budget.calls is not None and calls + self._open.total() >= self._budget.calls:
-                raise Spent(f"the budget is spent: {calls:,} of {self._budget.calls:,} calls")
+                raise BudgetSpent(f"the budget is spent: {calls:,} of {self._budget.calls:,} calls")
             self._open[model] += 1
         try:
             yield
@@ -165,7 +167,7 @@ class Allowance:
 
 
 @dataclass(frozen=True)
-class Row:
+class AnswerRow:
     """An answer of a model to a prompt: what is told of it, and what is shown."""
 
     value: float
@@ -180,14 +182,14 @@ class Row:
 
 
 @dataclass
-class Asked:
+class PlanModels:
     """The models of a plan, and its judge. It is a context, which closes their connections."""
 
-    plan: Plan
+    plan: EvaluationPlan
     home: Path
-    questions: Mapping[str, Question]
+    questions: Mapping[str, FilePrompt]
     ledger: Ledger
-    rows: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
+    rows: dict[tuple[str, str], AnswerRow] = field(default_factory=dict[tuple[str, str], AnswerRow])
     """By model and prompt, what was told."""
 
     def __post_init__(self) -> None:
@@ -200,27 +202,27 @@ class Asked:
             per_minute = [one.per_minute for one in endpoints if one.per_minute is not None]
             paces[url] = Pace(min(one.at_once for one in endpoints), min(per_minute, default=None))
 
-        def cached(endpoint: Endpoint, who: str, keeps_ended: bool) -> Cached:
+        def cached(endpoint: Endpoint, who: str, keeps_ended: bool) -> CachedChat:
             how: dict[str, Any] = {"timeout": plan.timeout, "patience": plan.patience, "tries": plan.tries}
             chat = Chat(endpoint, **how, pace=paces[endpoint.base_url], note=lambda call: found.noted(call))
             self._closing.callback(chat.close)
-            found = Cached(chat, who, self.ledger, keeps_ended=keeps_ended)
+            found = CachedChat(chat, who, self.ledger, keeps_ended=keeps_ended)
             return found
 
         try:
             self._models = {name: cached(endpoint, name, True) for name, endpoint in plan.models.items()}
             given = plan.score.judge
-            self._compared: Compared | None = None if given else comparing(plan.score, self.home)
+            self._compared: TextScorer | None = None if given else comparing(plan.score, self.home)
             self._judges: tuple[Judge, Judge] | None = None
             if given is not None:
                 asking = cached(given, JUDGE, False)
-                self._judges = self._judge(asking), self._judge(Remembered(asking))
+                self._judges = self._judge(asking), self._judge(LedgerChat(asking))
         except BaseException:
             self._closing.close()
             raise
-        self._allowance = Allowance(plan.budget, self.ledger)
+        self._allowance = BudgetGuard(plan.budget, self.ledger)
 
-    def _judge(self, asking: Asking) -> Judge:
+    def _judge(self, asking: Answerer) -> Judge:
         given = self.plan.score.judge
         assert given is not None
         rubric = rubric_of(self.plan.score, self.home)
@@ -238,7 +240,7 @@ class Asked:
         low = self.plan.score.limits[0]
         return low if low > -float("inf") else 0.0
 
-    def remembered(self, model: str, id: str) -> Row | None:
+    def remembered(self, model: str, id: str) -> AnswerRow | None:
         """What was answered and judged before; None where a part of it was not."""
         try:
             return self._noted(model, id, remembered=True)
@@ -259,7 +261,7 @@ class Asked:
 
         return {name: function(name) for name in self.plan.models}
 
-    def batch(self, rows: Sequence[Row]) -> dict[str, Any]:
+    def batch(self, rows: Sequence[AnswerRow]) -> dict[str, Any]:
         """Rows as they are told."""
         return {
             "values": [[row.value] for row in rows],
@@ -267,57 +269,57 @@ class Asked:
             "dollars": [[row.dollars] for row in rows],
         }
 
-    def _row(self, model: str, id: str) -> Row:
+    def _row(self, model: str, id: str) -> AnswerRow:
         found = self.remembered(model, id)
         if found is None:
             with self._allowance.taken(model):
                 found = self._noted(model, id, remembered=False)
         return found
 
-    def _noted(self, model: str, id: str, *, remembered: bool) -> Row:
+    def _noted(self, model: str, id: str, *, remembered: bool) -> AnswerRow:
         row = self.rows[model, id] = self._answered(model, self.questions[id], remembered)
         self._allowance.add(model, row.dollars)
         return row
 
-    def _answered(self, model: str, question: Question, remembered: bool) -> Row:
+    def _answered(self, model: str, question: FilePrompt, remembered: bool) -> AnswerRow:
         seed = question.seed(self.plan.seed)
         try:
             reply = self._reply(model, question, remembered)
         except LateCall as late:
-            return Row(self.worst, late.seconds, 0.0, error=f"{late}")
+            return AnswerRow(self.worst, late.seconds, 0.0, error=f"{late}")
         except RefusedCall as refused:
-            return Row(self.worst, 0.0, 0.0, error=f"{refused}")
+            return AnswerRow(self.worst, 0.0, 0.0, error=f"{refused}")
         scored = self._scored(model, question, reply.text, remembered, seed)
         tokens = reply.input_tokens, reply.output_tokens
         seconds = min(reply.seconds, self.plan.timeout * 0.999999)  # from the time-out on it would count as cut off
-        return Row(scored.value, seconds, reply.cost, tokens, reply.text, scored.reasons, scored.refusals)
+        return AnswerRow(scored.value, seconds, reply.cost, tokens, reply.text, scored.reasons, scored.refusals)
 
-    def _reply(self, model: str, question: Question, remembered: bool) -> Reply:
-        asking = Remembered(self._models[model]) if remembered else self._models[model]
+    def _reply(self, model: str, question: FilePrompt, remembered: bool) -> Reply:
+        asking = LedgerChat(self._models[model]) if remembered else self._models[model]
         return asking.ask(question.prompt, seed=question.seed(self.plan.seed))
 
-    def _scored(self, model: str, question: Question, answer: str, remembered: bool, seed: int) -> Scored:
+    def _scored(self, model: str, question: FilePrompt, answer: str, remembered: bool, seed: int) -> AnswerScore:
         if self._compared is not None:
-            return Scored(self._compared(question, answer))
+            return AnswerScore(self._compared(question, answer))
         assert self._judges is not None
         pairwise, baseline = self.plan.score.pairwise, None
         if pairwise is not None:
             if model == pairwise.baseline:
-                return Scored(0.5)
+                return AnswerScore(0.5)
             try:
                 baseline = self._reply(pairwise.baseline, question, remembered).text
             except (LateCall, RefusedCall):
-                return Scored(1.0, ("the baseline gave no answer",))
+                return AnswerScore(1.0, ("the baseline gave no answer",))
         return judged(self._judges[remembered], question, answer, baseline, self.worst, seed)
 
-    def __enter__(self) -> Asked:
+    def __enter__(self) -> PlanModels:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._closing.close()
 
 
-def _record(id: str, row: Row, longest: int = 2000) -> dict[str, Any]:
+def _record(id: str, row: AnswerRow, longest: int = 2000) -> dict[str, Any]:
     """The record that a service is told, with the first characters of each text."""
     told: dict[str, Any] = {"prompt": id, "answer": row.answer[:longest]}
     told |= {"seconds": row.seconds, "dollars": row.dollars}

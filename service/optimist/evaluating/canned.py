@@ -17,7 +17,7 @@ Say = Callable[[str, int], str]
 
 
 @dataclass(frozen=True)
-class Canned:
+class CannedModel:
     """A model: what it says, and how it misbehaves. Shares are of its requests, at random."""
 
     say: Say
@@ -46,7 +46,7 @@ class Canned:
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedRequest:
     """A request that came, and what was charged for it."""
 
     id: str
@@ -61,9 +61,9 @@ class Served:
 class CannedServer:
     """Serves models until it is closed. `url` is their `base_url`; `served` lists the requests, in order of arrival."""
 
-    def __init__(self, models: Mapping[str, Canned], seed: int = 0, port: int = 0) -> None:
+    def __init__(self, models: Mapping[str, CannedModel], seed: int = 0, port: int = 0) -> None:
         """port: 0 for any that is free. Raises OSError where it is not."""
-        self.served: dict[str, Served] = {}
+        self.served: dict[str, ServedRequest] = {}
         self.most_at_once = 0
         self._models, self._random = models, random.Random(seed)
         self._lock, self._closing, self._at_once = threading.Lock(), threading.Event(), 0
@@ -78,7 +78,7 @@ class CannedServer:
         with self._lock:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
-            self.served[id] = Served(id, name, 0, key=key)
+            self.served[id] = ServedRequest(id, name, 0, key=key)
             draws = [self._random.random() for _ in range(5)]
         try:
             found = self._answered(self._models.get(name), body, draws)
@@ -86,10 +86,10 @@ class CannedServer:
             with self._lock:
                 self._at_once -= 1
         with self._lock:
-            self.served[id] = Served(id, name, found.status, found.cost, key)
+            self.served[id] = ServedRequest(id, name, found.status, found.cost, key)
         return found
 
-    def _answered(self, model: Canned | None, body: Mapping[str, Any], draws: list[float]) -> _Answer:
+    def _answered(self, model: CannedModel | None, body: Mapping[str, Any], draws: list[float]) -> _Answer:
         if model is None:
             return _error(404, f"no model {body.get('model')!r}")
         hangs, busy, fails, refuses, broken = draws

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from optimist.evaluating.canned import Canned, CannedServer, Say
+from optimist.evaluating.canned import CannedModel, CannedServer, Say
 from optimist_client.errors import FixError
 
 TEMPLATE = Path(__file__).with_name("template.yaml")
@@ -50,15 +50,15 @@ def sums(count: int) -> Iterator[dict[str, str]]:
         yield {"id": f"{number + 1}", "prompt": f"What is {a} + {b}?", "answer": f"{a + b}"}
 
 
-def demo_models() -> dict[str, Canned]:
+def demo_models() -> dict[str, CannedModel]:
     """Models of several prices and faults, and a judge."""
     return {
-        "small": Canned(adding(0.70), delay=0.02, busy=0.05, pause=0.2, input=0.1, output=0.4),
-        "medium": Canned(adding(0.93), delay=0.05, fails=0.06, input=0.5, output=2.0),
-        "large": Canned(adding(0.94), delay=0.15, streams=True, input=5.0, output=20.0),
-        "brittle": Canned(adding(0.85), delay=0.05, broken=0.1, input=0.4, output=1.6),
-        "stuck": Canned(adding(1.0), hangs=1.0),
-        "judge": Canned(judging, delay=0.05, input=1.0, output=4.0),
+        "small": CannedModel(adding(0.70), delay=0.02, busy=0.05, pause=0.2, input=0.1, output=0.4),
+        "medium": CannedModel(adding(0.93), delay=0.05, fails=0.06, input=0.5, output=2.0),
+        "large": CannedModel(adding(0.94), delay=0.15, streams=True, input=5.0, output=20.0),
+        "brittle": CannedModel(adding(0.85), delay=0.05, broken=0.1, input=0.4, output=1.6),
+        "stuck": CannedModel(adding(1.0), hangs=1.0),
+        "judge": CannedModel(judging, delay=0.05, input=1.0, output=4.0),
     }
 
 

@@ -12,25 +12,27 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from optimist.evaluating.spec import Budget, JudgeModel, Pairwise, Plan, Score
+from optimist.evaluating.spec import Budget, EvaluationPlan, JudgeModel, Pairwise, ScoreSpec
 from optimist_client.chat import Price
-from optimist_client.chat.calls import Ask
+from optimist_client.chat.calls import ChatPrompt
 from optimist_client.config import MAX_PROMPTS
 from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words, is_list, is_mapping
 
 _LARGEST = 2**20
 """Bytes of a file of YAML, and of a line of prompts."""
-_FIELDS = {name for model in (Plan, Score, JudgeModel, Budget, Pairwise, Price) for name in model.model_fields}
-Place = tuple[str | int, ...]
+_FIELDS = {
+    name for model in (EvaluationPlan, ScoreSpec, JudgeModel, Budget, Pairwise, Price) for name in model.model_fields
+}
+FieldPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Question:
+class FilePrompt:
     """A prompt of the file."""
 
     id: str
-    prompt: Ask
+    prompt: ChatPrompt
     answer: str | None = None
     """What is right, where that is known."""
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -42,7 +44,7 @@ class Question:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) >> 1
 
 
-def read_plan(file: Path, *, keys: bool = False) -> Plan:
+def read_plan(file: Path, *, keys: bool = False) -> EvaluationPlan:
     """What a file says. Raises FixError, with a line for each mistake that names its place, and OSError.
 
     keys: whether a secret that is not where the file says is a mistake, too.
@@ -59,7 +61,7 @@ def read_plan(file: Path, *, keys: bool = False) -> Plan:
     if not is_mapping(data):
         raise FixError(f"{file}:1: expected fields as models: and prompts:, got none")
     try:
-        plan = Plan.model_validate(data)
+        plan = EvaluationPlan.model_validate(data)
     except ValidationError as error:
         parts = [_without_values(part) for part in error.errors(include_url=False)]
         said = {f"{file}:{_line(part['loc'], lines)}: {each_in_words([part], fields=_FIELDS)}": None for part in parts}
@@ -70,7 +72,7 @@ def read_plan(file: Path, *, keys: bool = False) -> Plan:
     return plan
 
 
-def _missing_keys(plan: Plan) -> Iterator[tuple[Place, FixError]]:
+def _missing_keys(plan: EvaluationPlan) -> Iterator[tuple[FieldPath, FixError]]:
     """The places of keys that cannot be read, and why."""
     judges = {} if plan.score.judge is None else {("score", "judge"): plan.score.judge}
     for place, endpoint in {**{("models", name): one for name, one in plan.models.items()}, **judges}.items():
@@ -97,16 +99,16 @@ def _without_values(part: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _line(place: Place, lines: Mapping[Place, int]) -> int:
+def _line(place: FieldPath, lines: Mapping[FieldPath, int]) -> int:
     """The line of a place, or of the nearest one around it."""
     while place and place not in lines:
         place = place[:-1]
     return lines.get(place, 1)
 
 
-def _parsed(text: str) -> tuple[Any, dict[Place, int]]:
+def _parsed(text: str) -> tuple[Any, dict[FieldPath, int]]:
     """The data of a text, and the line of each of its places. Raises yaml.YAMLError."""
-    lines: dict[Place, int] = {}
+    lines: dict[FieldPath, int] = {}
     loader = yaml.SafeLoader(text)
     try:
         _refuse_aliases(loader)
@@ -141,7 +143,7 @@ def _mistake(problem: str, at: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
 
 
-def _data(loader: yaml.SafeLoader, node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
+def _data(loader: yaml.SafeLoader, node: yaml.Node, place: FieldPath, lines: dict[FieldPath, int]) -> Any:
     lines.setdefault(place, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
         return [_data(loader, one, (*place, number), lines) for number, one in enumerate(node.value)]
@@ -159,9 +161,9 @@ def _data(loader: yaml.SafeLoader, node: yaml.Node, place: Place, lines: dict[Pl
     return found
 
 
-def read_questions(file: Path) -> list[Question]:
+def read_questions(file: Path) -> list[FilePrompt]:
     """The prompts of a file of JSON lines. Raises FixError with the line of a mistake, and OSError."""
-    found: dict[str, Question] = {}
+    found: dict[str, FilePrompt] = {}
     for number, text in _numbered(file):
         place = f"{file}:{number}"
         if len(found) == MAX_PROMPTS:
@@ -193,7 +195,7 @@ def _numbered(file: Path) -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
-def _question(fields: dict[str, Any], place: str, number: str) -> Question:
+def _question(fields: dict[str, Any], place: str, number: str) -> FilePrompt:
     prompt, messages = fields.get("prompt"), fields.get("messages")
     if (prompt is None) == (messages is None):
         raise FixError(f"{place}: expected prompt or messages")
@@ -209,4 +211,4 @@ def _question(fields: dict[str, Any], place: str, number: str) -> Question:
         raise FixError(f"{place}: answer: expected text or a number")
     said = answer if isinstance(answer, str) or answer is None else json.dumps(answer)
     asked: Any = prompt if messages is None else messages
-    return Question(f"{id}", asked, said, {**fields, "answer": said})
+    return FilePrompt(f"{id}", asked, said, {**fields, "answer": said})

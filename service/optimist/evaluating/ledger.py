@@ -25,7 +25,7 @@ _COUNTED = ("answered", "failed", "late", "refused", "paused", CUT_OFF)
 _FILE = "answers.sqlite"
 
 
-class Ended(NamedTuple):
+class UnansweredPrompt(NamedTuple):
     """A prompt that a model has not answered, and would not answer if it were asked again."""
 
     how: Literal["late", "refused"]
@@ -96,7 +96,7 @@ class Ledger:
             "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, call.error, time.time())
         )
 
-    def keep(self, key: str, who: str, found: Reply | Ended, call: Call | None = None) -> None:
+    def keep(self, key: str, who: str, found: Reply | UnansweredPrompt, call: Call | None = None) -> None:
         """Write an answer down, and the request that brought it, both or neither."""
         kind = "reply" if isinstance(found, Reply) else "ended"
         value = json.dumps(asdict(found) if isinstance(found, Reply) else found._asdict())
@@ -105,7 +105,7 @@ class Ledger:
                 self._put(who, call)
             self._base.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", (key, who, kind, value))
 
-    def find(self, key: str) -> Reply | Ended | None:
+    def find(self, key: str) -> Reply | UnansweredPrompt | None:
         """What was answered; None where nothing was, or where it cannot be read."""
         with self._lock:
             row = self._base.execute("SELECT kind, value FROM answers WHERE key = ?", (key,)).fetchone()
@@ -113,7 +113,7 @@ class Ledger:
             return None
         try:
             fields: dict[str, Any] = json.loads(row[1])
-            return Reply(**fields) if row[0] == "reply" else Ended(**fields)
+            return Reply(**fields) if row[0] == "reply" else UnansweredPrompt(**fields)
         except (ValueError, TypeError):
             return None
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from optimist.evaluating.asked import Row
-from optimist.evaluating.play import Evaluated
-from optimist.evaluating.told import Routing, answer_of, routing_of, spent_of, table_of, title_of, warnings_of
+from optimist.evaluating.asked import AnswerRow
+from optimist.evaluating.play import EvaluationResult
+from optimist.evaluating.told import RoutingGain, answer_of, routing_of, spent_of, table_of, title_of, warnings_of
 from optimist.leaderboards.page import SHOWN, DifferingQuestion, section
 from optimist.routing.gain.reports import RouteReport
 from optimist_client.chat.calls import text_of
 from optimist_client.display import as_notes, as_page, as_table
 
 
-def page_of(found: Evaluated, routing: Routing = None) -> str:
+def page_of(found: EvaluationResult, routing: RoutingGain = None) -> str:
     """The page, which needs no other file."""
     body = as_notes([answer_of(found), *warnings_of(found), spent_of(found)]) + as_table(table_of(found))
     if routing is not None:
@@ -23,9 +23,9 @@ def page_of(found: Evaluated, routing: Routing = None) -> str:
     return as_page(title_of(found), body)
 
 
-def differing(found: Evaluated, count: int) -> list[DifferingQuestion]:
+def differing(found: EvaluationResult, count: int) -> list[DifferingQuestion]:
     """The prompts whose scores differ most between models, with the answers of all models that have one."""
-    by_prompt: dict[str, dict[str, Row]] = {}
+    by_prompt: dict[str, dict[str, AnswerRow]] = {}
     for model in found.plan.models:
         for id in found.questions:
             row = found.rows.get((model, id))
@@ -49,7 +49,7 @@ def _range(values: list[float]) -> float:
     return max(values) - min(values)
 
 
-def _shown(row: Row) -> str:
+def _shown(row: AnswerRow) -> str:
     """The answer, and what the judge said of it."""
     said = _cut(row.answer)
     return f"{said}\n\nJudge: {_cut(row.reasons[-1])}" if row.reasons else said

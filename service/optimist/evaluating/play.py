@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimist.evaluating.asked import Asked, Row, Spent
-from optimist.evaluating.files import Question, read_plan, read_questions
+from optimist.evaluating.asked import AnswerRow, BudgetSpent, PlanModels
+from optimist.evaluating.files import FilePrompt, read_plan, read_questions
 from optimist.evaluating.ledger import Ledger, Tally
 from optimist.evaluating.scorers import check_answers, comparing, rubric_of
-from optimist.evaluating.spec import Plan
+from optimist.evaluating.spec import EvaluationPlan
 from optimist_client.callbacks import Callback
 from optimist_client.chat import FailedCall
 from optimist_client.errors import FixError, GeneratorError
@@ -30,13 +30,13 @@ SCORE, SECONDS, DOLLARS = "score", "seconds", "dollars"
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluationResult:
     """What came of a plan."""
 
-    plan: Plan
+    plan: EvaluationPlan
     report: Report
-    questions: Mapping[str, Question]
-    rows: Mapping[tuple[str, str], Row]
+    questions: Mapping[str, FilePrompt]
+    rows: Mapping[tuple[str, str], AnswerRow]
     """By model and prompt, the answers that this process knows."""
     tallies: Mapping[str, Tally]
     """The requests of all runs of the file, by who was asked."""
@@ -109,7 +109,7 @@ class Job:
         again: bool = False,
         callbacks: Sequence[Callback] = (),
         progress: bool | None = None,
-    ) -> Evaluated:
+    ) -> EvaluationResult:
         """Ask until the answer is sure, in this process. It goes on where an earlier run of the file was left.
 
         folder: of the answers. again: ask again what was not answered in time, or refused. Raises FixError.
@@ -133,7 +133,7 @@ class Job:
         *,
         again: bool = False,
         progress: bool | None = None,
-    ) -> Evaluated:
+    ) -> EvaluationResult:
         """Work for an experiment of a service, with any number of others, until it ends. Raises as its `run` does."""
         with self._asked(folder, shared=True, again=again) as asked:
             score, *watch = self.metrics()
@@ -143,15 +143,15 @@ class Job:
             return self._evaluated(asked, play, experiment.report)
 
     @contextmanager
-    def _asked(self, folder: Path | None, *, shared: bool = False, again: bool) -> Generator[Asked]:
+    def _asked(self, folder: Path | None, *, shared: bool = False, again: bool) -> Generator[PlanModels]:
         """The models with the ledger of their answers."""
         with Ledger(folder or self.folder, shared=shared) as ledger:
             if again:
                 ledger.forget_ended()
-            with Asked(self.plan, self.home, self.questions, ledger) as asked:
+            with PlanModels(self.plan, self.home, self.questions, ledger) as asked:
                 yield asked
 
-    def _tell_remembered(self, evaluation: Evaluation, asked: Asked) -> None:
+    def _tell_remembered(self, evaluation: Evaluation, asked: PlanModels) -> None:
         """Tell an evaluation what was answered and judged before, each at its own index.
 
         One at a time, as a run does: the evidence that a decision needs grows with the batches told.
@@ -170,7 +170,7 @@ class Job:
         workers = min(self.plan.at_once, len(self.questions) * len(self.plan.models))
         return {"workers": workers, "catch": FailedCall, "timeout": None if minutes is None else 60.0 * minutes}
 
-    def _evaluated(self, asked: Asked, play: Callable[[], Report], read: Callable[[], Report]) -> Evaluated:
+    def _evaluated(self, asked: PlanModels, play: Callable[[], Report], read: Callable[[], Report]) -> EvaluationResult:
         """The result of a run. Raises FixError where it ended for another reason than a spent budget.
 
         read: reads the report of a run that its budget ended.
@@ -179,8 +179,8 @@ class Job:
         try:
             report = play()
         except GeneratorError as error:
-            if not isinstance(error.__cause__, Spent):
+            if not isinstance(error.__cause__, BudgetSpent):
                 raise FixError(f"{error.generator}: {error.__cause__ or error}") from None
             stopped, report = f"{error.__cause__}", read()
         tallies = asked.ledger.tallies()
-        return Evaluated(self.plan, report, self.questions, asked.rows, tallies, asked.judgements, stopped)
+        return EvaluationResult(self.plan, report, self.questions, asked.rows, tallies, asked.judgements, stopped)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.evaluating.play import Evaluated
+from optimist.evaluating.play import EvaluationResult
 from optimist.routing.gain.reports import RouteReport, route_arrays
 from optimist_client.chat.calls import text_of
 from optimist_client.errors import FixError
 from optimist_client.tolerance import share_of
 
 
-def routed(found: Evaluated, contexts: NDArray[Any]) -> RouteReport | FixError:
+def routed(found: EvaluationResult, contexts: NDArray[Any]) -> RouteReport | FixError:
     """The gain of routing the prompts that were answered, with dollars as costs; or why it is not known.
 
     contexts: embeddings (m, d) of all prompts, in their order. Where the cheapest model that is good enough is asked
@@ -45,7 +45,7 @@ def routed(found: Evaluated, contexts: NDArray[Any]) -> RouteReport | FixError:
         return error
 
 
-def _kept(found: Evaluated, best: float) -> float | None:
+def _kept(found: EvaluationResult, best: float) -> float | None:
     """The part of the best single score that a router is to keep; None where the best score is asked for."""
     allowed = found.plan.good_enough
     if allowed is None or best <= 0.0:

@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from optimist.evaluating.files import Question
-from optimist.evaluating.spec import Score
+from optimist.evaluating.files import FilePrompt
+from optimist.evaluating.spec import ScoreSpec
 from optimist_client.chat import Judge, Judgement, RefusedCall
 from optimist_client.chat.judge import RUBRIC
 from optimist_client.errors import FixError
@@ -20,7 +20,7 @@ from optimist_client.errors import FixError
 _TEXTS = {".md", ".txt"}
 
 
-class Scored(NamedTuple):
+class AnswerScore(NamedTuple):
     """What an answer is worth, and why."""
 
     value: float
@@ -29,10 +29,10 @@ class Scored(NamedTuple):
     """How often a judge gave no score."""
 
 
-Compared = Callable[[Question, str], float]
+TextScorer = Callable[[FilePrompt, str], float]
 
 
-def comparing(score: Score, home: Path) -> Compared:
+def comparing(score: ScoreSpec, home: Path) -> TextScorer:
     """The function that scores an answer without a judge. home: the folder of the file. Raises FixError."""
     fold: Callable[[str], str] = str.casefold if score.ignore_case else str
     if score.python is not None:
@@ -43,7 +43,7 @@ def comparing(score: Score, home: Path) -> Compared:
         except re.error as error:
             raise FixError(f"score.regex: {error}") from None
 
-        def matched(question: Question, answer: str) -> float:
+        def matched(question: FilePrompt, answer: str) -> float:
             found = pattern.search(answer)
             if found is None or question.answer is None:
                 return float(found is not None)
@@ -58,7 +58,7 @@ def comparing(score: Score, home: Path) -> Compared:
     return lambda question, answer: float(fold(answer.strip()) == fold(_expected(question).strip()))
 
 
-def check_answers(score: Score, questions: list[Question], file: Path) -> None:
+def check_answers(score: ScoreSpec, questions: list[FilePrompt], file: Path) -> None:
     """Raise FixError where a score needs what is right, and a prompt does not say it."""
     if score.exact or score.contains or score.field is not None:
         for question in questions:
@@ -66,7 +66,7 @@ def check_answers(score: Score, questions: list[Question], file: Path) -> None:
                 raise FixError(f"{file}: the prompt {question.id!r} has no answer, which the score compares with")
 
 
-def _expected(question: Question) -> str:
+def _expected(question: FilePrompt) -> str:
     return question.answer or ""
 
 
@@ -80,7 +80,7 @@ def _field(answer: str, name: str) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _own(place: str, home: Path) -> Compared:
+def _own(place: str, home: Path) -> TextScorer:
     """The user's function."""
     module, _, name = place.partition(":")
     if f"{home}" not in sys.path:
@@ -94,7 +94,7 @@ def _own(place: str, home: Path) -> Compared:
     if not callable(function):
         raise FixError(f"score.python: {module} has no function {name}")
 
-    def scored(question: Question, answer: str) -> float:
+    def scored(question: FilePrompt, answer: str) -> float:
         value: Any = function(answer, dict(question.fields))
         try:
             found = float(value)
@@ -107,7 +107,7 @@ def _own(place: str, home: Path) -> Compared:
     return scored
 
 
-def rubric_of(score: Score, home: Path) -> str:
+def rubric_of(score: ScoreSpec, home: Path) -> str:
     """The text of a judge's rubric. Raises FixError where its file cannot be read."""
     given = score.judge.rubric if score.judge else None
     if given is None:
@@ -120,7 +120,9 @@ def rubric_of(score: Score, home: Path) -> str:
         raise FixError(f"score.judge.rubric: {home / given}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def judged(judge: Judge, question: Question, answer: str, baseline: str | None, worst: float, seed: int) -> Scored:
+def judged(
+    judge: Judge, question: FilePrompt, answer: str, baseline: str | None, worst: float, seed: int
+) -> AnswerScore:
     """The score that a judge gives an answer; the worst one where it gives none, though it is asked twice.
 
     baseline: an answer that it is compared with. Raises `FailedCall` and `UnusableEndpoint` as `Chat.ask` does.
@@ -138,4 +140,4 @@ def judged(judge: Judge, question: Question, answer: str, baseline: str | None, 
     if found.value is None:
         again = asked(seed + 1_000_000)  # a seed that no other repeat has
         found = Judgement(again.value, (*found.reasons, *again.reasons), found.refusals + again.refusals)
-    return Scored(worst if found.value is None else found.value, found.reasons, found.refusals)
+    return AnswerScore(worst if found.value is None else found.value, found.reasons, found.refusals)

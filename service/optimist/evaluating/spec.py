@@ -13,7 +13,7 @@ from optimist_client.tolerance import Tolerance
 from optimist_client.validation import is_mapping
 from optimist_client.wire import GeneratorName, Identifier, Wire
 
-Finite = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
+FiniteNumber = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
 
 
@@ -22,7 +22,7 @@ class JudgeModel(Endpoint):
 
     rubric: Text | None = None
     """What makes an answer good: a file of text, or the text itself."""
-    scale: tuple[Finite, Finite] = (1.0, 5.0)
+    scale: tuple[FiniteNumber, FiniteNumber] = (1.0, 5.0)
     """The worst and the best score."""
     times: Annotated[int, Field(ge=1, le=100)] = 1
     """How often each answer is judged, with other seeds; the mean counts."""
@@ -40,7 +40,7 @@ class Pairwise(Wire):
 _KINDS = ("exact", "contains", "regex", "json", "python", "judge")
 
 
-class Score(Wire):
+class ScoreSpec(Wire):
     """What an answer is worth, one of: exact, contains, regex, json, python, judge."""
 
     model_config = ConfigDict(populate_by_name=False)
@@ -62,7 +62,7 @@ class Score(Wire):
     """With a judge: answers are compared with those of a baseline, both ways round."""
     ignore_case: bool = False
     """Whether capital and small letters are the same."""
-    scale: tuple[Finite, Finite] | None = None
+    scale: tuple[FiniteNumber, FiniteNumber] | None = None
     """With `python`: the worst and the best number that it returns."""
 
     @model_validator(mode="before")
@@ -104,14 +104,14 @@ class Budget(Wire):
     """Of one run of the command."""
 
 
-class Plan(Wire):
+class EvaluationPlan(Wire):
     """A file of `optimist evaluate`: which of these models is best for these prompts?"""
 
     models: Annotated[dict[GeneratorName, Endpoint], Field(min_length=2, max_length=100)]
     """The models to compare, by any names."""
     prompts: Text
     """A file of JSON lines, each with `prompt` (a text) or `messages`, and perhaps `answer` and `id`."""
-    score: Score
+    score: ScoreSpec
     """What an answer is worth."""
     good_enough: Tolerance | None = None
     """Asks for the cheapest model that is at most so much worse than the best one: a difference, or a share as "2%"."""

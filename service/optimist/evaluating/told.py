@@ -7,17 +7,17 @@ from typing import Any
 
 from optimist.evaluating.asked import JUDGE, amounts
 from optimist.evaluating.ledger import Tally
-from optimist.evaluating.play import DOLLARS, SCORE, SECONDS, Evaluated
+from optimist.evaluating.play import DOLLARS, SCORE, SECONDS, EvaluationResult
 from optimist.routing.gain.reports import RouteReport
 from optimist_client.errors import FixError
 from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import UNTIL
 
-Routing = RouteReport | FixError | None
+RoutingGain = RouteReport | FixError | None
 """What routing would gain, or why that is not known; None where nobody asked."""
 
 
-def shown(found: Evaluated, routing: Routing = None) -> Page:
+def shown(found: EvaluationResult, routing: RoutingGain = None) -> Page:
     """The answer as text."""
     parts: list[str | Table] = [answer_of(found), *warnings_of(found), spent_of(found), "", table_of(found)]
     if routing is not None:
@@ -27,7 +27,7 @@ def shown(found: Evaluated, routing: Routing = None) -> Page:
     return Page(parts)
 
 
-def routing_of(found: Evaluated, routing: RouteReport | FixError) -> list[str]:
+def routing_of(found: EvaluationResult, routing: RouteReport | FixError) -> list[str]:
     """Whether sending each prompt to the right model is better than the best model alone, in sentences."""
     more = "" if not found.plan.stop else " With `stop: false` in the file every model is asked every prompt."
     if isinstance(routing, FixError):
@@ -42,7 +42,7 @@ def routing_of(found: Evaluated, routing: RouteReport | FixError) -> list[str]:
     return said
 
 
-def answer_of(found: Evaluated) -> str:
+def answer_of(found: EvaluationResult) -> str:
     """Which model is the best one, or the cheapest that is good enough, as one sentence; and why not, where not."""
     report = found.report
     said = " ".join(filter(None, (report.answer, report.why)))
@@ -54,7 +54,7 @@ def answer_of(found: Evaluated) -> str:
     return f"{found.stopped[:1].upper()}{found.stopped[1:]}. {said}" if found.stopped else said
 
 
-def title_of(found: Evaluated) -> str:
+def title_of(found: EvaluationResult) -> str:
     """The answer in a few words."""
     decision = found.report.decision
     if decision.none_meets:
@@ -66,7 +66,7 @@ def title_of(found: Evaluated) -> str:
     return f"{decision.best}: the {'cheapest that is good enough' if decision.limits else 'best'}"
 
 
-def warnings_of(found: Evaluated) -> list[str]:
+def warnings_of(found: EvaluationResult) -> list[str]:
     """What is to be known before the answer is believed."""
     said: list[str] = []
     for who, tally in found.tallies.items():
@@ -92,7 +92,7 @@ def warnings_of(found: Evaluated) -> list[str]:
     return said
 
 
-def spent_of(found: Evaluated) -> str:
+def spent_of(found: EvaluationResult) -> str:
     """What was spent of what asking everything would have cost; requests whose cost is not known."""
     calls, dollars = spent(found)
     total, all_dollars = total_of(found)
@@ -109,13 +109,13 @@ def _calls(count: int) -> str:
     return "call was" if count == 1 else "calls were"
 
 
-def spent(found: Evaluated) -> tuple[int, float]:
+def spent(found: EvaluationResult) -> tuple[int, float]:
     """Requests and dollars of all runs."""
     tallies = found.tallies.values()
     return sum(one.calls for one in tallies), sum(one.dollars for one in tallies)
 
 
-def total_of(found: Evaluated) -> tuple[int, float | None]:
+def total_of(found: EvaluationResult) -> tuple[int, float | None]:
     """Requests and dollars of asking every model every prompt; no dollars before each model has answered."""
     prompts, models = len(found.questions), [*found.plan.models]
     pairwise = found.plan.score.pairwise
@@ -133,7 +133,7 @@ def _mean(tally: Tally | None) -> float | None:
     return None if tally is None else tally.dollars / max(tally.answered, 1)
 
 
-def table_of(found: Evaluated) -> Table:
+def table_of(found: EvaluationResult) -> Table:
     """A row for each model: its score, seconds and dollars of an answer, prompts and requests."""
     watched = {label: {row.generator: row for row in one.standings} for label, one in found.report.watched.items()}
     score = "score" if found.plan.score.pairwise is None else "share of wins"
@@ -159,7 +159,7 @@ def table_of(found: Evaluated) -> Table:
     return Table(head, lines, first_to_go=("prompts", "interval"))
 
 
-def to_dict(found: Evaluated, routing: Routing = None) -> dict[str, Any]:
+def to_dict(found: EvaluationResult, routing: RoutingGain = None) -> dict[str, Any]:
     """Plain values for JSON."""
     calls, dollars = spent(found)
     all_calls, all_dollars = total_of(found)
@@ -174,7 +174,7 @@ def to_dict(found: Evaluated, routing: Routing = None) -> dict[str, Any]:
     }
 
 
-def records_of(found: Evaluated) -> Iterator[dict[str, Any]]:
+def records_of(found: EvaluationResult) -> Iterator[dict[str, Any]]:
     """A record of each answer: the prompt, what was said, why it has its score, and what it took."""
     for (model, id), row in found.rows.items():
         prompt, (sent, made) = found.questions[id].prompt, row.tokens

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from optimist.datasets.samples import Medium, SampleSource
-from optimist.local.embedding import Embedding
+from optimist.local.embedding import CachedEmbedder
 from optimist.local.evaluation import Evaluation
-from optimist.local.page import Example, Place, page_of
+from optimist.local.page import Example, ExampleKind, page_of
 from optimist.local.saving import FORMAT
 from optimist_client.display import as_text
 from optimist_client.errors import FixError
@@ -23,7 +23,7 @@ from optimist_client.models import DecisionInfo, Report
 
 
 @dataclass(frozen=True)
-class Compared:
+class CompareResult:
     """A report, and what it took. `print` shows both; `plot` draws the report."""
 
     report: Report
@@ -40,7 +40,7 @@ class Compared:
     resumed: int
     """Samples that an earlier call had told, from whose end this one went on."""
     kind: Medium = "images"
-    examples: Mapping[str, Mapping[Place, Sequence[Example]]] = field(default_factory=dict)
+    examples: Mapping[str, Mapping[ExampleKind, Sequence[Example]]] = field(default_factory=dict)
     """The best, typical and worst samples of each generator, if they were asked for."""
 
     @property
@@ -103,7 +103,7 @@ def place_of(
     home: Path,
     evaluation: Evaluation,
     metrics: Sequence[Metric],
-    embedding: Embedding,
+    embedding: CachedEmbedder,
     sources: Sequence[SampleSource],
     origin: str,
 ) -> Path | None:

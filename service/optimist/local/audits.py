@@ -41,7 +41,7 @@ class Labels:
         return cls(name, np.array(one.labels, np.float64), values, doubt, one.ids, one.common)
 
 
-class Audits:
+class AuditedSets:
     """The audits of several generators: one is a place, of which all of them have a sample, if they are paired."""
 
     def __init__(self, sets: Iterable[Labels | None], paired: bool) -> None:

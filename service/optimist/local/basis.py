@@ -71,7 +71,7 @@ def basis_of(name: str, arrays: Arrays, question: Question, hashes: Hashes | Non
     return basis
 
 
-class Reading:
+class BasisReader:
     """What is known of several sets of samples that are read one after the other."""
 
     def __init__(self, question: Question) -> None:

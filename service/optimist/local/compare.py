@@ -21,11 +21,11 @@ from optimist.datasets.names import together
 from optimist.datasets.references import read_reference
 from optimist.datasets.samples import Medium, SampleSource, generators_of, source_of
 from optimist.estimation.arrays import real_data_of
-from optimist.local.answer import Compared, loaded, place_of, save
+from optimist.local.answer import CompareResult, loaded, place_of, save
 from optimist.local.config import experiment_of
-from optimist.local.embedding import BYTES, Embedding, EmbeddingCache, embedder_of, kind_of
+from optimist.local.embedding import BYTES, CachedEmbedder, EmbeddingCache, embedder_of, kind_of
 from optimist.local.evaluation import Evaluation
-from optimist.local.page import Example, Place, examples_of
+from optimist.local.page import Example, ExampleKind, examples_of
 from optimist.local.question import declared, of_samples, real_data
 from optimist.local.question import kind_of as metric_kind
 from optimist.numerics.real_data import RealData
@@ -40,7 +40,7 @@ from optimist_client.metrics.mean import check_unaudited
 from optimist_client.metrics.texts import split
 from optimist_client.models import Basis, Report
 from optimist_client.models.reports import UsedUp
-from optimist_client.progress import Progress, shown
+from optimist_client.progress import ProgressDisplay, shown
 from optimist_client.rows import NO_FIELDS, Fields
 from optimist_client.run import Reporting
 from optimist_client.tensors import IDS, LONGEST_ID, digest
@@ -69,7 +69,7 @@ class Bar:
 
     def __init__(self, wanted: bool | None, total: int) -> None:
         self._stack, self._how = ExitStack(), (wanted, "compare", total)
-        self._progress: Progress | None = None
+        self._progress: ProgressDisplay | None = None
         self._shown = 0.0
 
     def real(self, done: int, total: int) -> None:
@@ -97,7 +97,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Order:
+class SampleOrder:
     """The samples of every source, in a random order that depends on their names and the seed alone."""
 
     names: Mapping[str, Sequence[str]]
@@ -114,7 +114,7 @@ class Order:
         return sum(map(len, self.names.values()))
 
 
-def order_of(names: Mapping[str, Sequence[str]], seed: int) -> Order:
+def order_of(names: Mapping[str, Sequence[str]], seed: int) -> SampleOrder:
     """The order of these names by source.
 
     It is random because files are often sorted by class or prompt, and estimates assume a random sample. Samples of one
@@ -130,7 +130,7 @@ def order_of(names: Mapping[str, Sequence[str]], seed: int) -> Order:
     ordered = {
         source: sorted(own, key=lambda name, source=source: place(source, name)) for source, own in names.items()
     }
-    return Order(ordered, len(found.shared), found.paired, found.notes())
+    return SampleOrder(ordered, len(found.shared), found.paired, found.notes())
 
 
 _NAME: TypeAdapter[str] = TypeAdapter(GeneratorName)
@@ -159,7 +159,7 @@ def compare(
     progress: bool | None = None,
     display: Display | None = None,
     **settings: Any,
-) -> Compared:
+) -> CompareResult:
     """Find the best of several sets of samples, embedding them in pieces until it is sure. Returns the answer.
 
     generators: folders or `.zip` files of images, `.parquet`, `.jsonl` or `.csv` files, or with a text embedder files
@@ -211,7 +211,7 @@ def compare(
     order = order_of({source.name: source.names for source in sources}, seed)
     with ExitStack() as stack:
         wants = any("probabilities" in one.arrays for one in kinds)
-        embedding = Embedding(embedder, None, wants, weights)
+        embedding = CachedEmbedder(embedder, None, wants, weights)
         if embedding.name:
             embedding.cache = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
         ends = math.inf if timeout is None else time.monotonic() + timeout
@@ -238,9 +238,9 @@ def compare(
 @dataclass
 class _Run:
     evaluation: Evaluation
-    embedding: Embedding
+    embedding: CachedEmbedder
     sources: Mapping[str, SampleSource]
-    order: Order
+    order: SampleOrder
     budget: int | None
     stop: bool
     before: int = 0
@@ -254,14 +254,14 @@ class _Run:
         """Samples after which nothing is left to use."""
         return self.order.total if self.budget is None else min(self.budget, self.order.total)
 
-    def answer(self) -> Compared:
+    def answer(self) -> CompareResult:
         total = {name: len(names) for name, names in self.order.names.items()}
         report = self.evaluation.report("compare", budget=self.most)
         if report.samples == self.order.total and not report.decision.decided:
             report = report.model_copy(update={"used_up": UsedUp(what=self.kind, generators=_short(report))})
         report = report.model_copy(update={"basis": self._basis(report.basis)})
         counts = (self.real, self.embedding.made, self.embedding.found, self.before)
-        return Compared(report, total, self.order.common, *counts, self.kind)
+        return CompareResult(report, total, self.order.common, *counts, self.kind)
 
     def _basis(self, found: Basis | None) -> Basis:
         """What the answer rests on, with what was left out of the sources and done to their samples."""
@@ -276,8 +276,8 @@ class _Run:
         changed = {"paired_by": "name", "common": self.order.common} if is_paired else {}
         return known.model_copy(update={**changed, "left_out": (*left_out,), "notes": (*known.notes, *done)})
 
-    def examples(self, count: int) -> dict[str, Mapping[Place, Sequence[Example]]]:
-        """`Compared.examples`, so many of each kind; none by a metric without a score yet."""
+    def examples(self, count: int) -> dict[str, Mapping[ExampleKind, Sequence[Example]]]:
+        """`CompareResult.examples`, so many of each kind; none by a metric without a score yet."""
         evaluation = self.evaluation
         if not count or None in evaluation.estimates().values():
             return {}
@@ -351,7 +351,7 @@ class _Run:
         return {cluster: place for place, cluster in enumerate(self.evaluation.state.config.prompts or ())}
 
 
-def _notes_on_sizes(order: Order, kind: Medium, width: int) -> list[str]:
+def _notes_on_sizes(order: SampleOrder, kind: Medium, width: int) -> list[str]:
     """What is to be said of few samples before they are embedded. width: the numbers of an embedding, if known."""
     sizes = {name: len(names) for name, names in order.names.items()}
     notes = [
@@ -406,7 +406,7 @@ def _real(
     reference: Any,
     kind: Medium,
     fields: Fields,
-    embedding: Embedding,
+    embedding: CachedEmbedder,
     metrics: Sequence[str | Metric],
     shows: Display,
     piece: int = 64,

@@ -13,7 +13,7 @@ from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.audits import LABELS
-from optimist.local.basis import Arrays, Reading, allowing_for_copies, copies_of
+from optimist.local.basis import Arrays, BasisReader, allowing_for_copies, copies_of
 from optimist.local.streams import seen, streamed
 from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
@@ -263,7 +263,7 @@ def contrast_of_sets(
     question = question.fitted(first).on_clusters(len(clusters))
     answers = audits.answers() if is_audited else {}
     estimates: dict[str, Estimate] = {}
-    read = Reading(question)
+    read = BasisReader(question)
     for one, name, estimator in streamed(sets(), names, question, begun, lengths, clusters, answers):
         arrays, hashes = read.add(one, name)
 
@@ -389,7 +389,7 @@ def mixture_of_sets(
         raise FixError(f"expected two or more sets of samples to blend, got {len(names)}")
     question = question.fitted(first)
     estimators: dict[str, StreamingEstimator] = {}
-    read, said = Reading(question), list[str]()
+    read, said = BasisReader(question), list[str]()
     for one, name, estimator in streamed(sets(), names, question, begun):
         _, hashes = read.add(one, name)
         estimators[name] = estimator

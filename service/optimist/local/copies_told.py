@@ -11,7 +11,7 @@ from optimist.numerics.copies import Copies, Hashes, copies_among, hashes_of
 from optimist_client.models import AnomalousBatches, Basis
 
 
-class CopiesTold:
+class CopyCounts:
     """Keeps a hash of each row, 8 bytes, and says which rows are copies."""
 
     def __init__(self, generators: Sequence[str], reference: Hashes | None) -> None:

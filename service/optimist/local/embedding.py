@@ -27,7 +27,7 @@ BYTES = 4 * 2**30
 _TABLES = 1
 """The version of the tables."""
 
-Rows = NDArray[np.float32]
+EmbeddingRows = NDArray[np.float32]
 
 
 class EmbeddingCache:
@@ -49,11 +49,11 @@ class EmbeddingCache:
             self._base = open_database(file, _TABLES, _make_tables)
         self._bytes = self._total()
 
-    def read(self, embedder: str, digests: Sequence[bytes], width: int) -> dict[bytes, Rows]:
+    def read(self, embedder: str, digests: Sequence[bytes], width: int) -> dict[bytes, EmbeddingRows]:
         """The rows of `width` finite numbers that are there, by digest. Others are taken as not there, so that they are
         made anew: of a write that was torn, or of another embedder with the same name.
         """
-        found: dict[bytes, Rows] = {}
+        found: dict[bytes, EmbeddingRows] = {}
         for digest in digests:
             asked = "SELECT row FROM embeddings WHERE embedder = ? AND digest = ?"
             kept = self._base.execute(asked, (embedder, digest)).fetchone()
@@ -68,7 +68,7 @@ class EmbeddingCache:
                 self._base.executemany("UPDATE uses SET used = ? WHERE embedder = ? AND digest = ?", used)
         return found
 
-    def write(self, embedder: str, rows: Mapping[bytes, Rows]) -> None:
+    def write(self, embedder: str, rows: Mapping[bytes, EmbeddingRows]) -> None:
         """Keep rows, all or none of them."""
         now = time.time()
         with self._base:
@@ -202,7 +202,7 @@ def kind_of(embed: str | Embedder | Callable[[Any], Any]) -> Medium:
 
 
 @dataclass
-class Embedding:
+class CachedEmbedder:
     """An embedder with its cache. `made` and `found` count embeddings that were made now, and that were cached."""
 
     embed: Embedder | Callable[[Any], Any]

@@ -31,7 +31,7 @@ from optimist.experiments.state import PolicyState
 from optimist.local.basis import FEATURES
 from optimist.local.config import experiment_of
 from optimist.local.gaps import gaps_after
-from optimist.local.session import Session
+from optimist.local.session import BaseEvaluation
 from optimist.metrics.devices import find_device
 from optimist.numerics.batches import check_whole
 from optimist.numerics.mixture import Mixture
@@ -55,7 +55,7 @@ from optimist_client.models import Blend
 from optimist_client.tensors import IDS, unpack_ids
 
 
-class Evaluation(Session):
+class Evaluation(BaseEvaluation):
     """Ask which generator to sample, tell the batch that came out, read estimates and decision at any time.
 
     `generators` are names. `metric`, its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-Run = tuple[int, int]
+IndexRun = tuple[int, int]
 """The first index and the length."""
 
 
-def gaps_after(gaps: list[Run], end: int, told: tuple[int, ...]) -> list[Run]:
+def gaps_after(gaps: list[IndexRun], end: int, told: tuple[int, ...]) -> list[IndexRun]:
     """The gaps after the indices `told` were told, ascending.
 
     gaps: those before; end: the index after the largest told before. told: the first index and the number.
     """
     start, stop = told[0], sum(told)
-    left: list[Run] = []
+    left: list[IndexRun] = []
     for first, size in [*gaps, (end, max(start - end, 0))]:
         before, after = (first, min(first + size, start)), (max(first, stop), first + size)
         left += [(begin, until - begin) for begin, until in (before, after) if begin < until]

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from optimist.datasets.sets import SampleSet, Wanted, generators_in, paired_by_ids, reader
+from optimist.datasets.sets import SampleSet, WantedArrays, generators_in, paired_by_ids, reader
 from optimist.estimation.arrays import RawBatch, columns_of
 from optimist.estimation.question import Question, by_label
 from optimist.local.contrast import contrast_of_sets, question_on
@@ -128,7 +128,9 @@ def _own(sets: Callable[[], Iterator[SampleSet]], question: Question) -> Iterato
         yield replace(one, batch=own)
 
 
-def named_sets(chosen: Sequence[tuple[Path, str]], wanted: Wanted, paired: bool) -> Callable[[], Iterator[SampleSet]]:
+def named_sets(
+    chosen: Sequence[tuple[Path, str]], wanted: WantedArrays, paired: bool
+) -> Callable[[], Iterator[SampleSet]]:
     """Reads one set of each file or folder: that of the generator of this name, or of the only one where it is "".
 
     Paired ones are in the order of their ids, where their rows have some. Raises FixError where it is not one.

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.datasets.sets import Wanted, check_matrix, generators_in, naming
+from optimist.datasets.sets import WantedArrays, check_matrix, generators_in, naming
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
@@ -148,15 +148,15 @@ def score_set(
     return FileScore(name, folder, estimate, {}, dict(zip(labels[1:], others, strict=True)), basis)
 
 
-def wanted_by(questions: Sequence[Question], beside: Path | None = None, fields: Fields = NO_FIELDS) -> Wanted:
+def wanted_by(questions: Sequence[Question], beside: Path | None = None, fields: Fields = NO_FIELDS) -> WantedArrays:
     """What these questions read of files and folders."""
     columns = columns_of(questions)
     told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
     is_whole = len(columns) > 1 or len(questions) > 1 or any(one.metric.reads is not None for one in questions)
-    return Wanted(columns, told_by, is_whole, beside, fields)
+    return WantedArrays(columns, told_by, is_whole, beside, fields)
 
 
-def _fitted(questions: Sequence[Question], files: Sequence[Path], wanted: Wanted) -> list[Question]:
+def _fitted(questions: Sequence[Question], files: Sequence[Path], wanted: WantedArrays) -> list[Question]:
     """The questions with their open kernels fixed by the same number of first rows as in an experiment."""
     most = max(question.rows_to_fit(1) for question in questions)
     logs: list[dict[str, torch.Tensor]] = []

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from optimist.datasets.samples import SampleSource
-from optimist.local.embedding import Embedding
+from optimist.local.embedding import CachedEmbedder
 from optimist.local.evaluation import Evaluation
 from optimist_client.display import as_html, as_notes, as_page
 from optimist_client.models import Report, Standing
 from optimist_client.previews import encoded, image_kind
 
 if TYPE_CHECKING:
-    from optimist.local.answer import Compared
+    from optimist.local.answer import CompareResult
 
-Place = Literal["best", "typical", "worst"]
+ExampleKind = Literal["best", "typical", "worst"]
 _MEANS = {
     "best": "Without them its score would be worse.",
     "typical": "As many of its samples make the score better than these do as make it worse.",
@@ -42,12 +42,12 @@ class Example:
 
 def examples_of(
     evaluation: Evaluation,
-    embedding: Embedding,
+    embedding: CachedEmbedder,
     source: SampleSource,
     names: Sequence[str],
     count: int,
     first: int = 512,
-) -> dict[Place, list[Example]]:
+) -> dict[ExampleKind, list[Example]]:
     """The samples that make a generator's score best and worst, and those in the middle, `count` of each.
 
     names: of its samples that were used, of which the `first` are looked at. Empty where the metric does not say what
@@ -64,7 +64,7 @@ def examples_of(
     order, middle = np.argsort(-found), np.argsort(np.abs(found))
     return {
         place: [_example(source, looked_at[row], float(found[row])) for row in rows[:count]]
-        for place, rows in zip(get_args(Place), (order, middle, order[::-1]), strict=True)
+        for place, rows in zip(get_args(ExampleKind), (order, middle, order[::-1]), strict=True)
     }
 
 
@@ -72,7 +72,7 @@ def _example(source: SampleSource, name: str, influence: float) -> Example:
     return Example(name, source.prompts.get(name, ""), encoded(source.sample(name, source.raw(name))), influence)
 
 
-def page_of(compared: Compared) -> str:
+def page_of(compared: CompareResult) -> str:
     """The page, which needs no other file."""
     report = compared.report
     parts = [
@@ -89,7 +89,7 @@ def _scored(report: Report, row: Standing) -> str:
     return f"{report.title} {row.score_text}{interval}, {row.samples:,} samples used"
 
 
-def _groups(groups: Mapping[Place, Sequence[Example]]) -> str:
+def _groups(groups: Mapping[ExampleKind, Sequence[Example]]) -> str:
     if not groups:
         return '<p class="note">The metric does not say what single samples do to the score.</p>'
     return "".join(

@@ -22,8 +22,8 @@ from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.report import check_compared, gate_on, report_of
 from optimist.experiments.state import PolicyState
 from optimist.local.config import SETTINGS
-from optimist.local.copies_told import CopiesTold
-from optimist.local.gaps import Run
+from optimist.local.copies_told import CopyCounts
+from optimist.local.gaps import IndexRun
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
 from optimist.numerics.batches import check_whole
@@ -166,7 +166,7 @@ REMEDY = "leave {it} out, or accept {it}"
 """What can be done about batches on another scale: nothing is kept that could be retracted."""
 
 
-class Session(Readings):
+class BaseEvaluation(Readings):
     """The part of an evaluation that does not depend on how batches are recorded: report, plot, file.
 
     `Evaluation` tells the batches.
@@ -176,7 +176,7 @@ class Session(Readings):
         super().__init__(state, metrics)
         self._ends = dict.fromkeys(self.generators, 0)
         """By generator the index after the largest one told."""
-        self._gaps = {name: list[Run]() for name in self.generators}
+        self._gaps = {name: list[IndexRun]() for name in self.generators}
         """By generator the runs of indices before that which were not told, ascending."""
         self._credits = [0.0] * len(self.generators)
         self._table: models.Routes | None = None
@@ -184,9 +184,9 @@ class Session(Readings):
         self._plausibility = Plausibility(state.experiment.scales, state.config.max_magnitude)
         self._scales = Scales(len(self.generators))
         real = self._primary.question.reference
-        self._copies = CopiesTold(self.generators, None if real is None else real.hashes)
+        self._copies = CopyCounts(self.generators, None if real is None else real.hashes)
 
-    def gaps(self, generator: str) -> list[Run]:
+    def gaps(self, generator: str) -> list[IndexRun]:
         """The first and the length of each run of indices before `next_start` that were not told, ascending."""
         return self._gaps[generator]
 

@@ -31,10 +31,10 @@ from optimist_client.errors import FixError
 from optimist_client.files import SUFFIXES, read_arrays
 from optimist_client.progress import counted
 
-State = dict[str, Tensor]
+StateTensors = dict[str, Tensor]
 
 
-class Result(Protocol):
+class TaskResult(Protocol):
     """What an executor answers at once, such as a future of `concurrent.futures`."""
 
     def result(self) -> Any: ...
@@ -43,7 +43,7 @@ class Result(Protocol):
 class Executor(Protocol):
     """What runs functions elsewhere, such as an executor of `concurrent.futures`."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Result: ...
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> TaskResult: ...
 
 
 def are_shards(batch: Any) -> TypeGuard[str | Path | Sequence[str | Path]]:
@@ -184,6 +184,6 @@ def _read(file: Path, columns: Mapping[str, int | None]) -> dict[str, NDArray[An
 _FLOATS = [np.dtype(name) for name in ("float16", "float32", "float64")]
 
 
-def _apart(state: Iterable[tuple[str, Tensor]]) -> State:
+def _apart(state: Iterable[tuple[str, Tensor]]) -> StateTensors:
     """The tensors of a state, in memory of their own."""
     return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in state}

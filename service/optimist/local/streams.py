@@ -17,11 +17,11 @@ from optimist.estimation.arrays import arrays_of, check_arrays, tensors_of
 from optimist.estimation.audited import AuditAnswer
 from optimist.estimation.question import Question
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.local.audits import Audits, Labels
+from optimist.local.audits import AuditedSets, Labels
 from optimist_client.errors import FixError
 
 
-class Seen(NamedTuple):
+class SetsSummary(NamedTuple):
     """What is known of all sets, once they are checked."""
 
     names: list[str]
@@ -31,11 +31,11 @@ class Seen(NamedTuple):
     """The first rows of each array."""
     clusters: dict[str, int]
     """The number of each cluster, from 0; none where samples are independent."""
-    audits: Audits
+    audits: AuditedSets
     """What people say, where the metric has a judge."""
 
 
-def seen(sets: Iterable[SampleSet], question: Question) -> Seen:
+def seen(sets: Iterable[SampleSet], question: Question) -> SetsSummary:
     """What is known of all sets. Raises FixError for sets that are not valid."""
     found: list[tuple[str, str, dict[str, Tensor], int]] = []
     clusters: dict[str, int] = {}
@@ -63,8 +63,8 @@ def seen(sets: Iterable[SampleSet], question: Question) -> Seen:
     needed = question.rows_to_fit(len(found))
     first = {array: [first[array][:needed] for *_, first, _ in found] for array in question.arrays}
     named = [each and replace(each, name=name) for each, name in zip(labels, names, strict=False)]
-    audits = Audits(named, question.is_paired)
-    return Seen(names, [rows for *_, rows in found], first, clusters, audits)
+    audits = AuditedSets(named, question.is_paired)
+    return SetsSummary(names, [rows for *_, rows in found], first, clusters, audits)
 
 
 def streamed(

@@ -7,9 +7,9 @@ from typing import Any
 
 from optimist.experiments.goals import registry
 from optimist.simulation.inputs import SimulationWarning
-from optimist.simulation.judges.judge import Judge, Setup
+from optimist.simulation.judges.judge import GoalJudge, Setup
 from optimist.simulation.plan import Plan
-from optimist.simulation.result import Result
+from optimist.simulation.result import SimulationResult
 from optimist.simulation.runner import Runner
 from optimist.simulation.trial import contenders
 from optimist_client.errors import FixError
@@ -31,7 +31,7 @@ def simulate(
     jobs: int | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Result:
+) -> SimulationResult:
     """Play each policy in many trials on these samples, and compare their costs. `settings` are a `Plan`'s (`rounds`,
     `batch_size`, `trials`, `seed`, `shuffle`, `paired`, `prompts_are`, `stop`, `delta`, `tolerance`, and for
     the goal "route" `price`, `tries`, `ceiling`, `at_least`), and the metric's.
@@ -69,10 +69,12 @@ def simulate(
     judge = kind.from_asked(Setup(sources, metric, watch, truth, of_metric), plan, competing, runner)
     plays = runner.run("trials", judge.trials(competing))
     count = len(competing)
-    return Result.from_plays(judge, {contender.label: plays[index::count] for index, contender in enumerate(competing)})
+    return SimulationResult.from_plays(
+        judge, {contender.label: plays[index::count] for index, contender in enumerate(competing)}
+    )
 
 
-def judge_of(goal: str) -> type[Judge]:
+def judge_of(goal: str) -> type[GoalJudge]:
     """Who judges a goal. Raises FixError for an unknown one."""
     try:
         judge = registry.judge_of(find_goal(goal).name)
@@ -81,7 +83,7 @@ def judge_of(goal: str) -> type[Judge]:
     return registry.named(judge)
 
 
-def check_taken(kind: type[Judge], names: set[str]) -> None:
+def check_taken(kind: type[GoalJudge], names: set[str]) -> None:
     """Raise FixError if a goal does not take one of these settings of other goals."""
     of_others = frozenset[str]().union(*(judge_of(goal).takes for goal in declared_goals())) - kind.takes
     if foreign := sorted(names & of_others):

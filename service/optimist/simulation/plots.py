@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from optimist.simulation.judges.judge import CurveFigure
-from optimist.simulation.result import Result
+from optimist.simulation.result import SimulationResult
 from optimist_client.route_display import short
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -24,7 +24,7 @@ DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 
 SUFFIXES = (".png", ".svg")
 
 
-def draw(result: Result, directory: Path) -> list[Path]:
+def draw(result: SimulationResult, directory: Path) -> list[Path]:
     """Write every figure as PNG and SVG to `directory`, which is created if needed, and return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
@@ -38,7 +38,7 @@ def draw(result: Result, directory: Path) -> list[Path]:
     return files
 
 
-def pick_share(result: Result) -> Figure:
+def pick_share(result: SimulationResult) -> Figure:
     """The fraction of samples drawn from each generator, best first, beside the best fractions where there are such."""
     order = list(result.judge.order)
     target = [result.judge.best_shares[result.generators[g]] for g in order if result.judge.best_shares]
@@ -60,7 +60,7 @@ def pick_share(result: Result) -> Figure:
     return figure
 
 
-def estimates(result: Result) -> Figure:
+def estimates(result: SimulationResult) -> Figure:
     """The last estimate and interval of each generator in the first trial, with the true score."""
     order = list(result.judge.order)
     figure, panels = _panels(result)
@@ -83,7 +83,7 @@ def estimates(result: Result) -> Figure:
     return figure
 
 
-def curves(result: Result, drawn: CurveFigure) -> Figure:
+def curves(result: SimulationResult, drawn: CurveFigure) -> Figure:
     """A curve of each policy, the mean over its trials, against batches."""
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()
@@ -118,7 +118,7 @@ def curves(result: Result, drawn: CurveFigure) -> Figure:
     return figure
 
 
-def figures_of(result: Result) -> dict[str, Callable[[], Figure]]:
+def figures_of(result: SimulationResult) -> dict[str, Callable[[], Figure]]:
     """Makers of each figure of a result, by file name without suffix."""
     figures: dict[str, Callable[[], Figure]] = {
         name: partial(curves, result, drawn) for name, drawn in result.judge.figures.items()
@@ -129,7 +129,7 @@ def figures_of(result: Result) -> dict[str, Callable[[], Figure]]:
     return figures
 
 
-def _panels(result: Result) -> tuple[Figure, list[Axes]]:
+def _panels(result: SimulationResult) -> tuple[Figure, list[Axes]]:
     """A figure with one panel per policy, side by side, high enough for all generators."""
     columns = min(len(result.runs), 4)
     rows = -(-len(result.runs) // columns)
@@ -141,7 +141,7 @@ def _panels(result: Result) -> tuple[Figure, list[Axes]]:
     return figure, panels[: len(result.runs)]
 
 
-def _name_generators(axes: Axes, result: Result, order: Sequence[int]) -> None:
+def _name_generators(axes: Axes, result: SimulationResult, order: Sequence[int]) -> None:
     names = [result.generators[g] for g in order]
     axes.set_yticks(range(len(order)), [*map(short, names)])
     axes.set_ylim(len(order) - 0.4, -0.6)

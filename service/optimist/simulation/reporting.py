@@ -14,26 +14,26 @@ from optimist_client.layout import Page, Table
 
 if TYPE_CHECKING:
     from optimist.simulation.judges.judge import ReportColumn
-    from optimist.simulation.result import Result
+    from optimist.simulation.result import SimulationResult
 
 TextRows = list[list[str]]
 """The rows of a table, the first one its headers."""
 
 
-def shown(result: Result) -> Page:
+def shown(result: SimulationResult) -> Page:
     """The title, tables and notes of a result."""
     parts = [part for rows in tables(result) for part in ("", Table(rows[0], rows[1:]))]
     return Page([title(result), *parts, "", *notes(result)])
 
 
-def as_html(result: Result) -> str:
+def as_html(result: SimulationResult) -> str:
     """The title, tables and notes as HTML for a notebook."""
     shown = "".join(f"<table>{''.join(map(_html_row, table))}</table>" for table in tables(result))
     below = "".join(f"<p>{escape(note)}</p>" for note in notes(result))
     return f"<p><b>{escape(title(result))}</b></p>{shown}{below}"
 
 
-def to_json(result: Result) -> str:
+def to_json(result: SimulationResult) -> str:
     """The result as a JSON list with one object per policy."""
     judge, plan = result.judge, result.plan
     common: dict[str, Any] = {
@@ -51,13 +51,13 @@ def to_json(result: Result) -> str:
     return json.dumps(rows, indent=2, allow_nan=False)
 
 
-def shares(result: Result, policy: str) -> dict[str, float]:
+def shares(result: SimulationResult, policy: str) -> dict[str, float]:
     """The part of all samples of a policy that each generator made."""
     drawn = result[policy].samples.sum(axis=0)
     return dict(zip(result.generators, (drawn / max(drawn.sum(), 1)).tolist(), strict=True))
 
 
-def write_csv(result: Result, path: Path) -> None:
+def write_csv(result: SimulationResult, path: Path) -> None:
     """Write one row per policy and known round: mean and standard error of every curve."""
     names = list(next(iter(result.runs.values())).curves)
     with path.open("w", newline="") as file:
@@ -73,7 +73,7 @@ def write_csv(result: Result, path: Path) -> None:
                     writer.writerow([policy, mark, mark * run.batch_size, trials, *cells])
 
 
-def write_picks(result: Result, path: Path) -> None:
+def write_picks(result: SimulationResult, path: Path) -> None:
     """Write one row per policy, trial and round: the picked generator, and the generator then named best, if any."""
     names = [*result.generators, ""]  # the last name is for the index −1
     with path.open("w", newline="") as file:
@@ -87,14 +87,14 @@ def write_picks(result: Result, path: Path) -> None:
                     writer.writerow([policy, trial, i + 1, *(names[ordinals[trial, i]] for ordinals in told)])
 
 
-def title(result: Result) -> str:
+def title(result: SimulationResult) -> str:
     """A title: subject, trials, batches and seed."""
     plan = result.plan
     played = f"{plan.trials} trial{'s' * (plan.trials > 1)} of {plan.rounds:,} batches of {plan.batch_size}"
     return f"{result.judge.subject}, {played}, seed {plan.seed}"
 
 
-def notes(result: Result) -> Iterator[str]:
+def notes(result: SimulationResult) -> Iterator[str]:
     """Notes on the numbers: the truth, and trials that ended early because a generator ran out of samples."""
     yield from result.judge.notes()
     for summary in result.summaries:
@@ -106,7 +106,7 @@ def notes(result: Result) -> Iterator[str]:
             )
 
 
-def tables(result: Result) -> Iterator[TextRows]:
+def tables(result: SimulationResult) -> Iterator[TextRows]:
     """Each policy's cost, also by further metrics; the generators' shares; with stopping, the stops."""
     yield _costs(result, "policy")
     for label, other in result.watched.items():
@@ -132,7 +132,7 @@ def tables(result: Result) -> Iterator[TextRows]:
         ]
 
 
-def _costs(result: Result, heading: str) -> TextRows:
+def _costs(result: SimulationResult, heading: str) -> TextRows:
     columns = [column for column in result.judge.columns if column.number in result.summaries[0]]
     return [
         [heading, *(column.header for column in columns)],

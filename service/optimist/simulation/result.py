@@ -9,31 +9,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optimist.simulation import reporting
-from optimist.simulation.judges.judge import Judge
+from optimist.simulation.judges.judge import GoalJudge
 from optimist.simulation.plan import Plan
-from optimist.simulation.run import Play, Run
+from optimist.simulation.run import Play, PolicyRun
 
 if TYPE_CHECKING:
     from os import PathLike
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """The results of all policies on the same samples. `result["ucb"]` is the `Run` of one policy."""
+class SimulationResult:
+    """The results of all policies on the same samples. `result["ucb"]` is the `PolicyRun` of one policy."""
 
     judge: Any
-    """The `Judge` of the goal, who knows the truth."""
-    runs: dict[str, Run]
-    watched: dict[str, Result]
+    """The `GoalJudge` of the goal, who knows the truth."""
+    runs: dict[str, PolicyRun]
+    watched: dict[str, SimulationResult]
     """The trials, as the further metrics score them, by label."""
 
     @classmethod
-    def from_plays(cls, judge: Judge, plays: Mapping[str, Sequence[Play]]) -> Result:
+    def from_plays(cls, judge: GoalJudge, plays: Mapping[str, Sequence[Play]]) -> SimulationResult:
         """The result of the trials of each policy, by its label."""
         runs = {policy: judge.run(own) for policy, own in plays.items()}
         return cls(judge, runs, {label: cls.from_plays(other, plays) for label, other in judge.others.items()})
 
-    def __getitem__(self, policy: str) -> Run:
+    def __getitem__(self, policy: str) -> PolicyRun:
         return self.runs[policy]
 
     @property
@@ -58,7 +58,7 @@ class Result:
 
     @cached_property
     def summaries(self) -> list[dict[str, Any]]:
-        """The numbers of every policy, as `Run.summary` names them."""
+        """The numbers of every policy, as `PolicyRun.summary` names them."""
         return [run.summary(policy) for policy, run in self.runs.items()]
 
     def table(self, width: int | None = None) -> str:

@@ -45,7 +45,7 @@ class MeanCurve:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class PolicyRun:
     """All trials of one policy; `run["regret"]` is one of its `curves`, `arrays` or `totals`. Rows are trials."""
 
     picks: NDArray[np.int32]
@@ -70,7 +70,7 @@ class Run:
     """Numbers of all trials together, for the summary."""
 
     @classmethod
-    def from_plays(cls, plays: Sequence[Play], rounds: int, batch_size: int, generators: int) -> Run:
+    def from_plays(cls, plays: Sequence[Play], rounds: int, batch_size: int, generators: int) -> PolicyRun:
         """Trials of at most so many rounds, which nobody has judged yet."""
         picks = [np.pad(play.picks, (0, rounds - len(play.picks)), constant_values=NO_GENERATOR) for play in plays]
         return cls(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from optimist.evaluating import told
-from optimist.evaluating.canned import Canned, CannedServer
+from optimist.evaluating.canned import CannedModel, CannedServer
 from optimist.evaluating.examples import adding, sums
 from optimist.evaluating.play import Job
 from optimist_client import Optimist
@@ -17,8 +17,8 @@ from optimist_client import Optimist
 
 def test_two_workers_of_one_file_share_the_prompts(tmp_path: Path, client: Optimist, name: str):
     models = {
-        "good": Canned(adding(0.95), fails=0.05, input=1.0, output=4.0),
-        "bad": Canned(adding(0.4), input=1.0, output=4.0),
+        "good": CannedModel(adding(0.95), fails=0.05, input=1.0, output=4.0),
+        "bad": CannedModel(adding(0.4), input=1.0, output=4.0),
     }
     with CannedServer(models) as server:
         lines = "".join(

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 
 import httpx
 
-from optimist_client.chat.calls import Ask, Call, Outcome, Reply
+from optimist_client.chat.calls import Call, ChatPrompt, Outcome, Reply
 from optimist_client.chat.endpoint import Endpoint
 from optimist_client.chat.errors import FailedCall, LateCall, RefusedCall, UnusableEndpoint
 from optimist_client.chat.pace import Pace
@@ -70,7 +70,7 @@ class Chat:
             follow_redirects=False,  # the key is for this host alone
         )
 
-    def ask(self, prompt: Ask, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
+    def ask(self, prompt: ChatPrompt, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer to a prompt, a text or messages.
 
         schema: a JSON schema that the answer is to keep. Raises `LateCall` for no answer in time, `FailedCall` for none

@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol
 Outcome = Literal["begun", "answered", "failed", "late", "refused", "paused"]
 """What became of a request: "paused", the endpoint asked to wait; "refused", it will not answer this prompt; "late",
 the deadline came first."""
-Messages = Sequence[Mapping[str, Any]]
+ChatMessages = Sequence[Mapping[str, Any]]
 """Messages as OpenAI's chat route takes them, each with `role` and `content`."""
-Ask = str | Messages
+ChatPrompt = str | ChatMessages
 """A prompt: its text, or messages."""
 
 
@@ -46,20 +46,20 @@ class Reply:
     """Why the model stopped, in the endpoint's words: "length" where the answer was cut."""
 
 
-class Asking(Protocol):
+class Answerer(Protocol):
     """Answers prompts, as `Chat` does."""
 
-    def ask(self, prompt: Ask, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
+    def ask(self, prompt: ChatPrompt, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer to a prompt."""
         ...
 
 
-def messages_of(prompt: Ask) -> list[dict[str, Any]]:
+def messages_of(prompt: ChatPrompt) -> list[dict[str, Any]]:
     """The messages of a prompt."""
     return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(one) for one in prompt]
 
 
-def text_of(prompt: Ask) -> str:
+def text_of(prompt: ChatPrompt) -> str:
     """The text of a prompt: of messages, each one's role and content."""
     if isinstance(prompt, str):
         return prompt

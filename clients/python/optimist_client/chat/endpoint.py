@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, field_validator
 
-from optimist_client.chat.calls import Ask, messages_of
+from optimist_client.chat.calls import ChatPrompt, messages_of
 from optimist_client.errors import FixError
 from optimist_client.transport import replicas
 from optimist_client.wire import Wire
@@ -93,7 +93,7 @@ class Endpoint(Wire):
         """The key; "" without one. Raises FixError where it is not there, or cannot be sent."""
         return "" if self.api_key is None else secret_of(self.api_key)
 
-    def body(self, prompt: Ask, seed: int | None, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def body(self, prompt: ChatPrompt, seed: int | None, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The fields of a request. schema: a JSON schema that the answer is to keep."""
         given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed if self.seeds else None}
         body: dict[str, Any] = {"model": self.model, "messages": messages_of(prompt), **self.options}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from optimist_client.chat.calls import Ask, Asking, Reply, text_of
+from optimist_client.chat.calls import Answerer, ChatPrompt, Reply, text_of
 from optimist_client.chat.errors import RefusedCall
 from optimist_client.errors import FixError
 from optimist_client.validation import is_mapping
@@ -49,7 +49,7 @@ class Judge:
 
     def __init__(
         self,
-        chat: Asking,
+        chat: Answerer,
         rubric: str = RUBRIC,
         *,
         scale: tuple[float, float] = (1.0, 5.0),
@@ -70,7 +70,7 @@ class Judge:
         self._chat, self._rubric, self._scale, self._times = chat, rubric, scale, times
         self._schema = schema
 
-    def score(self, prompt: Ask, answer: str, *, expected: str | None = None, seed: int = 0) -> Judgement:
+    def score(self, prompt: ChatPrompt, answer: str, *, expected: str | None = None, seed: int = 0) -> Judgement:
         """The score of an answer, within the scale. expected: what the answer should be, where that is known.
 
         Raises as `Chat.ask` does.
@@ -81,7 +81,9 @@ class Judge:
         wanted = {"reason": {"type": "string"}, "score": {"type": "number", "minimum": low, "maximum": high}}
         return _mean([self._said(text, seed + time, wanted, self._score_in) for time in range(self._times)])
 
-    def compare(self, prompt: Ask, first: str, second: str, *, expected: str | None = None, seed: int = 0) -> Judgement:
+    def compare(
+        self, prompt: ChatPrompt, first: str, second: str, *, expected: str | None = None, seed: int = 0
+    ) -> Judgement:
         """How often the first answer is better. Each time both orders are asked for, as judges prefer a side."""
         wanted = {"reason": {"type": "string"}, "winner": {"type": "string", "enum": [*_WINS]}}
         found: list[Judgement] = []
@@ -94,7 +96,7 @@ class Judge:
                 found.append(Judgement(value, said.reasons, said.refusals, said.replies))
         return _mean(found)
 
-    def _asked(self, task: str, prompt: Ask, answers: Mapping[str, str | None], wanted: str) -> str:
+    def _asked(self, task: str, prompt: ChatPrompt, answers: Mapping[str, str | None], wanted: str) -> str:
         """What the judge is told. wanted: the field of its reply, beside the reason."""
         shown = "".join(f"\n<{tag}>\n{text}\n</{tag}>" for tag, text in answers.items() if text is not None)
         return _ASKED.format(task=task, rubric=self._rubric, prompt=text_of(prompt), answers=shown, wanted=wanted)

@@ -12,7 +12,7 @@ from optimist_client.chat.errors import FailedCall
 from optimist_client.validation import is_list, is_mapping
 
 
-class Parsed(NamedTuple):
+class ParsedReply(NamedTuple):
     """What an answer says. `tokens` are those of prompt and answer; None where the endpoint did not count them."""
 
     text: str
@@ -38,7 +38,7 @@ def read(reply: httpx.Response, check: Callable[[], None], largest: int = 2**26)
     return bytes(body)
 
 
-def parsed(body: bytes, media_type: str) -> Parsed:
+def parsed(body: bytes, media_type: str) -> ParsedReply:
     """What the body of an answer says. Raises Unreadable."""
     try:
         if media_type.startswith("text/event-stream"):
@@ -50,16 +50,16 @@ def parsed(body: bytes, media_type: str) -> Parsed:
         raise Unreadable(f"no valid JSON in an answer of {len(body):,} bytes") from None
 
 
-def _whole(document: Any) -> Parsed:
+def _whole(document: Any) -> ParsedReply:
     choice = _choice(document)
     message = choice.get("message") if choice else None
     if not choice or not is_mapping(message):
         raise Unreadable("an answer without choices[0].message")
     text = _text(message.get("content")) or _text(message.get("refusal"))
-    return Parsed(text, str(choice.get("finish_reason") or ""), _tokens(document))
+    return ParsedReply(text, str(choice.get("finish_reason") or ""), _tokens(document))
 
 
-def _streamed(events: Iterable[str]) -> Parsed:
+def _streamed(events: Iterable[str]) -> ParsedReply:
     text, finish, tokens = "", "", None
     for event in events:
         if event == "[DONE]":
@@ -73,7 +73,7 @@ def _streamed(events: Iterable[str]) -> Parsed:
         finish = str(choice.get("finish_reason") or finish)
     if not finish:
         raise Unreadable("a stream that ended before the answer did")
-    return Parsed(text, finish, tokens)
+    return ParsedReply(text, finish, tokens)
 
 
 def _choice(document: Any) -> dict[str, Any] | None:

@@ -261,11 +261,11 @@ def kernel_hint(foreign: Iterable[str], kernels: Collection[str] = ("kernel",)) 
     return "" if setting is None else f": it is part of a kernel, kernel={{{setting!r}: …}}, as text kernel.{setting}=…"
 
 
-AnyMetric = TypeVar("AnyMetric", bound=type[Metric])
+DeclaredMetric = TypeVar("DeclaredMetric", bound=type[Metric])
 _DECLARED: dict[str, type[Metric]] = {}
 
 
-def declare(metric: AnyMetric) -> AnyMetric:
+def declare(metric: DeclaredMetric) -> DeclaredMetric:
     """Register a metric under its name. Raises FixError if another class has the name."""
     first = _DECLARED.setdefault(metric.name, metric)
     if (first.__module__, first.__qualname__) != (metric.__module__, metric.__qualname__):

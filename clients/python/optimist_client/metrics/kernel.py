@@ -20,7 +20,7 @@ MOST_FEATURES = 8192
 """The largest r of an experiment."""
 Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
 """σ of a kernel. Within these limits the size of its frequencies, normals divided by σ, is accepted."""
-Order = Annotated[float, Field(ge=1e-6)]
+EntropyOrder = Annotated[float, Field(ge=1e-6)]
 Truncation = Annotated[int, Field(ge=1)]
 
 
@@ -166,7 +166,7 @@ class Vendi(OneKernel):
     presets = {"vendi-ucb": "theorem"}
     offers = _Offered()  # pyright: ignore[reportAssignmentType]
 
-    order: Order = 1.0
+    order: EntropyOrder = 1.0
     """α of the Vendi score, at least 1e-6; with infinity, only the largest eigenvalue counts."""
     truncation: Truncation | None = None
     """t of the truncated Vendi score: only the t largest eigenvalues count."""

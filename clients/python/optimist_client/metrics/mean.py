@@ -13,8 +13,8 @@ from optimist_client.metrics.base import ArrayName, Metric, declare
 from optimist_client.validation import brief, is_collection
 from optimist_client.wire import flag, optional
 
-Limit = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
-Range = tuple[Limit, Limit]
+FiniteValue = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
+Range = tuple[FiniteValue, FiniteValue]
 _LARGEST = "of a latency the largest value is its time-out, of a cost what a call may cost at most"
 _HOLDS = "bound 'betting' then holds whatever values have not come yet"
 
@@ -99,7 +99,7 @@ class Mean(OfValues):
     """True if values depend on the time that an answer takes, as latency, tokens, cost and failures do. Pending answers
     are then slower than told ones: once the stopping rule is satisfied, no picks are opened, open picks are awaited,
     and the rule is applied again. Means whose batches show such a dependence are treated so without this setting."""
-    censored_at: Limit | None = optional()
+    censored_at: FiniteValue | None = optional()
     """The value as which a call that was cut off is told, such as the seconds of its time-out: values from this on mean
     "at least this". They count as they are told. The report says how many there are, that the mean is at least what is
     shown, and where that might change the decision."""

@@ -6,7 +6,7 @@ from pydantic import ValidationInfo, field_validator
 
 from optimist_client.errors import FixError
 from optimist_client.metrics.base import Dimension, Metric, declare
-from optimist_client.metrics.kernel import Kernel, Order
+from optimist_client.metrics.kernel import EntropyOrder, Kernel
 
 
 class OfPairs(Metric):
@@ -24,7 +24,7 @@ class OfPairs(Metric):
     """Number of columns of the features; required for an experiment."""
     kernel: Kernel | None = None
     """Kernel of the features; required for an experiment."""
-    order: Order = 1.0
+    order: EntropyOrder = 1.0
     """α of the entropies, at least 1e-6."""
     prompt_dimension: Dimension | None = None
     """Number of columns of the prompts' embeddings; required for an experiment."""

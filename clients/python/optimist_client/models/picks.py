@@ -17,7 +17,7 @@ MOST_PICKS = 250
 MOST_TOLD = 64
 """Batches of one request: reading so many holds the service for as long."""
 # Only the first error is reported: a body may have millions of numbers.
-Context = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
+ContextNumbers = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
 """The embedding of a prompt."""
 
 
@@ -31,7 +31,7 @@ class AskRequest(Wire):
     count: Annotated[int, Field(ge=1, le=MOST_PICKS)] = 1
     generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000, fail_fast=True)] | None = None
     """The generators that this worker can sample; None: all."""
-    contexts: Annotated[list[Context], Field(min_length=1, max_length=1000, fail_fast=True)] | None = optional()
+    contexts: Annotated[list[ContextNumbers], Field(min_length=1, max_length=1000, fail_fast=True)] | None = optional()
     """With the goal "route", the embedding of each prompt that a pick is wanted for. There is one pick for each, in
     this order; `count` is left out. A worker that asks again with the same `request_id` gets the same picks, with
     another one new picks. A body of JSON has at most 1 MiB and 65,536 values; more contexts go as safetensors."""

@@ -16,9 +16,9 @@ from optimist.numerics.arrays import Floats
 from optimist.routing.answers.policy import POLICIES, RoutePolicy
 from optimist.routing.gain.outcomes import ScoredPrompts, prompts_in
 from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play
-from optimist.simulation.judges.judge import CurveFigure, Judge, ReportColumn, Setup
+from optimist.simulation.judges.judge import CurveFigure, GoalJudge, ReportColumn, Setup
 from optimist.simulation.plan import Plan
-from optimist.simulation.run import Play, Run
+from optimist.simulation.run import Play, PolicyRun
 from optimist.simulation.runner import Runner
 from optimist.simulation.trial import Contender
 from optimist_client.errors import FixError
@@ -26,7 +26,7 @@ from optimist_client.goals import PACED
 
 
 @dataclass(frozen=True, eq=False)
-class RouteJudge(Judge):
+class RouteJudge(GoalJudge):
     """Judges by a table of scores: on each prompt regret is the best generator's score less that of the chosen one."""
 
     goal = "route"
@@ -91,7 +91,7 @@ class RouteJudge(Judge):
     def _has_costs(self) -> bool:
         return self.problem.costs is not None
 
-    def judged(self, run: Run, seen: Sequence[RoutingTrial]) -> Run:
+    def judged(self, run: PolicyRun, seen: Sequence[RoutingTrial]) -> PolicyRun:
         totals = {
             "mean": np.array([one.values.mean() for one in seen]),
             "share_of_ideal": np.array([one.share_of_ideal for one in seen]),

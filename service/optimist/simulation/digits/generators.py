@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-Array = TypeVar("Array", np.ndarray, "Tensor")
+ArrayT = TypeVar("ArrayT", np.ndarray, "Tensor")
 
 
-def hidden(x: Array, layers: Sequence[tuple[Array, Array]]) -> Array:
+def hidden(x: ArrayT, layers: Sequence[tuple[ArrayT, ArrayT]]) -> ArrayT:
     """Activations (n, width) after the last of `layers`, ReLU(x W + b) each, W (in, out), b (out,)."""
     for weight, bias in layers:
         x = (x @ weight + bias).clip(min=0)
     return x
 
 
-def forward(x: Array, layers: Sequence[tuple[Array, Array]]) -> Array:
+def forward(x: ArrayT, layers: Sequence[tuple[ArrayT, ArrayT]]) -> ArrayT:
     """Outputs (n, out) of `layers`: ReLU after each but the last, which is linear."""
     weight, bias = layers[-1]
     return hidden(x, layers[:-1]) @ weight + bias

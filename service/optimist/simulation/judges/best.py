@@ -20,7 +20,7 @@ from optimist.numerics.estimate import natural
 from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.judges.judge import CurveFigure, ReportColumn
 from optimist.simulation.judges.sampled import SampledJudge, all_samples
-from optimist.simulation.run import NO_GENERATOR, Bools, Floats, Run, last_known
+from optimist.simulation.run import NO_GENERATOR, Bools, Floats, PolicyRun, last_known
 from optimist.simulation.runner import Runner
 from optimist.simulation.sources import Source
 from optimist.simulation.trial import Recorder
@@ -140,7 +140,7 @@ class BestJudge(SampledJudge):
         """The generators that count as best."""
         return tuple(name for name, best in zip(self.truth, self.is_best, strict=True) if best)
 
-    def judged(self, run: Run, seen: Sequence[tuple[NDArray[np.int32], Floats]]) -> Run:
+    def judged(self, run: PolicyRun, seen: Sequence[tuple[NDArray[np.int32], Floats]]) -> PolicyRun:
         rounds = run.picks.shape[1]
         pads = [(0, rounds - len(named)) for named, _ in seen]
         padded = [np.pad(named, pad, constant_values=NO_GENERATOR) for (named, _), pad in zip(seen, pads, strict=True)]

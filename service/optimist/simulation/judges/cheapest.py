@@ -13,7 +13,7 @@ from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.judges.best import BestJudge
 from optimist.simulation.judges.judge import CurveFigure, ReportColumn
 from optimist.simulation.judges.sampled import SampledJudge
-from optimist.simulation.run import Bools, Floats, Run
+from optimist.simulation.run import Bools, Floats, PolicyRun
 from optimist.simulation.trial import Contender, Trial
 from optimist_client.goals import CheapestGoodEnough
 
@@ -55,7 +55,7 @@ class CheapestJudge(BestJudge):
         is_good: Bools = BestJudge.is_best.__get__(enough)
         return is_good & (self.costs == self.costs[is_good].min())
 
-    def judged(self, run: Run, seen: Sequence[tuple[NDArray[np.int32], Floats]]) -> Run:
+    def judged(self, run: PolicyRun, seen: Sequence[tuple[NDArray[np.int32], Floats]]) -> PolicyRun:
         as_best = super().judged(run, seen)
         spent = np.where(run.is_played, self.costs[run.picks] * run.batch_size, 0.0)
         curves = {"cost": run.carried(np.cumsum(spent, axis=1)), "accuracy": as_best.curves["accuracy"]}

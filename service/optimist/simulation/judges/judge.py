@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from optimist.simulation.plan import Plan
-from optimist.simulation.run import Play, Run
+from optimist.simulation.run import Play, PolicyRun
 from optimist.simulation.runner import Runner
 from optimist.simulation.trial import Contender
 from optimist_client.metrics import Metric
@@ -48,7 +48,7 @@ class CurveFigure:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge(ABC):
+class GoalJudge(ABC):
     """Judge of a goal: knows the truth, makes trials, and computes their costs and display."""
 
     goal: ClassVar[str]
@@ -68,7 +68,7 @@ class Judge(ABC):
     """Names of the generators. Picks are indices into them."""
     plan: Plan
     """The arguments completed by the samples' own settings."""
-    others: Mapping[str, Judge] = field(default_factory=dict, kw_only=True)
+    others: Mapping[str, GoalJudge] = field(default_factory=dict, kw_only=True)
     """Judges by further metrics, by label."""
 
     @classmethod
@@ -81,7 +81,7 @@ class Judge(ABC):
         """Every trial of every policy: the policies of one trial stand together."""
 
     @abstractmethod
-    def judged(self, run: Run, seen: Sequence[Any]) -> Run:
+    def judged(self, run: PolicyRun, seen: Sequence[Any]) -> PolicyRun:
         """A run with its curves and numbers. seen: the goal's record of each trial."""
 
     @property
@@ -117,8 +117,8 @@ class Judge(ABC):
         """A value of the curves to be compared with, and its name."""
         return None
 
-    def run(self, plays: Sequence[Play]) -> Run:
+    def run(self, plays: Sequence[Play]) -> PolicyRun:
         """The run of a policy from its trials."""
         size = self.plan.batch_size
-        unjudged = Run.from_plays(plays, self.plan.rounds, size, len(self.generators))
+        unjudged = PolicyRun.from_plays(plays, self.plan.rounds, size, len(self.generators))
         return self.judged(unjudged, [play.seen for play in plays])

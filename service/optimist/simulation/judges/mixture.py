@@ -21,7 +21,7 @@ from optimist.numerics.programme import Floats, minimise
 from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.judges.judge import CurveFigure, ReportColumn
 from optimist.simulation.judges.sampled import SampledJudge, all_samples
-from optimist.simulation.run import NO_GENERATOR, Run, last_known
+from optimist.simulation.run import NO_GENERATOR, PolicyRun, last_known
 from optimist.simulation.runner import Runner
 from optimist.simulation.sources import Source
 from optimist.simulation.trial import Recorder
@@ -39,7 +39,7 @@ def marks_of(rounds: int, generators: int, most: int = 24) -> NDArray[np.int64]:
     return np.unique(np.geomspace(first, rounds, most).round().astype(np.int64))
 
 
-class Named(NamedTuple):
+class NamedMixture(NamedTuple):
     """A mixture as it was named after a round."""
 
     played: int
@@ -52,16 +52,16 @@ class NamedMixtures(Recorder):
 
     def __init__(self, evaluation: Evaluation) -> None:
         super().__init__(evaluation)
-        self._played, self._named = 0, list[Named]()
+        self._played, self._named = 0, list[NamedMixture]()
 
     def record(self, stop: bool) -> bool:
         self._played += 1
         newest = self.evaluation.latest_mixture
         if newest is not None and (not self._named or newest is not self._named[-1].mixture):
-            self._named.append(Named(self._played, newest))
+            self._named.append(NamedMixture(self._played, newest))
         return stop and self.evaluation.decision(explain=False).decided
 
-    def seen(self) -> tuple[Named, ...]:
+    def seen(self) -> tuple[NamedMixture, ...]:
         return tuple(self._named)
 
 
@@ -158,7 +158,7 @@ class MixtureJudge(SampledJudge):
             return np.expm1(excess)
         return excess / self.least if self.least > 0.0 else np.full_like(excess, math.nan)
 
-    def judged(self, run: Run, seen: Sequence[tuple[Named, ...]]) -> Run:
+    def judged(self, run: PolicyRun, seen: Sequence[tuple[NamedMixture, ...]]) -> PolicyRun:
         marks = marks_of(run.picks.shape[1], len(self.generators))
         with one_thread():
             rows = [self._excesses(*trial, marks) for trial in zip(run.picks, run.decided, seen, strict=True)]
@@ -181,7 +181,7 @@ class MixtureJudge(SampledJudge):
         )
 
     def _excesses(
-        self, picks: NDArray[np.int32], decided: bool, seen: Sequence[Named], marks: NDArray[np.int64]
+        self, picks: NDArray[np.int32], decided: bool, seen: Sequence[NamedMixture], marks: NDArray[np.int64]
     ) -> tuple[Floats, Floats, Floats]:
         """The excess of the samples drawn and of the weights named in one trial, and 1 where the gain holds (M,)."""
         drawn, named, holds = curves = tuple(np.full(len(marks), math.nan) for _ in range(3))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from optimist.simulation.inputs import SimulationInputs, check_amounts
-from optimist.simulation.judges.judge import Judge, Setup
+from optimist.simulation.judges.judge import GoalJudge, Setup
 from optimist.simulation.plan import Plan
 from optimist.simulation.run import Play
 from optimist.simulation.runner import Runner
@@ -19,7 +19,7 @@ from optimist_client.metrics import Metric
 
 
 @dataclass(frozen=True, eq=False)
-class SampledJudge(Judge):
+class SampledJudge(GoalJudge):
     """The judge of a goal that a metric decides."""
 
     takes = frozenset(
