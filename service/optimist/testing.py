@@ -29,9 +29,9 @@ from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
-Rows = Mapping[str, NDArray[np.float64]]
+ArrayRows = Mapping[str, NDArray[np.float64]]
 """Rows (n, …) by the metric's own arrays."""
-Law = Callable[[np.random.Generator, int], Rows]
+Law = Callable[[np.random.Generator, int], ArrayRows]
 """Draws so many independent samples."""
 WIDTH = 4
 """Columns of an array whose number the settings leave open."""
@@ -133,7 +133,7 @@ class _Check:
     def _bound(self) -> Bound:
         return self._question.bound_for(self._columns)
 
-    def _usual(self, rng: np.random.Generator, count: int) -> Rows:
+    def _usual(self, rng: np.random.Generator, count: int) -> ArrayRows:
         """Samples of the usual law: normal rows, within limits where the metric has them; or probabilities."""
         samples: dict[str, NDArray[np.float64]] = {}
         for name, columns in self._columns.items():
@@ -147,10 +147,10 @@ class _Check:
             samples[name] = rows
         return samples
 
-    def _draw(self, count: int) -> Rows:
+    def _draw(self, count: int) -> ArrayRows:
         return {name: np.ascontiguousarray(rows, np.float64) for name, rows in self._law(self._rng, count).items()}
 
-    def _told(self, batches: Iterable[Rows], statistic: Statistic | None = None) -> Statistic:
+    def _told(self, batches: Iterable[ArrayRows], statistic: Statistic | None = None) -> Statistic:
         """The statistic, a new one where none is given, after these batches."""
         told: Statistic = self._bound.statistic() if statistic is None else statistic
         for batch in batches:
@@ -206,7 +206,7 @@ class _Check:
                 yield f"{name}: a batch with {fault} was not refused"
                 return
 
-    def _wrong(self, rows: Rows) -> Iterator[tuple[str, str, NDArray[np.float64]]]:
+    def _wrong(self, rows: ArrayRows) -> Iterator[tuple[str, str, NDArray[np.float64]]]:
         for name, right in rows.items():
             for fault, number in (("a NaN", math.nan), ("an infinite number", math.inf)):
                 wrong = right.copy()
@@ -257,12 +257,12 @@ class _Check:
             errors.append(difference.standard_error or math.inf)
         return errors[0] / errors[1]
 
-    def _estimator(self, rows: Rows, paired: bool = True) -> StreamingEstimator:
+    def _estimator(self, rows: ArrayRows, paired: bool = True) -> StreamingEstimator:
         estimator = StreamingEstimator(self._bound, 0.0, paired)
         self._add(estimator, rows)
         return estimator
 
-    def _add(self, estimator: StreamingEstimator, rows: Rows) -> None:
+    def _add(self, estimator: StreamingEstimator, rows: ArrayRows) -> None:
         """Add a batch as `Evaluation` and the API do. Raises FixError if it is not valid."""
         named = {self.metric.array_names[name]: each for name, each in rows.items()}
         columns = {self.metric.array_names[name]: width for name, width in self._columns.items()}

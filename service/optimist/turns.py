@@ -1,6 +1,6 @@
 """Turns at something that all share, by what each has used of it: start-time fair queueing, and turns at an event loop.
 
-`Shares` gives everybody a virtual time, which what they use is charged to; whoever waits with the earliest one is next.
+`FairShares` gives everybody a virtual time, to which their use is charged; whoever waits with the earliest one is next.
 So of what is short everybody who waits gets the same, whatever the others want, and who wants less than that never
 waits long. Who begins to wait has used at least as much as those served by then: nothing can be saved up.
 
@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 
 REMEMBERED = 256
 """Number of names that are remembered until names without a meaning are forgotten."""
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 PASS = 0.002
 """Seconds of the loop's time, in one pass of it, after which who comes waits for the next pass."""
 _thread = ThreadPoolExecutor(1, "aside")
@@ -32,7 +32,7 @@ _for: ContextVar[tuple[Turns, str] | None] = ContextVar("for", default=None)
 """The name that a task works for, and the turns of that name."""
 
 
-class Shares:
+class FairShares:
     """The use of each, such as seconds of processors, by name."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Turns:
     """Lets those begin first that have used the least of the loop's time."""
 
     def __init__(self) -> None:
-        self._shares = Shares()
+        self._shares = FairShares()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._spent = 0.0
         self._is_counting = False
@@ -89,7 +89,7 @@ class Turns:
         self._count()
         await turn
 
-    async def metered(self, who: str, work: Coroutine[Any, Any, Result]) -> Result:
+    async def metered(self, who: str, work: Coroutine[Any, Any, _Result]) -> _Result:
         """The result of a coroutine, whose time is charged, with the time of tasks that it begins with `charged`."""
         before = _for.set((self, who))
         try:
@@ -120,16 +120,16 @@ class Turns:
             turn.set_result(None)
 
 
-async def charged(work: Coroutine[Any, Any, Result]) -> Result:
+async def charged(work: Coroutine[Any, Any, _Result]) -> _Result:
     """The result of a coroutine, whose time is charged to whoever the calling task works for, if anybody."""
     turn = _for.get()
     return await (work if turn is None else _Charged(work, partial(turn[0].charge, turn[1])))
 
 
-async def in_steps(work: Iterable[Result]) -> list[Result]:
+async def in_steps(work: Iterable[_Result]) -> list[_Result]:
     """The results of work, one after the other, by turns of the name that the calling task works for, if any: others
     begin as soon as the work has taken a pass of the loop."""
-    made, begun = list[Result](), time.thread_time()
+    made, begun = list[_Result](), time.thread_time()
     for one in work:
         made.append(one)
         if time.thread_time() - begun >= PASS:
@@ -140,7 +140,7 @@ async def in_steps(work: Iterable[Result]) -> list[Result]:
     return made
 
 
-async def aside(count: int, work: Callable[..., Result], *arguments: object) -> Result:
+async def aside(count: int, work: Callable[..., _Result], *arguments: object) -> _Result:
     """The result of a function of so many generators and open picks; in a thread of its own where it takes longer than
     a pass of the loop."""
     if count < 128:
@@ -149,13 +149,13 @@ async def aside(count: int, work: Callable[..., Result], *arguments: object) -> 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Charged(Generic[Result]):
+class _Charged(Generic[_Result]):
     """Awaits a coroutine step by step."""
 
-    work: Coroutine[Any, Any, Result]
+    work: Coroutine[Any, Any, _Result]
     charge: Callable[[float], None]
 
-    def __await__(self) -> Generator[Any, Any, Result]:
+    def __await__(self) -> Generator[Any, Any, _Result]:
         step: Callable[[Any], Any] = self.work.send
         sent: Any = None
         while True:

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from optimist.api.bodies.objects import LARGE, parsed, run_in_thread
 from optimist.api.middleware.access import Access
-from optimist.api.middleware.limits import Limits, SharedCounters
+from optimist.api.middleware.limits import BodyLimits, SharedCounters
 from optimist.api.middleware.permissions import PUBLIC, GuardedRoute, permits
 from optimist.api.middleware.service import RawRoute, Service, read_parameters
 from optimist.api.problems import invalid
@@ -27,7 +27,7 @@ from optimist.json_sizes import MOST_FIELDS, MOST_VALUES
 from optimist.records import Conflict
 from optimist.settings import Settings
 
-LIMITS = Limits(Settings.model_validate({}), {}, SharedCounters())
+LIMITS = BodyLimits(Settings.model_validate({}), {}, SharedCounters())
 ERRORS = {
     "/invalid": invalid("no"),
     "/store": Conflict("no"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from optimist.api.context import Context
-from optimist.api.pages import Body
+from optimist.api.pages import TaggedBody
 from optimist.api.polls import BODIES, Polls
 from optimist.api.redis_health import RedisHealth
 from optimist.records import AskGroup, Contents, NewPick, NotFound, Opened, Opening, StoreError
@@ -84,7 +84,7 @@ async def test_a_report_is_made_again_only_after_a_change(store: Store):
     polls = polls_of(store)
     await make(store, ["a", "b"], "one")
 
-    async def polled() -> tuple[Body, Report]:
+    async def polled() -> tuple[TaggedBody, Report]:
         polls.changed("x")  # as after a second
         body = await polls.report("x", 0)
         return body, Report.model_validate_json(body.text)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.turns import PASS, REMEMBERED, Shares, Turns, charged, in_steps
+from optimist.turns import PASS, REMEMBERED, FairShares, Turns, charged, in_steps
 
 
 def burn(seconds: float) -> None:
@@ -111,7 +111,7 @@ async def test_errors_and_cancellations_reach_the_coroutine():
 COSTS = st.dictionaries(st.sampled_from("abcde"), st.floats(0.001, 1.0), min_size=2, max_size=5)
 
 
-def served(shares: Shares, costs: dict[str, float], turns: int) -> Counter[str]:
+def served(shares: FairShares, costs: dict[str, float], turns: int) -> Counter[str]:
     """What each has used after so many turns in which all of them wait."""
     found = Counter[str]()
     for _ in range(turns):
@@ -124,7 +124,7 @@ def served(shares: Shares, costs: dict[str, float], turns: int) -> Counter[str]:
 
 @given(COSTS, st.integers(10, 300))
 def test_all_that_wait_have_used_as_much_but_for_one_turn(costs: dict[str, float], turns: int):
-    shares = Shares()
+    shares = FairShares()
     for who in costs:
         shares.wait(who)
     found = served(shares, costs, turns)
@@ -134,7 +134,7 @@ def test_all_that_wait_have_used_as_much_but_for_one_turn(costs: dict[str, float
 
 @given(COSTS, st.floats(0.001, 1.0))
 def test_who_comes_after_a_long_time_gets_no_more_than_its_share_from_then_on(costs: dict[str, float], cost: float):
-    shares = Shares()
+    shares = FairShares()
     for who in costs:
         shares.wait(who)
     served(shares, costs, 200)
@@ -144,7 +144,7 @@ def test_who_comes_after_a_long_time_gets_no_more_than_its_share_from_then_on(co
 
 
 def test_those_that_used_nothing_since_are_forgotten_and_change_nothing():
-    shares = Shares()
+    shares = FairShares()
     for number in range(10 * REMEMBERED):
         shares.wait(f"{number}")
         shares.serve(f"{number}")

@@ -14,7 +14,7 @@ from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.timing import Timing
-from optimist.records import Batch, Contents, codec
+from optimist.records import Contents, PickBatch, codec
 from optimist.settings import Settings
 from optimist.store import WANTED, Store
 from optimist_client.models import AskReply, AskRequest, Pick, Report
@@ -51,7 +51,7 @@ class Timed:
 
     async def tell(self, pick: Pick, rows: int = 20) -> None:
         contents = Contents(f"digest {pick.number}", rows, b"body")
-        await self.processes[0].tell(Batch(pick.number, pick.nonce, contents))
+        await self.processes[0].tell(PickBatch(pick.number, pick.nonce, contents))
 
     async def score(self, *values: float, timing: Timing | None = None) -> None:
         """Publish estimates of all that was told, with these values."""

@@ -11,7 +11,7 @@ import pytest
 
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
-from optimist.records import Batch, Conflict, Contents, Refused
+from optimist.records import Conflict, Contents, PickBatch, Refused
 from optimist.store import Store
 from optimist_client.models import AskRequest, Pick, WaitReason
 from tests.support.configs import config_of, experiment_of
@@ -30,8 +30,8 @@ async def processes(store: Store) -> list[Dispatcher]:
     return [Dispatcher(store, experiment, MostOpen(1000, 1000, 1000)) for _ in range(2)]
 
 
-def batch(pick: Pick) -> Batch:
-    return Batch(pick.number, pick.nonce, Contents(f"digest {pick.number}", 4, b"body"))
+def batch(pick: Pick) -> PickBatch:
+    return PickBatch(pick.number, pick.nonce, Contents(f"digest {pick.number}", 4, b"body"))
 
 
 async def test_a_worker_that_has_handed_in_all_gets_no_pick(store: Store, processes: list[Dispatcher]):

@@ -19,11 +19,11 @@ from optimist.experiments.assignment import MostOpen
 from optimist.experiments.state import PolicyState
 from optimist.records import (
     SLICES,
-    Batch,
     Conflict,
     Contents,
     Exchanged,
     Measures,
+    PickBatch,
     Returned,
     StoreError,
 )
@@ -42,8 +42,8 @@ async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
     return Dispatcher(store, experiment, most_open=MostOpen(1000, 1000, 1000))
 
 
-def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:
-    return Batch(pick.number, pick.nonce, Contents("digest", rows, body))
+def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> PickBatch:
+    return PickBatch(pick.number, pick.nonce, Contents("digest", rows, body))
 
 
 async def round_(dispatcher: Dispatcher, pick: Pick) -> Pick:
@@ -156,7 +156,7 @@ async def test_what_is_told_again_opens_nothing_again(store: Store):
     assert (await round_(dispatcher, pick)) == following
     with pytest.raises(Conflict):
         await dispatcher.tell(
-            Batch(pick.number, pick.nonce, Contents("another", 4, b"body")), AskRequest(request_id="other")
+            PickBatch(pick.number, pick.nonce, Contents("another", 4, b"body")), AskRequest(request_id="other")
         )
     assert (await store.state("x")).rounds == 2
 
@@ -165,9 +165,9 @@ async def test_one_conflict_among_many_is_one_answer(store: Store):
     dispatcher = await make_dispatcher(store)
     picks = [await first(dispatcher, worker) for worker in "uvw"]
     await dispatcher.tell(batch(picks[0]))
-    wrong = [Batch(picks[0].number, picks[0].nonce, Contents("another", 4, b"")), batch(picks[1]), batch(picks[2])]
+    wrong = [PickBatch(picks[0].number, picks[0].nonce, Contents("another", 4, b"")), batch(picks[1]), batch(picks[2])]
 
-    async def one(told: Batch) -> AskReply:
+    async def one(told: PickBatch) -> AskReply:
         _, following = await dispatcher.tell(told, AskRequest(request_id=f"after-{told.pick}-{told.contents.digest}"))
         assert following is not None
         return await following
@@ -327,7 +327,7 @@ class World:
         asked = AskRequest(worker=pick.worker, request_id=f"after-{pick.nonce}") if then else None
         # Every third batch of a generator repeats an earlier one.
         measures = Measures(f"{ord(pick.generator):08x}{pick.number % 3:08x}")
-        batch = Batch(pick.number, pick.nonce, Contents(digest, rows or pick.size, b"body", measures))
+        batch = PickBatch(pick.number, pick.nonce, Contents(digest, rows or pick.size, b"body", measures))
         _, following = await self.dispatcher.tell(batch, asked)
         if following is not None:
             self.took(await following)
@@ -362,7 +362,7 @@ class World:
         elif name == "tell another batch":
             await self.tell(pick, then, "another")
         elif name == "tell elsewhere":
-            await self.store.exchange("x", [Batch(pick.number, pick.nonce, Contents("digest", pick.size, b"body"))])
+            await self.store.exchange("x", [PickBatch(pick.number, pick.nonce, Contents("digest", pick.size, b"body"))])
         elif name == "give up":
             await self.store.give_up("x", pick.number, "tired", nonce=pick.nonce)
         elif name == "expire":

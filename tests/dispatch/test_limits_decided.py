@@ -7,7 +7,7 @@ from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
 from optimist.numerics.estimate import Estimate
-from optimist.records import Batch, Contents, codec
+from optimist.records import Contents, PickBatch, codec
 from optimist.settings import Settings
 from optimist.store import Store
 from optimist_client.metrics import Mean
@@ -45,7 +45,7 @@ class Limited:
         return await self.processes[process].ask(AskRequest(worker=worker))
 
     async def tell(self, pick: Pick) -> None:
-        await self.processes[0].tell(Batch(pick.number, pick.nonce, Contents(f"digest {pick.number}", 20, b"body")))
+        await self.processes[0].tell(PickBatch(pick.number, pick.nonce, Contents(f"digest {pick.number}", 20, b"body")))
 
     async def score(self, label: str, *values: float) -> None:
         """Publish estimates of all that was told by a metric, with these values."""

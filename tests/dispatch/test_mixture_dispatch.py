@@ -11,7 +11,7 @@ from optimist.dispatch.states import with_decision_latched
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import Artefact, Batch, Contents
+from optimist.records import Artefact, Contents, PickBatch
 from optimist.store import WANTED, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 from tests.support.configs import config_of, experiment_of
@@ -39,7 +39,7 @@ class World:
 
     async def tell(self, pick: Pick) -> None:
         contents = Contents(f"digest {pick.number}", pick.size, b"body")
-        await self.dispatcher.tell(Batch(pick.number, pick.nonce, contents))
+        await self.dispatcher.tell(PickBatch(pick.number, pick.nonce, contents))
 
     async def append(self, *generators: int) -> None:
         """Twenty samples of each, that no pick asked for."""
@@ -142,7 +142,7 @@ async def test_it_knows_what_reading_the_state_shows(store: Store):
     for turn in range(12):
         pick = (await world.ask()).picks[0]
         _, following = await world.dispatcher.tell(
-            Batch(pick.number, pick.nonce, Contents(f"digest {turn}", 2, b"body")), AskRequest(worker="w")
+            PickBatch(pick.number, pick.nonce, Contents(f"digest {turn}", 2, b"body")), AskRequest(worker="w")
         )
         assert following is not None
         await following

@@ -16,7 +16,7 @@ from optimist.experiments.assignment import MostOpen
 from optimist.experiments.goals.asked import AskedContext
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import COST, AskedPrompt, Batch, Contents
+from optimist.records import COST, AskedPrompt, Contents, PickBatch
 from optimist.routing.answers.policy import RoutePolicy
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
@@ -56,7 +56,7 @@ class World:
 
     async def tell(self, *picks: Pick, rows: int | None = None) -> None:
         for pick in picks:
-            batch = Batch(pick.number, pick.nonce, Contents(f"digest {pick.number}", rows or pick.size, b"body"))
+            batch = PickBatch(pick.number, pick.nonce, Contents(f"digest {pick.number}", rows or pick.size, b"body"))
             await self.dispatcher.tell(batch)
 
     async def warm_up(self) -> list[Pick]:

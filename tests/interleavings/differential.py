@@ -26,7 +26,6 @@ from rich.console import Console
 from optimist.experiments.settling import open_pick
 from optimist.records import (
     AskGroup,
-    Batch,
     Contents,
     Copy,
     ExperimentState,
@@ -34,10 +33,11 @@ from optimist.records import (
     LogEntry,
     Measures,
     NewPick,
-    NewPreview,
     Opening,
     OpenPick,
     Origin,
+    PickBatch,
+    PreparedPreview,
     Settled,
     Size,
     Slice,
@@ -286,7 +286,7 @@ class Both:
         nonce = nonce if r.random() < 0.97 else "wrong"
         digest = f"{number} {r.random() < 0.1}"
         rows = 1 + random.Random(digest).choice([4, 4, 2, 6, 8])
-        batch = Batch(number, nonce, Contents(digest, rows, b"body", self.measures()))
+        batch = PickBatch(number, nonce, Contents(digest, rows, b"body", self.measures()))
         mine = self.mine(lambda oracle: batches.tell(oracle, batch))
         [other] = (await self.store.exchange(self.name, [batch])).settled
         self.same_settled(mine, other)
@@ -492,7 +492,9 @@ class Both:
         number, nonce = self.random.choice(self.picks[-30:])
         places = self.random.sample(range(7), 3)
         # Equal indices would have equal ranks, of which today either may go.
-        new = [NewPreview(place, None if place % 2 else 10 * number + place, f"{place}", b"image") for place in places]
+        new = [
+            PreparedPreview(place, None if place % 2 else 10 * number + place, f"{place}", b"image") for place in places
+        ]
         instance = "" if self.tables.root is None else self.tables.root.instance
         found = await self.both(
             lambda oracle: previews.put_previews(oracle, number, new, MOST, nonce),

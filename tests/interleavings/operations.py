@@ -11,7 +11,7 @@ from typing import Any
 from optimist.dispatch.writer import Command
 from optimist.experiments.drafts import Draft
 from optimist.experiments.transitions import batches, blending, controls, picks, previews, retracting
-from optimist.records import Batch, Contents, Measures, NewPreview, Size
+from optimist.records import Contents, Measures, PickBatch, PreparedPreview, Size
 from optimist.records.tables import CONTROLS, UNITS, PickRow, RootRow
 
 GENERATORS = 3
@@ -124,7 +124,7 @@ class Drawer:
         r, (number, nonce) = self.random, self._pick()
         nonce = nonce if r.random() < 0.98 else "wrong"
         digest = f"{nonce} {'' if r.random() < 0.95 else 'other'}"
-        batch = Batch(
+        batch = PickBatch(
             number, nonce, Contents(digest, r.choice([5, 5, 5, 3, 7]), digest.encode(), self._measures(nonce))
         )
         return Operation("tell", self.meant(lambda draft: batches.tell(draft, batch)), (number, nonce, digest))
@@ -218,7 +218,7 @@ class Drawer:
         if not self.picks:
             return self._ask(client)
         number, nonce = self._pick()
-        new = [NewPreview(place, None if place % 2 else place, "", b"image") for place in range(3)]
+        new = [PreparedPreview(place, None if place % 2 else place, "", b"image") for place in range(3)]
         return Operation(
             "previews", self.meant(lambda draft: previews.put_previews(draft, number, new, PREVIEWS, nonce))
         )

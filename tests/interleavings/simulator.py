@@ -25,12 +25,12 @@ from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.state import PolicyState
 from optimist.records import (
-    Batch,
     Contents,
     Exchanged,
     NotFound,
     Opened,
     Opening,
+    PickBatch,
     Settled,
     Slice,
     StoreError,
@@ -314,7 +314,7 @@ class Simulation(Both):
             call.answer.set_result(call.outcome)
 
     async def on_exchange(
-        self, name: str, told: Sequence[Batch] = (), opening: Opening | None = None, **given: Any
+        self, name: str, told: Sequence[PickBatch] = (), opening: Opening | None = None, **given: Any
     ) -> Exchanged:
         """`Store.exchange`, on both sides."""
         instance: str = given["instance"]
@@ -422,7 +422,7 @@ class Simulation(Both):
         row = self.tables.picks.get(number)
         size = SIZE if row is None else row.size
         rows = size if r.random() < 0.8 else r.randrange(1, size + 2)
-        batch = Batch(number, nonce, Contents(digest, rows, digest.encode(), self.measures()))
+        batch = PickBatch(number, nonce, Contents(digest, rows, digest.encode(), self.measures()))
         then = request if r.random() < 0.5 else None
         about = number, nonce, digest
         operation = Operation("tell", lambda to: told(to), about, ended, self.losses)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from optimist.records.state import State
+from optimist.records.state import GeneratorStatus
 
 Place = tuple[int, int]
 """A generator and a number: the position of a batch in its log, an index of its sequence, or another generator."""
@@ -57,7 +57,7 @@ class GeneratorRow(NamedTuple):
     name: str
     is_seedless: bool = False
     """Whether it ignores seeds: its samples have no indices."""
-    state: State = "active"
+    state: GeneratorStatus = "active"
     samples: int = 0
     """Samples that count; so do `batches`."""
     batches: int = 0
@@ -145,7 +145,7 @@ USUAL_ROWS = 20
 
 
 class RetractionRow(NamedTuple):
-    """The fields of `records.Retraction` that are not in its key, in its order."""
+    """The fields of `records.RetractionRecord` that are not in its key, in its order."""
 
     seq: int
     position: int
@@ -162,7 +162,7 @@ class RetractionRow(NamedTuple):
 
 
 class AcceptanceRow(NamedTuple):
-    """The fields of `records.Acceptance` that are not in its key, in its order."""
+    """The fields of `records.AcceptanceRecord` that are not in its key, in its order."""
 
     until: int
     who: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from optimist.records import (
-    Acceptance,
+    AcceptanceRecord,
     Copy,
     ExperimentState,
     GeneratorState,
     OpenPick,
     Origin,
     Quarantined,
-    Retraction,
+    RetractionRecord,
     Returned,
     StoredArtefact,
     UnitState,
@@ -65,8 +65,8 @@ def state_from(tables: Tables) -> ExperimentState:
 
 def _generator(tables: Tables, g: int, labels: tuple[str, ...]) -> GeneratorState:
     row = tables.generators[g]
-    accepted = [Acceptance(h, at, *one) for (h, at), one in tables[ACCEPTANCES].items() if h == g]
-    retracted = [Retraction(h, *one) for (h, _), one in tables[RETRACTIONS].items() if h == g]
+    accepted = [AcceptanceRecord(h, at, *one) for (h, at), one in tables[ACCEPTANCES].items() if h == g]
+    retracted = [RetractionRecord(h, *one) for (h, _), one in tables[RETRACTIONS].items() if h == g]
     unreadable = [(seq, why) for (h, seq), why in tables[QUARANTINED].items() if h == g]
     return GeneratorState(
         ordinal=g,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as any_
 
 from optimist.numerics.estimate import Change, Estimate
-from optimist.records import Acceptance, Retraction, codec
+from optimist.records import AcceptanceRecord, RetractionRecord, codec
 
 numbers = any_.floats(allow_nan=False)
 counts = any_.integers(0, codec.LARGEST)
@@ -51,23 +51,23 @@ def test_no_number_is_rounded():
 
 @given(
     any_.builds(
-        Retraction,
+        RetractionRecord,
         *(counts, counts.map(lambda n: n + 1 if n < codec.LARGEST else n), counts, counts, counts, counts),
         *(any_.integers(1, codec.LARGEST), texts, any_.floats(0, 1e12), texts, counts, any_.booleans()),
         any_.just("0" * 40),
     )
-    | any_.builds(Acceptance, counts, counts, any_.integers(1, codec.LARGEST), texts, any_.floats(0, 1e12), texts)
+    | any_.builds(AcceptanceRecord, counts, counts, any_.integers(1, codec.LARGEST), texts, any_.floats(0, 1e12), texts)
 )
-def test_an_entry_of_a_stream_comes_back_as_it_was(record: Retraction | Acceptance):
+def test_an_entry_of_a_stream_comes_back_as_it_was(record: RetractionRecord | AcceptanceRecord):
     assert codec.from_entry(type(record), [text.encode() for text in codec.to_entry(record)]) == record
 
 
 def test_values_of_the_wrong_kind_are_refused():
-    record = Acceptance(0, 5, 5, "key", 1763824000.5, "right")
+    record = AcceptanceRecord(0, 5, 5, "key", 1763824000.5, "right")
     text = codec.encode(record)
     for wrong in (text.replace("5,", "-5,", 1), text.replace('"key"', "7"), text[:-1], "[]"):
         with pytest.raises(ValueError, match="Acceptance"):
-            codec.decode(Acceptance, wrong)
+            codec.decode(AcceptanceRecord, wrong)
 
 
 def test_an_infinite_end_is_none_where_json_is_for_others():

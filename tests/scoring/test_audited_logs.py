@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optimist.estimation.question import Question
-from optimist.records import LogEntry, RetractedLog, Retraction, codec
+from optimist.records import LogEntry, RetractedLog, RetractionRecord, codec
 from optimist.scoring.cached import CachedStatistic, EstimatorSettings
 from optimist_client import tensors
 from optimist_client.metrics import Mean
@@ -90,7 +90,7 @@ def test_answers_to_what_was_retracted_are_left_out():
     gone = LOG[7]
     assert gone.is_batch
     first, end = gone.indices[0], LOG[-1].seq + 1
-    retraction = Retraction(0, end, gone.seq, 0, 0, STEP, 1, "", 1.0, "", 1, False, "d")
+    retraction = RetractionRecord(0, end, gone.seq, 0, 0, STEP, 1, "", 1.0, "", 1, False, "d")
     log = [*LOG, LogEntry(end, 0, 0, "d", is_retraction=True)]
     made = [*estimates(log, 9, retracted=RetractedLog((retraction,))).values()][-1]
     left = [

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, start_embedded
-from optimist.store.clients import Cluster as ClusterClient
+from optimist.store.clients import ClusterClient
 from tests.support.servers import Cluster, Server, cluster, redis_6, redis_7, single
 
 

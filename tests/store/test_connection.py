@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError
 
 from optimist.records import AskGroup, Unavailable
 from optimist.store import DUE, SCORED, Announcement, Store, connect
-from optimist.store.clients import Cluster
+from optimist.store.clients import ClusterClient
 from tests.support.exchanges import claimed, new_pick, open_picks, settle
 from tests.support.servers import Server
 
@@ -89,7 +89,7 @@ def test_a_command_that_is_cancelled_leaves_no_answer_to_the_next_one(
 
 
 async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Redis, server: Server, tmp_path: Path):
-    if isinstance(redis, Cluster):
+    if isinstance(redis, ClusterClient):
         pytest.skip("a cluster's nodes give their own addresses, past any proxy; test_cluster.py cuts its connections")
     await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     async with cutting_proxy(server.url, tmp_path / "s", every=3) as url, connect(url) as redis:
@@ -158,7 +158,7 @@ async def test_scripts_lost_from_the_server_are_loaded_again(store: Store, redis
 def test_a_connection_that_was_closed_is_made_again(server: Server):
     async def use_a_closed_one() -> None:
         redis = connect(server.url)
-        if isinstance(redis, Cluster):
+        if isinstance(redis, ClusterClient):
             pytest.skip("a cluster's client keeps its connections by node")
         await redis.ping()
         connection = await redis.connection_pool.get_connection()

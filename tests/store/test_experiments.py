@@ -11,15 +11,15 @@ from optimist.records import (
     Conflict,
     Contents,
     Measures,
-    NewPreview,
     NotFound,
+    PreparedPreview,
     Returned,
     Size,
     Superseded,
     Unavailable,
     WantedAudit,
 )
-from optimist.store import MIXTURE, MODEL_UNIT, WANTED, Announcement, Place, Store
+from optimist.store import MIXTURE, MODEL_UNIT, WANTED, Announcement, ClaimSubject, Store
 from optimist.store.keys import EXPERIMENT_PARTS
 from tests.support.exchanges import MODEL, ROUTE_TABLE, claimed, modes_of, new_pick, open_picks, put_modes, settle
 from tests.support.present import experiments
@@ -28,7 +28,7 @@ CONFIG = '{"metric": "fid"}'
 SIZES = [Size("features", 1.0, 0, 1.0, None, 0.5)]
 
 
-async def token(store: Store, generator: Place, owner: str = "scorer", label: str = "") -> str:
+async def token(store: Store, generator: ClaimSubject, owner: str = "scorer", label: str = "") -> str:
     return await claimed(store, "one", generator, owner, 60, label)
 
 
@@ -94,7 +94,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.put_artefact("one", artefact, b"made", routing, [ChainedExtent(0, 1, 5)], point=point)
     await store.blend("one", {0: 1.0}, 5, "request")
     instance = (await store.state("one")).instance
-    await store.put_previews("one", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=instance)
+    await store.put_previews("one", 1, [PreparedPreview(0, 0, "{}", b"pixels")], 8, instance=instance)
     wanted = [WantedAudit(16 * digit, 0, 1.0, 1, [1]) for digit in "ab"]
     assert len(await store.ask_audits("one", "anna", 2, wanted, instance=instance)) == 2
     await store.answer("one", 16 * "a", "anna", {1: 0.5}, "odd", batch=1, instance=instance)
@@ -132,7 +132,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.put_estimate("gone", 0, 1, "{}", "token", label=""),
         store.put_fitted("gone", 0, b"sigma", "token", label=""),
         put_modes(store, "gone", 0, 1, "{}", "token"),
-        store.put_previews("gone", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=""),
+        store.put_previews("gone", 1, [PreparedPreview(0, 0, "{}", b"pixels")], 8, instance=""),
         store.put_snapshot("gone", 0, 1, b"statistic", "token", label=""),
         store.quarantine("gone", 0, 1, "torn", "token", label=""),
         store.put_scoring_error("gone", 0, "scratched", "token", label=""),

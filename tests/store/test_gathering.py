@@ -11,13 +11,13 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, ResponseError
 
 from optimist.store import Store, connect
-from optimist.store.clients import LARGE, Cluster, Coalescer
+from optimist.store.clients import LARGE, ClusterClient, Coalescer
 from tests.support.servers import Server
 
 
 @pytest.fixture
 async def coalescer(server: Server, redis: Redis) -> AsyncIterator[Coalescer]:
-    if isinstance(redis, Cluster):
+    if isinstance(redis, ClusterClient):
         pytest.skip("a cluster's client sends each command by itself")
     async with connect(server.url) as client:
         assert isinstance(client, Coalescer)

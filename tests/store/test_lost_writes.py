@@ -9,11 +9,11 @@ from redis.asyncio import Redis
 
 from optimist.records import (
     AskGroup,
-    Batch,
     Contents,
     ExperimentState,
     Gone,
     LogGap,
+    PickBatch,
     Refused,
     Settled,
     Superseded,
@@ -223,7 +223,7 @@ async def test_batches_of_one_exchange_are_settled_each_by_its_own_nonce(store: 
         (first, "aa", "k"),
         (second, "bb", "k"),
     ]
-    batches = [Batch(first, "bb", Contents("one", 5, b"")), Batch(second, "bb", Contents("two", 5, b""))]
+    batches = [PickBatch(first, "bb", Contents("one", 5, b"")), PickBatch(second, "bb", Contents("two", 5, b""))]
     wrong, settled = (await store.exchange("x", batches)).settled
     assert isinstance(wrong, Gone)
     assert isinstance(settled, Settled)

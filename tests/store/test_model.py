@@ -22,6 +22,7 @@ from optimist.records import (
     Conflict,
     Contents,
     ExperimentState,
+    GeneratorStatus,
     Gone,
     LogGap,
     Measures,
@@ -31,7 +32,6 @@ from optimist.records import (
     Retracted,
     Returned,
     Snapshot,
-    State,
     StoredArtefact,
     StoreError,
     Superseded,
@@ -476,7 +476,7 @@ class Model(RuleBasedStateMachine):
                     assert (one.snapshot_seq, one.log_bytes) == (scored.position, of.log_bytes(scored))
 
     @rule(g=generators, state=st.sampled_from(["active", "active", "active", "paused", "retired"]))
-    def set_state(self, g: int, state: State) -> None:
+    def set_state(self, g: int, state: GeneratorStatus) -> None:
         g %= len(self.gs)
         generator = self.gs[g]
         answer = self.attempt(self.store.set_state("m", g, state))

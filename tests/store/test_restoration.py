@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.records import (
-    Acceptance,
+    AcceptanceRecord,
     AskGroup,
     Conflict,
     Copy,
@@ -64,8 +64,8 @@ STATE = ExperimentState(
             copies=2,
             duplicates={1: 2},
             acceptances=[
-                Acceptance(0, 5, 5, "", 1763824000.5, "right"),
-                Acceptance(0, 0, 5, "key", 1763824001.5, ""),
+                AcceptanceRecord(0, 5, 5, "", 1763824000.5, "right"),
+                AcceptanceRecord(0, 0, 5, "key", 1763824001.5, ""),
             ],
         ),
         GeneratorState(1, "b", 0, 0, 0, 0, 0, {"": UnitState(), "kid": UnitState()}, state="paused", is_seedless=True),

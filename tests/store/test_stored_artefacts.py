@@ -12,7 +12,17 @@ from redis.asyncio import Redis
 
 from optimist.policies import blend_counts
 from optimist.records import Artefact, ChainedExtent, LogExtent, NotFound, StoredArtefact, Superseded, is_outgrown
-from optimist.store import MIXTURE, MODEL_UNIT, SCORED, WANTED, Announcement, CachedState, Place, Store, kernels_digest
+from optimist.store import (
+    MIXTURE,
+    MODEL_UNIT,
+    SCORED,
+    WANTED,
+    Announcement,
+    CachedState,
+    ClaimSubject,
+    Store,
+    kernels_digest,
+)
 from tests.support.exchanges import MODEL, ROUTE_TABLE, append_to, claimed
 
 MIXED, BY_RKE = Artefact("mixture", label=""), Artefact("mixture", label="rke")
@@ -34,11 +44,11 @@ async def created(store: Store, mixes: float | None = 0.25, routes: float | None
     await create("x", "{}", ["a", "b"], growth=0.0, labels=labels, mixture_growth=mixes, model_growth=routes)
 
 
-def place_of(artefact: Artefact) -> Place:
+def place_of(artefact: Artefact) -> ClaimSubject:
     return MIXTURE if artefact.kind == "mixture" else MODEL_UNIT
 
 
-async def token(store: Store, place: Place = 0, label: str = "") -> str:
+async def token(store: Store, place: ClaimSubject = 0, label: str = "") -> str:
     return await claimed(store, "x", place, "me", 60, label)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from optimist.records import Conflict, Gone, NewPreview, Refused, Retracted
+from optimist.records import Conflict, Gone, PreparedPreview, Refused, Retracted
 from optimist.store import Store
 from tests.support.exchanges import new_pick, open_one, settle
 
@@ -26,9 +26,10 @@ async def told(store: Store, generator: int, rows: int = 5) -> int:
     return number
 
 
-def previews(start: int | None, rows: int = 5) -> list[NewPreview]:
+def previews(start: int | None, rows: int = 5) -> list[PreparedPreview]:
     return [
-        NewPreview(place, None if start is None else start + place, "{}", b"\x00%d" % place) for place in range(rows)
+        PreparedPreview(place, None if start is None else start + place, "{}", b"\x00%d" % place)
+        for place in range(rows)
     ]
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from optimist.records import (
     Artefact,
     AskGroup,
-    Batch,
     ChainedExtent,
     Contents,
     ExperimentState,
@@ -17,13 +16,14 @@ from optimist.records import (
     NewPick,
     Opened,
     Opening,
+    PickBatch,
     Settled,
     Slice,
     StoreError,
     Unit,
     UnitState,
 )
-from optimist.store import Place, Store
+from optimist.store import ClaimSubject, Store
 
 MODEL, ROUTE_TABLE = Artefact("model", label=""), Artefact("table", label="")
 """Of an experiment whose metric has the label ""."""
@@ -69,7 +69,7 @@ async def settle(
 ) -> Settled:
     """Settle one batch, with the pick's own nonce unless one is given; raises what it comes to instead."""
     nonce = await nonce_of(store, experiment, pick) if nonce is None else nonce
-    batch = Batch(pick, nonce, Contents(digest, rows, body, measures))
+    batch = PickBatch(pick, nonce, Contents(digest, rows, body, measures))
     [settled] = (await store.exchange(experiment, [batch], instance=instance)).settled
     if isinstance(settled, StoreError):
         raise settled
@@ -117,7 +117,7 @@ async def append_to(store: Store, *generators: int, rows: int = 5) -> None:
 
 
 async def claimed(
-    store: Store, experiment: str, place: Place, owner: str = "scorer", seconds: float = 60.0, label: str = ""
+    store: Store, experiment: str, place: ClaimSubject, owner: str = "scorer", seconds: float = 60.0, label: str = ""
 ) -> str:
     """The token of a claim that nobody else has."""
     claim = await store.claim(experiment, place, owner, seconds, label)

@@ -15,7 +15,7 @@ from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.fid.reference import Reference
-from optimist.records import LogEntry, Retraction, codec
+from optimist.records import LogEntry, RetractionRecord, codec
 from optimist.scoring.cached import CachedStatistic
 from optimist_client import tensors
 from optimist_client.metrics import FID
@@ -84,12 +84,12 @@ def entry(seq: int, arrays: dict[str, NDArray[Any]], ids: Sequence[str] | None =
     return LogEntry(**{**fields, **other})
 
 
-def retraction(seq: int, position: int) -> Retraction:
+def retraction(seq: int, position: int) -> RetractionRecord:
     """At `seq`, of the batch at `position`; 0: of all before it."""
-    return Retraction(2, seq, position, 0 if position else seq, 0, 1, 1, "", 0.0, "", 0, False, f"{seq:040x}")
+    return RetractionRecord(2, seq, position, 0 if position else seq, 0, 1, 1, "", 0.0, "", 0, False, f"{seq:040x}")
 
 
-def entry_of(retraction: Retraction) -> LogEntry:
+def entry_of(retraction: RetractionRecord) -> LogEntry:
     return LogEntry(retraction.seq, 0, 0, retraction.digest, b"", is_retraction=True)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from optimist.estimation.stored import question_of, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.goals.registry import learner_of
-from optimist.records import AskedPrompt, AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
+from optimist.records import AskedPrompt, AskGroup, Contents, LogExtent, NewPick, Opened, Opening, PickBatch, Settled
 from optimist.routing.answers.ridge import Sums
 from optimist.routing.learning.kept import Routed
 from optimist.scoring.cached import CachedStatistic
@@ -59,7 +59,7 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
     told = []
     for pick, number, (_, score) in zip(picks, exchanged.opened.numbers[request], rows, strict=True):
         good = entry(number, {"values": np.array([[score]])})
-        told.append(Batch(number, pick.nonce, Contents(good.digest, good.rows, good.body)))
+        told.append(PickBatch(number, pick.nonce, Contents(good.digest, good.rows, good.body)))
     settled = (await made.store.exchange(made.name, told)).settled
     assert all(isinstance(one, Settled) for one in settled), settled
 

@@ -62,7 +62,7 @@ class ChangeOperations(ResultOperations):
         return await self._change(f"/generators/{quote(generator, safe='')}", cost=cost)
 
     @operation
-    async def set_state(self, generator: str, state: models.GeneratorState) -> models.Report:
+    async def set_state(self, generator: str, state: models.GeneratorStatus) -> models.Report:
         """Pause a generator, activate it again, or retire it permanently.
 
         Raises `ConflictError` for the last active one.

@@ -9,11 +9,11 @@ from itertools import chain
 
 from fastapi import FastAPI
 
-from optimist.api.alone import Alone
 from optimist.api.context import Context
+from optimist.api.exclusion import Exclusion
 from optimist.api.messages.messenger import Messenger
 from optimist.api.middleware.access import Access, KeyRing
-from optimist.api.middleware.limits import Limits, SharedCounters
+from optimist.api.middleware.limits import BodyLimits, SharedCounters
 from optimist.api.middleware.service import Service
 from optimist.api.redis_health import RedisHealth
 from optimist.api.references import Queue
@@ -56,7 +56,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
             redis_health = RedisHealth(store, settings)
             context = app.state.context = Context(store, settings, redis_health)
             app.state.references = Queue()
-            app.state.alone = Alone()
+            app.state.exclusion = Exclusion()
             app.state.key_ring = KeyRing(store)
             app.state.readiness = health.Readiness(store, at_work)
             messenger = Messenger(context, app.state.key_ring, settings)
@@ -67,7 +67,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
     for model in Wire.__subclasses__():
         model.model_rebuild()
     access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
-    limits = Limits(
+    limits = BodyLimits(
         settings,
         {archives.IMPORT: settings.max_archive, references.ROWS: settings.max_reference},
         counters or SharedCounters(),

@@ -72,10 +72,10 @@ class Context:
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     _outlines: Cache[str, Outline] = field(default_factory=lambda: Cache(2**26, lambda outline: 2**12 + outline.size))
     """The outlines of experiments, for lists."""
-    _states: Cache[str, PolicyState] = field(default_factory=Cache)
+    _states: Cache[str, PolicyState] = field(default_factory=lambda: Cache())
     """Last states, so that the next one is parsed only where it differs."""
-    _mixtures: Cache[tuple[str, str], LoadedMixture] = field(default_factory=Cache)
-    _anomalous: Cache[str, tuple[str, Anomalous, Sequence[GeneratorLevels]]] = field(default_factory=Cache)
+    _mixtures: Cache[tuple[str, str], LoadedMixture] = field(default_factory=lambda: Cache())
+    _anomalous: Cache[str, tuple[str, Anomalous, Sequence[GeneratorLevels]]] = field(default_factory=lambda: Cache())
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _anomaly_log: AnomalyLog = field(default_factory=AnomalyLog)
     polls: Polls = field(init=False)

@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import Query, Request, Response
 
-from optimist.api.middleware.limits import Share
+from optimist.api.middleware.limits import BodyShare
 from optimist.store.index import Indexed
 
 STEP = 200
@@ -26,19 +26,19 @@ CursorQuery = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class TaggedBody:
     """An answer as it goes out, and its entity tag."""
 
     text: str
     etag: str
 
     @classmethod
-    def from_text(cls, text: str) -> Body:
+    def from_text(cls, text: str) -> TaggedBody:
         """The answer with the tag of its contents."""
         return cls(text, f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"')
 
 
-def respond(body: Body, if_none_match: str | None) -> Response:
+def respond(body: TaggedBody, if_none_match: str | None) -> Response:
     """The response with this body, or 304 where the client has it already."""
     headers = {"etag": body.etag, "cache-control": "private, no-cache"}
     cached = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
@@ -75,5 +75,5 @@ async def page_of(
 
 def count_answer(request: Request, text: str) -> None:
     """Count an answer, as text and as bytes, towards the memory for bodies. Raises HTTPException 413 or 503."""
-    share: Share = request.scope["memory"]
+    share: BodyShare = request.scope["memory"]
     share.hold_more(2 * len(text))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
-from optimist.api.pages import Body, page_of
+from optimist.api.pages import TaggedBody, page_of
 from optimist.cache import Cache
 from optimist.experiments.curves import ProgressCurve, mixture_curve
 from optimist.experiments.goals.base import WithModel
@@ -45,8 +45,7 @@ BODIES = 8
 if TYPE_CHECKING:
     from optimist.api.context import Context
 
-Result = TypeVar("Result")
-Point = TypeVar("Point")
+_Result = TypeVar("_Result")
 _SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
 
 
@@ -57,7 +56,7 @@ class Shared:
         self._fresh = fresh
         self._made: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[_Result]]) -> _Result:
         """The answer under this key: a recent one, or the result of `make`, whose errors it raises."""
         now = time.monotonic()
         self._made = {
@@ -82,7 +81,7 @@ class Made:
     until: float
     state: PolicyState
     report: Report
-    body: Body
+    body: TaggedBody
 
 
 @dataclass
@@ -95,9 +94,9 @@ class Poll:
     """The mixtures over time; None where they are not the goal."""
     tables: Sequence[ArtefactPoint] | None
     """The tables over time; None where the goal has no model."""
-    _bodies: Cache[int, Body] = field(default_factory=lambda: Cache(BODIES))
+    _bodies: Cache[int, TaggedBody] = field(default_factory=lambda: Cache(BODIES))
 
-    def body(self, after: int) -> Body:
+    def body(self, after: int) -> TaggedBody:
         """The report, with the parts of its charts that came after so many batches."""
         after = after if after <= self.curve.told else 0
         body = self._bodies.get(after)
@@ -121,7 +120,7 @@ class Poll:
                 **self._charted(after),
             )
             report = self.made.report.model_copy(update={"progress": progress})
-            body = self._bodies.put(after, Body.from_text(report.model_dump_json()))
+            body = self._bodies.put(after, TaggedBody.from_text(report.model_dump_json()))
         return body
 
     def _charted(self, after: int) -> dict[str, Any]:
@@ -182,7 +181,7 @@ class Polls:
             self._next[name] = asyncio.create_task(charged(self._in_turn(name)))
         return await asyncio.shield(self._next[name])
 
-    async def report(self, name: str, after: int) -> Body:
+    async def report(self, name: str, after: int) -> TaggedBody:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
         poll = await self._shared.get(("report", name), lambda: self._poll(name))
         return poll.body(after)
@@ -200,7 +199,7 @@ class Polls:
         search: str | None = None,
         *,
         old: bool = False,
-    ) -> Body:
+    ) -> TaggedBody:
         """The newest experiments, or those after a place; of `only` these, if any.
 
         tag, search: of those that `outlines.matches` finds. old: as of at most a second ago, else as they are now.
@@ -224,7 +223,7 @@ class Polls:
         state = await self._context.latched_state(experiment)
         _check_same(experiment, state.stored)
         report = await self._context.report_on(state, self._context.settings.hint_after)
-        body = await aside(state.stored.breadth, lambda: Body.from_text(report.model_dump_json()))
+        body = await aside(state.stored.breadth, lambda: TaggedBody.from_text(report.model_dump_json()))
         until = min((leased.deadline for leased in state.stored.open_picks), default=math.inf)
         until = min(until, state.awaits_until)
         return Made(fingerprint, until, state, report, body)
@@ -260,7 +259,7 @@ class Polls:
 
     async def _page(
         self, limit: int, after: Indexed | None, only: Set[str], tag: str | None, search: str | None
-    ) -> Body:
+    ) -> TaggedBody:
         async def wanted(names: Sequence[str]) -> list[Outline | None]:
             outlines = await self._context.outlines(names)
             return [one if one is not None and one.matches(tag, search) else None for one in outlines]
@@ -272,7 +271,7 @@ class Polls:
         for outline, fingerprint in zip(outlines, fingerprints, strict=True):
             with suppress(NotFound, Replaced):  # deleted meanwhile
                 summaries.append(await self._summary(outline, fingerprint))
-        return Body.from_text(ExperimentPage(experiments=summaries, next=following).model_dump_json())
+        return TaggedBody.from_text(ExperimentPage(experiments=summaries, next=following).model_dump_json())
 
     async def _summary(self, outline: Outline, fingerprint: bytes) -> Summary:
         """The line of an experiment in the list, made anew unless its fingerprint, read just before, is as it was."""

@@ -36,10 +36,10 @@ from optimist_client.references import Moments, moments_from
 BLOCK = 2**23
 """Bytes of rows whose moments are computed together: each time takes a matrix (d, d) besides."""
 FEATURES = "features"
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
-class Rows:
+class UploadedRows:
     """The rows (n, d) of a reference in a file of safetensors, which are read a block at a time.
 
     Raises FixError where the file, of `size` bytes, holds anything else, or more than `max_dimension` columns.
@@ -122,7 +122,7 @@ class Queue:
         self._work.put((future, work, args))
         return future
 
-    async def run(self, request: Request, work: Callable[..., Result], *args: Any) -> Result:
+    async def run(self, request: Request, work: Callable[..., _Result], *args: Any) -> _Result:
         """Run a function for a request, and return its result.
 
         If the client disconnects before its turn has come, it is left out; raises `ApiError` then.

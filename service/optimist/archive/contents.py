@@ -15,13 +15,13 @@ from optimist.numerics.estimate import is_due
 from optimist.records import (
     NAMED_COPIES,
     SLICES,
-    Acceptance,
+    AcceptanceRecord,
     Copy,
     GeneratorState,
     KeptLevel,
     LogEntry,
     Quarantined,
-    Retraction,
+    RetractionRecord,
     Returned,
     Said,
     UnitState,
@@ -31,8 +31,7 @@ from optimist.store.retractions import MAX_RETRACTED
 from optimist.store.scores import QUARANTINE_LIMIT
 from optimist_client.config import MAX_WATCHED
 from optimist_client.errors import FixError
-from optimist_client.models import Experiment
-from optimist_client.models import GeneratorState as State
+from optimist_client.models import Experiment, GeneratorStatus
 from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
 
 TOLD = 16_384
@@ -70,7 +69,7 @@ class ArchivedGenerator(Wire):
     """A generator, with the positions of its log and snapshot in the archive."""
 
     name: GeneratorName
-    state: State
+    state: GeneratorStatus
     handed: Count
     returned: Annotated[list[Returned], Field(max_length=SLICES), FailFast()]
     """Runs of indices without samples so far, as in `GeneratorState`; some may be handed out already."""
@@ -93,12 +92,12 @@ class ArchivedGenerator(Wire):
     """This field and the two before it count the anomalous batches, as in `GeneratorState`."""
     levels: Annotated[list[KeptLevel], Field(max_length=LEVELS), FailFast(), NOT_EMPTY] = Field(default_factory=list)
     """The kept levels of its batches, as in `Store.levels`."""
-    acceptances: Annotated[list[Acceptance], Field(max_length=1025), FailFast(), NOT_EMPTY] = Field(
+    acceptances: Annotated[list[AcceptanceRecord], Field(max_length=1025), FailFast(), NOT_EMPTY] = Field(
         default_factory=list
     )
-    retractions: Annotated[list[Retraction], Field(max_length=MAX_RETRACTED + RESTARTS), FailFast(), NOT_EMPTY] = Field(
-        default_factory=list
-    )
+    retractions: Annotated[
+        list[RetractionRecord], Field(max_length=MAX_RETRACTED + RESTARTS), FailFast(), NOT_EMPTY
+    ] = Field(default_factory=list)
     units: Annotated[dict[Identifier, ArchivedUnit], Field(min_length=1, max_length=1 + MAX_WATCHED)]
     """Units by the labels of all metrics."""
     pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=2**16), FailFast()]
@@ -110,7 +109,7 @@ class ArchivedGenerator(Wire):
         return min(unit.snapshot_position for unit in self.units.values())
 
     @cached_property
-    def retracted(self) -> dict[int, Retraction]:
+    def retracted(self) -> dict[int, RetractionRecord]:
         """The retractions by their own positions."""
         return {retraction.seq: retraction for retraction in self.retractions}
 

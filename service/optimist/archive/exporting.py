@@ -118,9 +118,11 @@ class Exporter:
             position = entries[-1].seq
         # Read the snapshots after the log. A newer snapshot may be usable too.
         snapshots = {label: await self._snapshot(state, label, unit, is_whole) for label, unit in state.units.items()}
-        duplicates = sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:]
+        shared = shared_fields(state)
+        shared["returned"] = _returned(stored, state)
+        shared["duplicates"] = dict(sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:])
         return ArchivedGenerator(
-            **shared_fields(state) | {"returned": _returned(stored, state), "duplicates": dict(duplicates)},
+            **shared,
             levels=[level for level in levels if level.position <= state.seq][:LEVELS],
             units={
                 label: ArchivedUnit(

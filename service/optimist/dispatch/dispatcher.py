@@ -29,12 +29,12 @@ from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
 from optimist.records import (
     Artefact,
-    Batch,
     Exchanged,
     ExperimentState,
     Instant,
     NotFound,
     Opening,
+    PickBatch,
     Settled,
     StoreError,
     Unavailable,
@@ -51,17 +51,17 @@ DRAINING = 0.5
 class PlannedAnswers:
     """The picks for each ask. Picks of `opening` are new; the ones numbered in `returned` were open already."""
 
-    replies: dict[Ask, list[Pick]]
+    replies: dict[WaitingAsk, list[Pick]]
     opening: Opening | None = None
     returned: Sequence[int] = ()
-    lacked: Mapping[Ask, WaitReason | None] = field(default_factory=dict)
+    lacked: Mapping[WaitingAsk, WaitReason | None] = field(default_factory=dict)
     """The reasons why asks got fewer picks than they asked for."""
     is_fresh: bool = False
     """True if it was made from a state that was just read."""
 
 
 async def planned(
-    state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exactly: bool, max_picks: int = 64
+    state: PolicyState, ready: Sequence[WaitingAsk], most_open: MostOpen, exactly: bool, max_picks: int = 64
 ) -> PlannedAnswers:
     """Plan the answers of these asks, in order, in steps. Their picks are opened on the state, in place.
 
@@ -71,8 +71,8 @@ async def planned(
     if state.has_ended:
         return PlannedAnswers({ask: [] for ask in ready}, is_fresh=not exactly)
     assignment = Assignment(state, most_open)
-    replies: dict[Ask, list[Pick]] = {}
-    lacked: dict[Ask, WaitReason] = {}
+    replies: dict[WaitingAsk, list[Pick]] = {}
+    lacked: dict[WaitingAsk, WaitReason] = {}
     for ask in ready:
         if assignment.opened >= max_picks:
             break  # the others are answered in the next round
@@ -84,7 +84,7 @@ async def planned(
 
 
 @dataclass(eq=False)
-class Ask:
+class WaitingAsk:
     """An ask that waits for its picks."""
 
     request: AskRequest
@@ -129,11 +129,11 @@ class Ask:
 
 
 @dataclass(eq=False)
-class Tell:
+class WaitingTell:
     """A batch to be settled, and the ask sent along with it, if any."""
 
-    batch: Batch
-    then: Ask | None
+    batch: PickBatch
+    then: WaitingAsk | None
     answer: asyncio.Future[Settled] = field(default_factory=asyncio.Future)
 
 
@@ -157,8 +157,8 @@ class Dispatcher:
         self._store = store
         self._most_open = most_open
         self._config = experiment.config
-        self._tells: list[Tell] = []
-        self._waiting: list[Ask] = []
+        self._tells: list[WaitingTell] = []
+        self._waiting: list[WaitingAsk] = []
         self._changed = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self._who = uuid.uuid4().hex
@@ -192,20 +192,20 @@ class Dispatcher:
         if contexts is not None and len(contexts) >= 4 and isinstance(goal, WithModel):
             # In a thread, because a hundred contexts would block the event loop for tens of milliseconds.
             await asyncio.to_thread(goal.foresee, contexts, self._most_open.worker)
-        ask = Ask(request, key, contexts)
+        ask = WaitingAsk(request, key, contexts)
         self._waiting.append(ask)
         self._serve_on()
         return await ask.answer
 
     async def tell(
-        self, batch: Batch, then: AskRequest | None = None, key: str = ""
+        self, batch: PickBatch, then: AskRequest | None = None, key: str = ""
     ) -> tuple[Settled, asyncio.Future[AskReply] | None]:
         """Settle a pick. Also returns the future answer to `then`, an ask sent along with the tell, or None.
 
         key: id of the access key that asks. Raises the error that `Store.exchange` returns for a refused batch.
         """
-        following = None if then is None else Ask(then, key)
-        tell = Tell(batch, following)
+        following = None if then is None else WaitingAsk(then, key)
+        tell = WaitingTell(batch, following)
         self._tells.append(tell)
         self._serve_on()
         return await tell.answer, following and following.answer
@@ -249,7 +249,7 @@ class Dispatcher:
             plan = await self._planned_afresh(asks)
             is_read = plan is not None and await self._step([], asks, plan)
 
-    def _gathered(self, max_bytes: int = 4 * 2**20) -> tuple[list[Tell], list[Ask]]:
+    def _gathered(self, max_bytes: int = 4 * 2**20) -> tuple[list[WaitingTell], list[WaitingAsk]]:
         """The tells that are sent together, in order, and all asks, those that came with these tells last.
 
         What is answered, or was cancelled by its client, is dropped. max_bytes: of the batches of these tells, unless
@@ -257,7 +257,7 @@ class Dispatcher:
         """
         self._tells = [tell for tell in self._tells if not tell.answer.done()]
         self._waiting = [ask for ask in self._waiting if not ask.answer.done()]
-        tells, asks, size = list[Tell](), list(self._waiting), 0
+        tells, asks, size = list[WaitingTell](), list(self._waiting), 0
         for tell in self._tells:
             size += len(tell.batch.contents.body)
             if tells and size > max_bytes:
@@ -272,7 +272,7 @@ class Dispatcher:
         """True if `_state` equals the state in the store, as far as the dispatcher knows."""
         return self._known_in == self._store.incarnation
 
-    async def _foreseen(self, tells: Sequence[Tell], asks: Sequence[Ask]) -> PlannedAnswers | None:
+    async def _foreseen(self, tells: Sequence[WaitingTell], asks: Sequence[WaitingAsk]) -> PlannedAnswers | None:
         """Apply the tells to the kept state in place, and plan the answers of the asks that need not wait any longer.
 
         None if all asks must wait, or if the state must be read first; it is then not known. From a state that was not
@@ -305,7 +305,7 @@ class Dispatcher:
         self._known_in = None
         return None
 
-    async def _planned_afresh(self, asks: Sequence[Ask]) -> PlannedAnswers | None:
+    async def _planned_afresh(self, asks: Sequence[WaitingAsk]) -> PlannedAnswers | None:
         """Plan the answers of these asks by the state that was just read; None if all of them must wait."""
         assert self._state is not None
         state = self._state
@@ -320,7 +320,7 @@ class Dispatcher:
         ready = [ask for ask in asks if ask.may_go(state)]
         return await self._planned(state, ready, exactly=False) if ready else None
 
-    async def _planned(self, state: PolicyState, ready: Sequence[Ask], *, exactly: bool) -> PlannedAnswers:
+    async def _planned(self, state: PolicyState, ready: Sequence[WaitingAsk], *, exactly: bool) -> PlannedAnswers:
         plan = await planned(state, ready, self._most_open, exactly)
         if plan.opening is not None:
             picks = [pick for group in plan.opening.groups for pick in group.picks]
@@ -347,7 +347,9 @@ class Dispatcher:
             self._deciding = state.goal.pending(state.stored)
         return not state.is_held and not state.awaits(self._deciding)
 
-    async def _step(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: PlannedAnswers | None) -> bool:
+    async def _step(
+        self, tells: Sequence[WaitingTell], asks: Sequence[WaitingAsk], plan: PlannedAnswers | None
+    ) -> bool:
         """Settle the tells and open the planned picks, or else read the state; answer what is settled or opened.
 
         Returns whether the state was read. If it was not, it is known only where everything happened as planned.
@@ -387,7 +389,7 @@ class Dispatcher:
             await self._wait_for_lock()
         return False
 
-    def _answer_tells(self, tells: Sequence[Tell], done: Exchanged, is_planned: bool) -> int | None:
+    def _answer_tells(self, tells: Sequence[WaitingTell], done: Exchanged, is_planned: bool) -> int | None:
         """Answer these tells. Returns the version after the last of them; None: none counts.
 
         is_planned: whether they were applied to the state.

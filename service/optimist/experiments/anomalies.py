@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import Acceptance as StoredAcceptance
-from optimist.records import GeneratorState, Origin
-from optimist.records import Retraction as Stored
+from optimist.records import AcceptanceRecord, GeneratorState, Origin, RetractionRecord
 from optimist_client.models import Acceptance, AnomalousBatch, AnomalousBatches, Contrast, RetractedBatch, Retraction
 
 
-def retracted_batch(stored: Stored, generator: str) -> RetractedBatch:
+def retracted_batch(stored: RetractionRecord, generator: str) -> RetractedBatch:
     """The retracted batch, or batches, of the generator of this name, as answers show them."""
     return RetractedBatch(
         generator=generator,
@@ -41,7 +39,7 @@ def retractions_of(generators: Sequence[GeneratorState]) -> list[Retraction]:
     ]
 
 
-def acceptance(stored: StoredAcceptance, generator: str) -> Acceptance:
+def acceptance(stored: AcceptanceRecord, generator: str) -> Acceptance:
     """The accepted batch, or batches, of the generator of this name, as answers show them."""
     return Acceptance(
         generator=generator,

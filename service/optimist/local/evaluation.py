@@ -41,7 +41,7 @@ from optimist.policies.arms import rivals
 from optimist.policies.audits import A_BATCH, next_audits, said_of_judge
 from optimist.records import (
     NEVER_SCORED,
-    Acceptance,
+    AcceptanceRecord,
     AskedPrompt,
     ExperimentState,
     GeneratorState,
@@ -337,7 +337,7 @@ class Evaluation(BaseEvaluation):
         until = position or one.batches
         if until <= one.accepted_until or position in one.accepted:
             return False
-        one.acceptances.append(Acceptance(one.ordinal, position or 0, until, "", time.time(), ""))
+        one.acceptances.append(AcceptanceRecord(one.ordinal, position or 0, until, "", time.time(), ""))
         self._scales.forget()
         return True
 

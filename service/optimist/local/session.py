@@ -32,7 +32,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
 from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefact, codec, extents
+from optimist.records import AcceptanceRecord, GeneratorState, LogExtent, StoredArtefact, codec, extents
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.margins import Margin, by_label
@@ -376,7 +376,7 @@ class BaseEvaluation(Readings):
                 setattr(generator, name, value)
         for generator, accepted in zip(stored.generators, known["accepted"], strict=True):
             generator.acceptances = [
-                Acceptance(generator.ordinal, position, until, "", when, "") for position, until, when in accepted
+                AcceptanceRecord(generator.ordinal, position, until, "", when, "") for position, until, when in accepted
             ]
         stored.told = sum(counts["batches"])
         self.state = PolicyState(self.state.experiment, stored)

@@ -33,7 +33,7 @@ from optimist.records.errors import (
     Superseded,
     Unavailable,
 )
-from optimist.records.log import HISTORY, LogEntry, NewPreview, RetractedLog, Runs, StoredPreview, chained
+from optimist.records.log import HISTORY, LogEntry, PreparedPreview, RetractedLog, Runs, StoredPreview, chained
 from optimist.records.made import (
     Artefact,
     ArtefactPoint,
@@ -47,7 +47,6 @@ from optimist.records.made import (
 )
 from optimist.records.picks import (
     AskGroup,
-    Batch,
     Contents,
     Exchanged,
     KeptLevel,
@@ -55,6 +54,7 @@ from optimist.records.picks import (
     NewPick,
     Opened,
     Opening,
+    PickBatch,
     Settled,
     Size,
     Slice,
@@ -66,17 +66,17 @@ from optimist.records.state import (
     NAMED_COPIES,
     NEVER_SCORED,
     SLICES,
-    Acceptance,
+    AcceptanceRecord,
     Copy,
     ExperimentState,
     GeneratorState,
+    GeneratorStatus,
     Instant,
     OpenPick,
     Origin,
     Quarantined,
-    Retraction,
+    RetractionRecord,
     Returned,
-    State,
     Unit,
     UnitState,
     extents,

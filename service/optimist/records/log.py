@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from optimist.records.codec import Count, Position
-from optimist.records.state import Retraction
+from optimist.records.state import RetractionRecord
 from optimist_client.errors import FixError
 
 
@@ -35,7 +35,7 @@ HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
 
 
 @dataclass(frozen=True, slots=True)
-class NewPreview:
+class PreparedPreview:
     """A preview of the sample at `place` of a batch. about: text of the caller, which is stored with it."""
 
     place: int
@@ -114,7 +114,7 @@ def chained(chain: str, digest: str) -> str:
 class RetractedLog:
     """The retractions of one generator's log, as of when they were read."""
 
-    retractions: Sequence[Retraction] = ()
+    retractions: Sequence[RetractionRecord] = ()
 
     def __contains__(self, entry: LogEntry) -> bool:
         """True if this batch counts no longer."""

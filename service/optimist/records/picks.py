@@ -173,7 +173,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PickBatch:
     """A batch for a pick, whose nonce it names."""
 
     pick: int

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
 from optimist.records.codec import Count, Moment, Position
 from optimist.records.made import LogExtent, StoredArtefact, is_outgrown
 from optimist_client.goals import OWN_GROWTH
+from optimist_client.models.experiments import GeneratorStatus
 
 Unit = tuple[int, str]
 """A generator as one metric scores it: its ordinal, and the label of the metric."""
-State = Literal["active", "paused", "retired"]
 NAMED_COPIES = 256
 """Maximum number of copied batches that an experiment names; further ones are only counted. As in checking.lua."""
 SLICES = 512
@@ -102,11 +102,11 @@ class Origin(NamedTuple):
 
 KeyId = Annotated[str, Field(max_length=200)]
 """Id of an access key, "" without one."""
-Reason = Annotated[str, Field(max_length=1024)]
+ReasonText = Annotated[str, Field(max_length=1024)]
 
 
 @dataclass(frozen=True, slots=True)
-class Retraction:
+class RetractionRecord:
     """A batch that counts no longer, or the first batches of a generator, and who retracted them, when and why."""
 
     generator: Count
@@ -122,7 +122,7 @@ class Retraction:
     batches: Position
     who: KeyId
     when: Moment
-    reason: Reason
+    reason: ReasonText
     told: Count
     """Batches told to the experiment until then."""
     reopened: bool
@@ -152,7 +152,7 @@ class Copy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptance:
+class AcceptanceRecord:
     """A batch on another scale that somebody accepted as it is, or all batches of a generator until then."""
 
     generator: Count
@@ -162,7 +162,7 @@ class Acceptance:
     """Position of the last batch that was accepted."""
     who: KeyId
     when: Moment
-    reason: Reason
+    reason: ReasonText
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class GeneratorState:
     """First index of the sequence that no pick has had; of the indices below it only the `returned` are handed out."""
     returned: list[Returned] = field(default_factory=list)
     """Runs of indices to be handed out again, as `joined`, at most `returned_limit`."""
-    state: State = "active"
+    state: GeneratorStatus = "active"
     quarantined: list[Quarantined] = field(default_factory=list)
     """Unreadable batches by position, among the experiment's first `QUARANTINE_LIMIT`."""
     quarantined_count: int = 0
@@ -222,14 +222,14 @@ class GeneratorState:
     """Samples that were told and retracted; not in `samples`."""
     restart: int = 0
     """The position up to which all its batches are retracted; 0: none."""
-    retractions: list[Retraction] = field(default_factory=list)
+    retractions: list[RetractionRecord] = field(default_factory=list)
     """Retractions by time."""
     is_seedless: bool = False
     """True if the generator ignores seeds: its samples have no indices."""
     told: list[tuple[int, int]] = field(default_factory=list)
     """The indices of its sequence that were told, as disjoint intervals, start and stop, ascending; empty where a state
     was read without them."""
-    acceptances: list[Acceptance] = field(default_factory=list)
+    acceptances: list[AcceptanceRecord] = field(default_factory=list)
     """Acceptances by time."""
     answered: int = 0
     """Position of the newest batch that was told for a pick; 0: none was."""

@@ -18,7 +18,7 @@ from typing import Any
 from optimist.records import ExperimentState
 from optimist.scoring.tasks import ScoringTask
 from optimist.store import namespace_of
-from optimist.turns import Shares
+from optimist.turns import FairShares
 
 ACTIVE = 15.0
 """Seconds for which an experiment is looked at in each sweep after an announcement, or a change, was noticed."""
@@ -125,10 +125,10 @@ class FairQueue:
     Tasks that asks wait for have the `threads`. Watched metrics, models of contexts, and mixtures made on request have
     the further threads (models as many of the usual priority). These begin only while no short task of the first kind
     is at work or may begin, or once in `PATIENCE`. Within both kinds, namespaces have equal shares of the time
-    (`Shares`), a namespace's experiments take turns, and an experiment's longest-waiting task is next. One thread is
-    kept free for short quanta of the first kind while any waits, and for `REMEMBERED` seconds after one. A long quantum
-    begins beside another long one only if no other experiment has had a shorter quantum for `EXPECTED` seconds. A
-    quantum's length is `ScoringTask.expected_seconds`; an unknown length counts as short.
+    (`FairShares`), a namespace's experiments take turns, and an experiment's longest-waiting task is next. One thread
+    is kept free for short quanta of the first kind while any waits, and for `REMEMBERED` seconds after one. A long
+    quantum begins beside another long one only if no other experiment has had a shorter quantum for `EXPECTED` seconds.
+    A quantum's length is `ScoringTask.expected_seconds`; an unknown length counts as short.
     """
 
     def __init__(self, threads: int, behind: int = 1) -> None:
@@ -231,7 +231,7 @@ class _Lane:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.shares = Shares()
+        self.shares = FairShares()
         self.short = _Waiting(self.shares)
         self.other = _Waiting(self.shares) if threads > 1 else self.short
 
@@ -247,7 +247,7 @@ class _Lane:
 class _Waiting:
     """Tasks by namespace and experiment. Experiments, and namespaces with equal shares, are in turn."""
 
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: FairShares) -> None:
         self._shares = shares
         self._waiting: dict[str, dict[str, deque[AnyTask]]] = {}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from optimist.insight import metrics
 from optimist.records import ExperimentState, GeneratorState
 from optimist.scoring.cached import CachedStatistic
-from optimist.store import MIXTURE, MODEL_UNIT, Announcement, Place, claimed_for
+from optimist.store import MIXTURE, MODEL_UNIT, Announcement, ClaimSubject, claimed_for
 
 if TYPE_CHECKING:
     from optimist.scoring.experiments import ScoredExperiment
@@ -26,7 +26,7 @@ PUBLISH_EVERY = 2.0
 """Seconds between two models at least, however fast samples grow: every dispatcher reads each of them."""
 LONGEST_TAIL = 8 * 2**20
 """Maximum bytes of a log beyond the snapshot while the size of the statistic is unknown."""
-At = TypeVar("At", bound=Place)
+At = TypeVar("At", bound=ClaimSubject)
 
 
 @dataclass(slots=True, eq=False)

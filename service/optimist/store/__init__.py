@@ -13,7 +13,7 @@ from optimist.store.keys import (
     MODEL_UNIT,
     SCORED,
     WANTED,
-    Place,
+    ClaimSubject,
     claimed_for,
     name_of,
     namespace_of,

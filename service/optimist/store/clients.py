@@ -201,7 +201,7 @@ class MendedConnection(AbstractConnection):
             raise asyncio.CancelledError
 
 
-class Cluster(RedisCluster):
+class ClusterClient(RedisCluster):
     """redis-py's client (8.1.0), plus pauses between attempts, a queue for connections, and recovery.
 
     A command is tried as often as `attempts` says, a pipeline twice.
@@ -247,7 +247,7 @@ class Cluster(RedisCluster):
 
         async def attempt() -> Any:
             async with self.connection(self._connections):
-                return await super(Cluster, self).execute_command(*args, **options)
+                return await super(ClusterClient, self).execute_command(*args, **options)
 
         return await self._attempts.call_with_retry(attempt, _go_on)
 
@@ -320,7 +320,7 @@ class Cluster(RedisCluster):
 
 
 class _Pipeline(ClusterPipeline):
-    cluster_client: Cluster
+    cluster_client: ClusterClient
 
     async def execute(self, *args: Any, **options: Any) -> list[Any]:
         async with self.cluster_client.connection(self.cluster_client.pipeline_connections):

@@ -21,7 +21,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import RedisClusterException
 
 from optimist.records import CannotStart, Unavailable
-from optimist.store.clients import Cluster, Coalescer, MendedConnection, ServerIdentity, reaching_redis
+from optimist.store.clients import ClusterClient, Coalescer, MendedConnection, ServerIdentity, reaching_redis
 from optimist.store.store import Store, check_format
 from optimist_client.errors import FixError
 
@@ -90,7 +90,7 @@ async def check_server(redis: Redis) -> None:
 async def _look(redis: Redis) -> dict[str, list[str]]:
     """The warnings, each with the servers that it is about."""
     servers: dict[str, _Execute]
-    clustered = isinstance(redis, Cluster)
+    clustered = isinstance(redis, ClusterClient)
     if clustered:
         await redis.initialize()
         servers = {node.name: partial(redis.execute_command, target_nodes=node) for node in redis.get_primaries()}
@@ -185,7 +185,7 @@ def connect(
     retry = Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=3)
     try:
         if _CLUSTER in url:
-            cluster = Cluster.from_url(url.replace(_CLUSTER, "://", 1), attempts=retry, **options)
+            cluster = ClusterClient.from_url(url.replace(_CLUSTER, "://", 1), attempts=retry, **options)
             # The two classes have no common ancestor, but both have all that the store calls.
             return cast(Redis, cluster)
         timeouts = {"socket_timeout": timeout, "socket_connect_timeout": timeout}

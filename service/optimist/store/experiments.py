@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Required, TypedDict, Unpack
 
-from optimist.records import COST, ExperimentState, State
+from optimist.records import COST, ExperimentState, GeneratorStatus
 from optimist.store import keys
 from optimist.store.index import Index, Indexed
 from optimist.store.parsing import CachedState, parse_changes, parse_state, reading
@@ -221,7 +221,7 @@ class Experiments:
         )
         return ordinal[0]
 
-    async def set_state(self, experiment: str, generator: int, state: State) -> None:
+    async def set_state(self, experiment: str, generator: int, state: GeneratorStatus) -> None:
         """Pause, resume or retire a generator. Picks are opened for active generators; open picks remain and count.
 
         Raises Conflict if no active generator would remain, or the generator is retired; NotFound for an unknown one.

@@ -32,9 +32,9 @@ MIXTURE: Final = "mixture"
 """In place of an ordinal: the mixture of all generators."""
 MODEL_UNIT: Final = "model"
 """In place of an ordinal: the model of the goal, and its table, of all generators."""
-Place = int | Literal["mixture", "model"]
+ClaimSubject = int | Literal["mixture", "model"]
 """The subject of a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the model."""
-_CLAIMED: dict[str, Place] = {"mixture": MIXTURE, "model": MODEL_UNIT, "table": MODEL_UNIT}
+_CLAIMED: dict[str, ClaimSubject] = {"mixture": MIXTURE, "model": MODEL_UNIT, "table": MODEL_UNIT}
 
 # A unit is a generator as one metric scores it: "<g>:<label>".
 EXPERIMENT_PARTS = (
@@ -133,12 +133,12 @@ def experiment_key(experiment: str, part: str) -> str:
     return f"optimist:{{{checked(experiment)}}}:{part}"
 
 
-def unit(generator: Place, label: str) -> str:
+def unit(generator: ClaimSubject, label: str) -> str:
     """A generator, or what is made of all of them, as the metric of this label scores it."""
     return f"{generator}:{label}"
 
 
-def claimed_for(artefact: Artefact) -> Place:
+def claimed_for(artefact: Artefact) -> ClaimSubject:
     """The subject of the claim under which an artefact is published."""
     return _CLAIMED[artefact.kind] if artefact.generator is None else artefact.generator
 

@@ -51,7 +51,7 @@ class KeptMessage(NamedTuple):
         return self.id == id_ and self.outcome != "waits"
 
 
-class Messages:
+class StoredMessages:
     """The part of `Store` about messages. The place of a message is its recipient and its subject."""
 
     _commands: Commands

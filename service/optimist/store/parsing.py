@@ -8,17 +8,17 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from optimist.records import (
-    Acceptance,
+    AcceptanceRecord,
     Copy,
     ExperimentState,
     GeneratorState,
+    GeneratorStatus,
     Instant,
     LogExtent,
     OpenPick,
     Quarantined,
-    Retraction,
+    RetractionRecord,
     Returned,
-    State,
     StoredArtefact,
     UnitState,
     codec,
@@ -137,7 +137,7 @@ def _parsed(
     slices = _slices(returned)
     quarantined, copied = _quarantined(quarantined), _named_copies(named_copies)
     by_generator = _by_generator(counts)
-    retractions, acceptances = _records(Retraction, retracted), _records(Acceptance, accepted)
+    retractions, acceptances = _records(RetractionRecord, retracted), _records(AcceptanceRecord, accepted)
     cached_picks = {} if cached is None else {pick.number: pick for pick in cached.open_picks}
     units_of = _units(units, by_generator, cached)
     generators: list[GeneratorState] = []
@@ -151,7 +151,7 @@ def _parsed(
                 **{name: count.get(name, 0) for name in COUNTED},
                 units=units_of[ordinal],
                 returned=slices.get(ordinal, []),
-                state=cast(State, states.get(g, "active")),
+                state=cast(GeneratorStatus, states.get(g, "active")),
                 quarantined=quarantined.get(ordinal, []),
                 quarantined_count=count["quarantined"],
                 named_copies=copied.get(ordinal, []),

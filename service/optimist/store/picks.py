@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from optimist.records import (
-    Batch,
     Contents,
     Copy,
     Exchanged,
     Gone,
-    NewPreview,
     Opened,
     Opening,
+    PickBatch,
+    PreparedPreview,
     Settled,
     StoredPreview,
     StoreError,
@@ -28,13 +28,20 @@ OPENING_LOCK_SECONDS = 0.5
 """Seconds after which the opening lock ends if its holder died."""
 
 
-class Previews:
+class StoredPreviews:
     """The part of `Store` about previews."""
 
     _commands: Commands
 
     async def put_previews(
-        self, experiment: str, pick: int, previews: Sequence[NewPreview], most: int, *, instance: str, nonce: str = ""
+        self,
+        experiment: str,
+        pick: int,
+        previews: Sequence[PreparedPreview],
+        most: int,
+        *,
+        instance: str,
+        nonce: str = "",
     ) -> tuple[int, int]:
         """Keep previews of a pick that was told; previews kept already, or replaced before, change nothing.
 
@@ -146,7 +153,7 @@ class Picks:
     async def exchange(
         self,
         experiment: str,
-        batches: Sequence[Batch] = (),
+        batches: Sequence[PickBatch] = (),
         opening: Opening | None = None,
         *,
         wants_state: bool = False,

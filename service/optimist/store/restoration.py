@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple, Unpack
 
 from optimist.records import (
-    Acceptance,
+    AcceptanceRecord,
     ExperimentState,
     GeneratorState,
     KeptLevel,
@@ -181,7 +181,7 @@ class Restoration:
             if records:
                 counts[part] = sum(record.position > 0 for record in records)
             for number, record in enumerate(sorted(records, key=attrgetter("when")), start=1):
-                at = record.position if isinstance(record, Acceptance) else record.position or record.seq
+                at = record.position if isinstance(record, AcceptanceRecord) else record.position or record.seq
                 counts[f"{field}_{record.generator}_{at}"] = f"{number}-0"
                 await self._stage(part, "XADD", f"{number}-0", *codec.to_entry(record))
         audits = audits_said(said)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple, TypedDict, Unpack
 
-from optimist.records import Acceptance, KeptLevel, RetractedLog, Retraction, codec
+from optimist.records import AcceptanceRecord, KeptLevel, RetractedLog, RetractionRecord, codec
 from optimist.store import keys
 from optimist.store.scripts import Commands
 
@@ -35,7 +35,7 @@ class StoredLevels:
         reason: str = "",
         instance: str | None = None,
         **named: Unpack[BatchName],
-    ) -> tuple[Acceptance, bool]:
+    ) -> tuple[AcceptanceRecord, bool]:
         """Accept a batch on another scale as it is, or all batches of a generator; idempotent.
 
         Returns the record, and whether it was accepted before. Raises NotFound for an unknown pick, generator or
@@ -54,7 +54,7 @@ class StoredLevels:
             most=MAX_ACCEPTED,
             instance=instance,
         )
-        return codec.from_entry(Acceptance, record), bool(already)
+        return codec.from_entry(AcceptanceRecord, record), bool(already)
 
 
 class BatchName(TypedDict, total=False):
@@ -95,7 +95,7 @@ class Retractions:
         fits_kernels: bool = False,
         instance: str | None = None,
         **named: Unpack[BatchName],
-    ) -> tuple[Retraction | None, bool]:
+    ) -> tuple[RetractionRecord | None, bool]:
         """Retract the batch of a pick, the batch at a position of a generator's log, or all of a generator; idempotent.
 
         until: of a generator without a position, only up to this position of its log. fits_kernels: True if the
@@ -120,10 +120,10 @@ class Retractions:
             channel=keys.DUE,
             instance=instance,
         )
-        return codec.from_entry(Retraction, record) if record else None, bool(already)
+        return codec.from_entry(RetractionRecord, record) if record else None, bool(already)
 
     async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:
         """Retractions of a generator's log. Read them before snapshot and log, which are then not older."""
         stored = await self._commands.call("XRANGE", self._commands.key(experiment, "retractions"), "-", "+")
-        every = (codec.from_entry(Retraction, [*chain.from_iterable(entry.items())]) for _, entry in stored)
+        every = (codec.from_entry(RetractionRecord, [*chain.from_iterable(entry.items())]) for _, entry in stored)
         return RetractedLog(tuple(record for record in every if record.generator == generator))

@@ -30,7 +30,7 @@ class Scores:
     _commands: Commands
 
     async def claim(
-        self, experiment: str, generator: keys.Place, owner: str, seconds: float, label: str
+        self, experiment: str, generator: keys.ClaimSubject, owner: str, seconds: float, label: str
     ) -> Claim | None:
         """Claim a generator for `seconds`, which are the same for all owners; None while another owner has the claim.
 
@@ -47,7 +47,7 @@ class Scores:
         return _claim(answer)
 
     async def claims(
-        self, experiment: str, units: Sequence[tuple[keys.Place, str]], owner: str, seconds: float
+        self, experiment: str, units: Sequence[tuple[keys.ClaimSubject, str]], owner: str, seconds: float
     ) -> list[Claim | None]:
         """Claim several units in one step, each as `claim` does; also None for unknown generators and labels.
 
@@ -66,7 +66,7 @@ class Scores:
         await self._commands.call("ZREM", keys.SCORERS, owner)
 
     async def _claims(
-        self, experiment: str, units: Sequence[tuple[keys.Place, str]], owner: str, seconds: float
+        self, experiment: str, units: Sequence[tuple[keys.ClaimSubject, str]], owner: str, seconds: float
     ) -> list[list[Any] | StoreError]:
         if not owner:
             raise ValueError("a claim has an owner")
@@ -79,7 +79,7 @@ class Scores:
         )
         return [step(answer) for answer in answers]
 
-    async def end_claim(self, experiment: str, generator: keys.Place, token: str, label: str) -> None:
+    async def end_claim(self, experiment: str, generator: keys.ClaimSubject, token: str, label: str) -> None:
         """End a claim, so that others can claim the generator at once; nothing happens if another owner has it."""
         await self._commands.experiment_script("end_claim", experiment, unit=keys.unit(generator, label), token=token)
 
@@ -135,7 +135,7 @@ class Scores:
     async def put_fitted(
         self,
         experiment: str,
-        generator: keys.Place,
+        generator: keys.ClaimSubject,
         payload: bytes,
         token: str,
         logs: Mapping[int, LogEntry] = NOTHING_READ,
@@ -183,7 +183,7 @@ class Scores:
         )
 
     async def put_scoring_error(
-        self, experiment: str, generator: keys.Place, note: str, token: str, label: str
+        self, experiment: str, generator: keys.ClaimSubject, note: str, token: str, label: str
     ) -> None:
         """Note why a generator cannot be scored by a metric, or mixture or model be made; the latest note counts."""
         unit = keys.unit(generator, label)

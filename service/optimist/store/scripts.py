@@ -35,7 +35,7 @@ from optimist.store.clients import Coalescer, ServerIdentity, reaching_redis
 from optimist.store.keys import EXPERIMENT_PARTS, experiment_key, full_name, name_of, namespace_of
 
 Argument = str | bytes | int | float
-Value = Argument | Sequence[Argument] | Sequence[Mapping[str, Argument]]
+ScriptValue = Argument | Sequence[Argument] | Sequence[Mapping[str, Argument]]
 """Value of an argument; a mapping from field names for an item of a list of tables."""
 
 FOLDER = Path(__file__).parent / "lua"
@@ -253,7 +253,7 @@ class Commands:
                     pipeline.execute_command(*command)
                 return await pipeline.execute()
 
-    async def script(self, name: str, keys: Sequence[str], /, **arguments: Value) -> list[Any]:
+    async def script(self, name: str, keys: Sequence[str], /, **arguments: ScriptValue) -> list[Any]:
         """Run a script whose head names its keys as `other keys`, and return the items after its 'ok'.
 
         keys: in the order of the head, all of one slot. Raises TypeError for keys or arguments that its head does not
@@ -264,7 +264,7 @@ class Commands:
         return await self._run(prepared, keys, arguments)
 
     async def experiment_script(
-        self, name: str, experiment: str, /, *, instance: str | None = None, **arguments: Value
+        self, name: str, experiment: str, /, *, instance: str | None = None, **arguments: ScriptValue
     ) -> list[Any]:
         """Run a script on an experiment, with the keys that its head names; answers and errors as in `script`.
 
@@ -285,7 +285,9 @@ class Commands:
         """A connection for subscriptions; close it with `aclose`."""
         return self.redis.pubsub()
 
-    async def _run(self, prepared: Script, keys: Sequence[str | bytes], arguments: Mapping[str, Value]) -> list[Any]:
+    async def _run(
+        self, prepared: Script, keys: Sequence[str | bytes], arguments: Mapping[str, ScriptValue]
+    ) -> list[Any]:
         answer: Any
         sent = (len(keys), *keys, *prepared.pack(arguments))
         send = self._coalesced if prepared.name in _COALESCED else self.redis.execute_command

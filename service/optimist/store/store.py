@@ -14,15 +14,15 @@ from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.artefacts import Artefacts
 from optimist.store.audits import StoredAudits
-from optimist.store.clients import PROBE_LASTS, SLOTS, Cluster, ServerIdentity, reaching_redis
+from optimist.store.clients import PROBE_LASTS, SLOTS, ClusterClient, ServerIdentity, reaching_redis
 from optimist.store.copies import CopiedExperiments
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
 from optimist.store.keys import COPIES, EXPERIMENTS, PROBE, WEBHOOKS, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
 from optimist.store.logs import Logs, Snapshots
-from optimist.store.messages import Messages
-from optimist.store.picks import Picks, Previews
+from optimist.store.messages import StoredMessages
+from optimist.store.picks import Picks, StoredPreviews
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
 from optimist.store.retractions import Retractions, StoredLevels
@@ -103,13 +103,13 @@ class Store(
     Scores,
     Artefacts,
     Snapshots,
-    Previews,
+    StoredPreviews,
     StoredAudits,
     StoredLevels,
     Retractions,
     Restorations,
     StoredShares,
-    Messages,
+    StoredMessages,
     CopiedExperiments,
 ):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
@@ -175,7 +175,7 @@ class Store(
         writes.
         """
         redis = self._commands.redis
-        if not isinstance(redis, Cluster):
+        if not isinstance(redis, ClusterClient):
             await self._commands.call("SET", PROBE, "1", "EX", PROBE_LASTS)
             return []
         with reaching_redis():
@@ -189,7 +189,7 @@ class Store(
         redis = self._commands.redis
         with reaching_redis():
             try:
-                if not isinstance(redis, Cluster):
+                if not isinstance(redis, ClusterClient):
                     return _usage(await redis.execute_command("INFO"))
                 nodes = redis.get_primaries()
                 usages = [_usage(await redis.execute_command("INFO", target_nodes=node)) for node in nodes]

@@ -6,7 +6,7 @@ import base64
 from typing import NamedTuple
 
 from optimist.numerics.estimate import is_due
-from optimist.records import Batch, Contents, Refused, Settled, chained
+from optimist.records import Contents, PickBatch, Refused, Settled, chained
 from tests.oracle.oracle import Counted, Oracle
 from tests.oracle.rows import APPENDED, CONTEXTS, GENERATORS, RECORDS, ROOT, WORKERS, EndRow, PickRow
 from tests.oracle.tables import Tables
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     """Runs of the rows of the batch; empty for all."""
 
 
-def tell(oracle: Oracle, batch: Batch) -> Settled:
+def tell(oracle: Oracle, batch: PickBatch) -> Settled:
     """Accept a batch for a pick. It counts though the lease ran out, and whatever became of the experiment.
 
     A repeat, with the same digest, gets the first answer again. Raises Conflict if the pick was told with another

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from optimist.records import COST, Conflict, Full, NotFound, State
+from optimist.records import COST, Conflict, Full, GeneratorStatus, NotFound
 from tests.oracle.oracle import Oracle
 from tests.oracle.rows import (
     CONTROLS,
@@ -65,7 +65,7 @@ def control(oracle: Oracle, fields: Mapping[str, str]) -> None:
             oracle.put(CONTROLS, name, value or None)
 
 
-def set_state(oracle: Oracle, g: int, state: State) -> None:
+def set_state(oracle: Oracle, g: int, state: GeneratorStatus) -> None:
     """Pause, resume or retire a generator. Raises Conflict if no active one would remain, or to bring one back."""
     generator = generator_of(oracle, g)
     if generator.state == state:

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from optimist.records import Conflict, Gone, NewPreview, Refused
+from optimist.records import Conflict, Gone, PreparedPreview, Refused
 from tests.oracle.oracle import Oracle
 from tests.oracle.rows import PREVIEWS, SETTLED, PreviewRow
 from tests.oracle.transitions.controls import root_of
@@ -15,7 +15,7 @@ from tests.oracle.transitions.picks import find_pick, lost, repeated
 
 
 def put_previews(
-    oracle: Oracle, number: int, previews: Sequence[NewPreview], most: int, nonce: str = ""
+    oracle: Oracle, number: int, previews: Sequence[PreparedPreview], most: int, nonce: str = ""
 ) -> tuple[int, int]:
     """The generator of a pick, and how many of these previews are kept; those that are kept already change nothing.
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from optimist.records import Acceptance, Conflict, NotFound, NotRetractable, Retracted, Retraction, StoreError, chained
+from optimist.records import (
+    AcceptanceRecord,
+    Conflict,
+    NotFound,
+    NotRetractable,
+    Retracted,
+    RetractionRecord,
+    StoreError,
+    chained,
+)
 from tests.oracle.oracle import Oracle
 from tests.oracle.rows import (
     ACCEPTANCES,
@@ -62,7 +71,7 @@ class _Lost(NamedTuple):
 
 def retract(
     oracle: Oracle, named: Named, by: By, *, until: int | None = None, fits_kernels: bool = False
-) -> tuple[Retraction | None, bool]:
+) -> tuple[RetractionRecord | None, bool]:
     """The record of a retraction, and whether it was made before; None where there is nothing to retract.
 
     until: of a generator without a position, only up to this one. fits_kernels: whether the experiment's first samples
@@ -104,10 +113,10 @@ def retract(
         forget_told(oracle, g)
         if g in oracle.tables[RETURNED]:
             oracle.put(RETURNED, g, None)
-    return Retraction(g, *row), False
+    return RetractionRecord(g, *row), False
 
 
-def accept(oracle: Oracle, named: Named, by: By) -> tuple[Acceptance, bool]:
+def accept(oracle: Oracle, named: Named, by: By) -> tuple[AcceptanceRecord, bool]:
     """The record of an acceptance of a batch on another scale, or of all of a generator until now; and whether it was
     made before.
 
@@ -124,9 +133,9 @@ def accept(oracle: Oracle, named: Named, by: By) -> tuple[Acceptance, bool]:
         raise NotFound(f"generator {generator.name} has no batches")
     until = generator.accepted if generator.accepted > generator.restart else 0
     if (at or generator.seq) <= until:
-        return Acceptance(g, 0, *accepted[g, 0]), True
+        return AcceptanceRecord(g, 0, *accepted[g, 0]), True
     if at and (g, at) in accepted:
-        return Acceptance(g, at, *accepted[g, at]), True
+        return AcceptanceRecord(g, at, *accepted[g, at]), True
     if at and root.acceptances >= MOST:
         raise Conflict(f"expected at most {MOST} single batches; possible: all batches of a generator at once")
     row = AcceptanceRow(at or generator.seq, by.who, round(oracle.now, 6), by.reason)
@@ -135,7 +144,7 @@ def accept(oracle: Oracle, named: Named, by: By) -> tuple[Acceptance, bool]:
         oracle.put(ROOT, "", root._replace(acceptances=root.acceptances + 1))
     else:
         oracle.put(GENERATORS, g, generator._replace(accepted=generator.seq))
-    return Acceptance(g, at, *row), False
+    return AcceptanceRecord(g, at, *row), False
 
 
 def batch_named(oracle: Oracle, named: Named, refusal: type[StoreError]) -> tuple[int, int]:
@@ -175,9 +184,9 @@ def _is_retraction(tables: Tables, g: int, position: int) -> bool:
     return any(h == g and row.seq == position for (h, _), row in tables[RETRACTIONS].items())
 
 
-def _known(tables: Tables, g: int, position: int) -> Retraction | None:
+def _known(tables: Tables, g: int, position: int) -> RetractionRecord | None:
     row = tables[RETRACTIONS].get((g, position))
-    return None if row is None else Retraction(g, *row)
+    return None if row is None else RetractionRecord(g, *row)
 
 
 def _is_whole(oracle: Oracle, g: int) -> bool:
@@ -187,7 +196,7 @@ def _is_whole(oracle: Oracle, g: int) -> bool:
     return generator.seq == 0 or (start is not None and start <= max(1, generator.restart))
 
 
-def _one(oracle: Oracle, g: int, at: int) -> tuple[Retraction | None, _Lost | None]:
+def _one(oracle: Oracle, g: int, at: int) -> tuple[RetractionRecord | None, _Lost | None]:
     """A single batch to be retracted; or the retraction by which it counts no longer."""
     tables, root, generator = oracle.tables, root_of(oracle), oracle.tables.generators[g]
     if is_retracted(tables, g, at):
@@ -208,7 +217,7 @@ def _one(oracle: Oracle, g: int, at: int) -> tuple[Retraction | None, _Lost | No
     return None, _Lost(int(entry["rows"]), 1, int(entry["pick"]), indices)
 
 
-def _whole(oracle: Oracle, g: int) -> tuple[Retraction | None, _Lost | None]:
+def _whole(oracle: Oracle, g: int) -> tuple[RetractionRecord | None, _Lost | None]:
     """Everything that a generator was told."""
     generator = oracle.tables.generators[g]
     if not generator.batches:
@@ -216,7 +225,7 @@ def _whole(oracle: Oracle, g: int) -> tuple[Retraction | None, _Lost | None]:
     return None, _Lost(generator.samples, generator.batches)
 
 
-def _up_to(oracle: Oracle, g: int, until: int) -> tuple[Retraction | None, _Lost | None]:
+def _up_to(oracle: Oracle, g: int, until: int) -> tuple[RetractionRecord | None, _Lost | None]:
     """What a generator was told up to a position."""
     tables, generator = oracle.tables, oracle.tables.generators[g]
     if not generator.batches or until <= generator.restart:

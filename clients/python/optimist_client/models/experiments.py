@@ -13,7 +13,7 @@ from optimist_client.metrics import Metric
 from optimist_client.wire import Answer, Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, optional
 
 State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
-GeneratorState = Literal["active", "paused", "retired"]
+GeneratorStatus = Literal["active", "paused", "retired"]
 """A paused generator is not picked but may be named best. A retired one takes no further part."""
 
 
@@ -117,7 +117,7 @@ class GeneratorRequest(Wire):
 class GeneratorChange(Wire):
     """A change of a generator: its state (a retired one stays retired), its cost, or both."""
 
-    state: GeneratorState | None = None
+    state: GeneratorStatus | None = None
     cost: Cost | None = None
     """Cost of one sample; it also applies to the samples told so far."""
 

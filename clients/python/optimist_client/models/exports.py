@@ -23,7 +23,7 @@ from optimist_client.models.experiments import Experiment as Experiment
 from optimist_client.models.experiments import ExperimentChange as ExperimentChange
 from optimist_client.models.experiments import GeneratorChange as GeneratorChange
 from optimist_client.models.experiments import GeneratorRequest as GeneratorRequest
-from optimist_client.models.experiments import GeneratorState as GeneratorState
+from optimist_client.models.experiments import GeneratorStatus as GeneratorStatus
 from optimist_client.models.experiments import ReferenceInfo as ReferenceInfo
 from optimist_client.models.experiments import State as State
 from optimist_client.models.gates import Gate as Gate

@@ -11,7 +11,7 @@ from pydantic import computed_field
 
 from optimist_client.metrics import Scale
 from optimist_client.models.decisions import even, format_score, listed, score_decimals
-from optimist_client.models.experiments import GeneratorState
+from optimist_client.models.experiments import GeneratorStatus
 from optimist_client.wire import Answer, GeneratorName, flag, optional
 
 NOT_SCORED = "not scored: "
@@ -50,7 +50,7 @@ class Standing(Answer):
     None if unknown. An interval covers the generator's own score with probability 1 − δ, whatever the others do."""
 
     generator: GeneratorName
-    state: GeneratorState
+    state: GeneratorStatus
     score: float | None
     standard_error: float | None
     lower: float | None

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from optimist.api.bodies.objects import JSON_WORK, LARGE, parsed, run_in_thread
 from optimist.api.middleware.access import header
-from optimist.api.middleware.limits import Body, Share
+from optimist.api.middleware.limits import Body, BodyShare
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
 from optimist_client import tensors
 from optimist_client.errors import FixError
+from optimist_client.files import Arrays
 
-Arrays = dict[str, NDArray[Any]]
 Shapes = Mapping[str, tuple[int, ...]]
 
 _TENSORS = {tensors.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
@@ -36,7 +36,7 @@ class EncodedArrays:
     is_json: bool
     work: int
     """The bytes of safetensors that would take as long to decode."""
-    share: Share
+    share: BodyShare
 
     @classmethod
     async def from_request(cls, request: Request) -> EncodedArrays:

@@ -26,8 +26,8 @@ from optimist_client.wire import EmbeddingName
 PROMPTS = "prompts"
 EMBEDDING = "Name of the embedding of the array of the metric that decides. Required if the experiment names one"
 EMBEDDINGS = "The same by array, as `dinov2:dinov2-large`; once for each array of which the experiment names one"
-Embedding = Annotated[EmbeddingName | None, Query(description=EMBEDDING)]
-Embeddings = Annotated[list[str], Query(description=EMBEDDINGS)]
+BatchEmbedding = Annotated[EmbeddingName | None, Query(description=EMBEDDING)]
+BatchEmbeddings = Annotated[list[str], Query(description=EMBEDDINGS)]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from optimist.api.middleware.permissions import GuardedRoute
 from optimist.api.problems import ApiError
 from optimist.json_sizes import MOST_VALUES, check_size
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 LARGE = 2**18
 """Bytes up to which a body is checked on the event loop: this takes less time than waking a thread."""
@@ -29,7 +29,7 @@ JSON_WORK = 8
 """Work for a byte of JSON, in bytes of other bodies."""
 
 
-async def run_in_thread(size: int, work: Callable[..., Result], *args: Any) -> Result:
+async def run_in_thread(size: int, work: Callable[..., _Result], *args: Any) -> _Result:
     """Return `work(*args)`, computed in a thread if it processes more than `LARGE` bytes.
 
     Raises ClientDisconnect where the client has gone by the time at which a thread is free.
@@ -46,7 +46,7 @@ async def run_in_thread(size: int, work: Callable[..., Result], *args: Any) -> R
     return done
 
 
-def _boxed(work: Callable[..., Result], args: tuple[Any, ...]) -> list[Result | Exception]:
+def _boxed(work: Callable[..., _Result], args: tuple[Any, ...]) -> list[_Result | Exception]:
     """The result of `work(*args)`, or its error without the traceback, whose frames would keep the arrays alive."""
     try:
         if has_gone():

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Seen:
+class LastLook:
     """An experiment as it was last looked at. `again`: when it may have an event though it does not change."""
 
     change: NewestChange
@@ -79,7 +79,7 @@ class Messenger:
             secret = None if hidden is None else hidden.get_secret_value()
             self._of_service = Webhook(url=settings.webhook, format=settings.webhook_format, secret=secret)
         self._who = uuid.uuid4().hex
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, LastLook] = {}
         self._sending: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._lanes: dict[str, asyncio.Lock] = {}
         self._is_stopping = False
@@ -128,7 +128,7 @@ class Messenger:
 
     async def _look_at(self, full: str, change: NewestChange) -> None:
         """Begin to send what there is to tell of an experiment."""
-        seen = self._seen[full] = Seen(change, math.inf)
+        seen = self._seen[full] = LastLook(change, math.inf)
         context, name, now = self._context.in_namespace(namespace_of(full)), name_of(full), time.time()
         try:
             state = await context.latched_state(await context.experiment(name))

@@ -30,7 +30,7 @@ from optimist.settings import is_loopback
 from optimist.store import DEFAULT_NAMESPACE, Store
 
 logger = logging.getLogger(__name__)
-Record = TypeVar("Record", KeyRecord, ShareRecord)
+_Record = TypeVar("_Record", KeyRecord, ShareRecord)
 COOKIE = "optimist_key"
 FRESH = 5.0
 """Seconds for which the keys read from Redis are cached. A revoked key works for no longer than that."""
@@ -133,7 +133,7 @@ class KeyRing:
 
 
 @lru_cache(1024)
-def _parsed(kind: type[Record], id_: str, text: str) -> Record | None:
+def _parsed(kind: type[_Record], id_: str, text: str) -> _Record | None:
     """The stored record of this kind; None, and a line in the log, for one that is invalid."""
     try:
         return kind.model_validate_json(text)

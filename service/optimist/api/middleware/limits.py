@@ -91,7 +91,7 @@ class SharedCounters:
         return self._heard[0] > 0.0 and time.monotonic() - self._heard[0] < 30.0
 
 
-class Limits:
+class BodyLimits:
     """The limits of request bodies: their size, whatever their headers claim, their pace, and the memory of all.
 
     files: the paths whose bodies are written to disk, with their size limits; these use no memory.
@@ -109,7 +109,7 @@ class Limits:
         BODY_BYTES.set(0)  # one that was killed may have left more
 
     def body(self, scope: Scope, receive: Receive, when_slow: Callable[[Scope], Awaitable[None]], turns: Turns) -> Body:
-        """The body of a request, also in its scope as "body", and its `Share` of memory, in its scope as "memory".
+        """The body of a request, also in its scope as "body", and its `BodyShare` of memory, in its scope as "memory".
 
         when_slow: called with the scope at the end of a body that did not come at once; it raises to refuse it.
         turns: of namespaces at reading bodies.
@@ -119,7 +119,7 @@ class Limits:
         if (header(scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE):
             limit = self._of_tensors
         limit = next((limit for path, limit in self._of_files.items() if path.fullmatch(scope["path"])), limit)
-        scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
+        scope["memory"] = BodyShare(self._memory, "" if caller is None else caller.key)
         body = scope["body"] = Body(scope, receive, limit, when_slow, turns)
         return body
 
@@ -147,13 +147,13 @@ class Body:
         when_slow: Callable[[Scope], Awaitable[None]],
         turns: Turns,
     ) -> None:
-        """scope: of the request, with its `Share` as "memory". when_slow, turns: as of `Limits.body`."""
+        """scope: of the request, with its `BodyShare` as "memory". when_slow, turns: as of `BodyLimits.body`."""
         self._scope = scope
         self._receive = receive
         self._limit = limit
         self._when_slow = when_slow
         self._turns = turns
-        self._share: Share = scope["memory"]
+        self._share: BodyShare = scope["memory"]
         self._most = limit.largest
         self._hint = ""
         length = header(scope, b"content-length") or ""
@@ -259,7 +259,7 @@ class Memory:
         self._counters = counters
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
-    def check(self, share: Share, size: int) -> None:
+    def check(self, share: BodyShare, size: int) -> None:
         """Raise HTTPException 413 or 503 if a request may not hold `size` bytes.
 
         Without access keys there is no separate limit. The only request of a key may exceed the key's limit, because
@@ -284,7 +284,7 @@ class Memory:
             del self._of_keys[key]
 
 
-class Share:
+class BodyShare:
     """The memory that one request holds for its body."""
 
     def __init__(self, memory: Memory, key: str) -> None:

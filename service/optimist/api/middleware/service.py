@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from optimist.api import problems
 from optimist.api.context import is_replaced
 from optimist.api.middleware.access import Access, header
-from optimist.api.middleware.limits import ADMITTED, Limits
+from optimist.api.middleware.limits import ADMITTED, BodyLimits
 from optimist.api.middleware.permissions import permission_of
 from optimist.api.problems import ApiError
 from optimist.insight.metrics import REQUEST_SECONDS
@@ -183,7 +183,7 @@ class Service(FastAPI):
     none of its own: each route says what its caller needs, and a path with one slash more is another path.
     """
 
-    def __init__(self, access: Access, limits: Limits, routes: Iterable[BaseRoute], **settings: Any) -> None:
+    def __init__(self, access: Access, limits: BodyLimits, routes: Iterable[BaseRoute], **settings: Any) -> None:
         super().__init__(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, **settings)
         self._access = access
         self._limits = limits

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from optimist.api.alone import Alone
 from optimist.api.context import ContextDep
+from optimist.api.exclusion import Exclusion
 from optimist.api.middleware.access import CallerDep
-from optimist.api.middleware.limits import Share
+from optimist.api.middleware.limits import BodyShare
 from optimist.api.middleware.permissions import ADMINISTER, GuardedRoute, permits
 from optimist.api.problems import ApiError, invalid
 from optimist.api.temporary import PIECE, TemporaryFile, spooled
@@ -66,8 +66,8 @@ async def export_experiment(
     its client has received it; 507 where the temporary disk has no room for it.
     """
     experiment = await context.experiment(name)
-    alone: Alone = request.app.state.alone
-    open_until_answered.enter_context(alone.doing(EXPORT, caller.key))
+    exclusion: Exclusion = request.app.state.exclusion
+    open_until_answered.enter_context(exclusion.doing(EXPORT, caller.key))
     # Write to disk first. With a slow client, logs could be trimmed during the export, and once the response has begun,
     # errors can no longer be reported.
     file = open_until_answered.enter_context(TemporaryFile(context.redis_health.check_temporary))
@@ -101,10 +101,10 @@ async def import_experiment(
     with the same idempotency key returns the same result.
     """
     instance = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else uuid.uuid4().hex
-    alone: Alone = request.app.state.alone
-    with alone.doing(IMPORTING, caller.key), TemporaryFile(context.redis_health.check_temporary) as file:
+    exclusion: Exclusion = request.app.state.exclusion
+    with exclusion.doing(IMPORTING, caller.key), TemporaryFile(context.redis_health.check_temporary) as file:
         size = await spooled(request, file)
-        share: Share = request.scope["memory"]
+        share: BodyShare = request.scope["memory"]
         share.hold(memory_to_open(size))
         begun = time.monotonic()
         try:
@@ -117,7 +117,8 @@ async def import_experiment(
             made = await import_archive(context.store, context.settings, archive, name, instance, room_for)
         except FixError as error:
             if size > PIECE:
-                alone.keep_out(IMPORTING, caller.key, 4 * (time.monotonic() - begun))  # four times as long as the check
+                # For four times as long as the check took.
+                exclusion.keep_out(IMPORTING, caller.key, 4 * (time.monotonic() - begun))
             raise invalid(str(error)) from None
         (controls,) = await context.store.labels([made])
         return labelled(await context.experiment(made), controls)

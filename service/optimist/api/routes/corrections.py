@@ -10,11 +10,11 @@ from functools import partial
 
 from fastapi import APIRouter, Request
 
-from optimist.api.alone import Alone
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
+from optimist.api.exclusion import Exclusion
 from optimist.api.middleware.access import CallerDep
-from optimist.api.middleware.limits import Share
+from optimist.api.middleware.limits import BodyShare
 from optimist.api.middleware.permissions import ADMINISTER, Caller, permits
 from optimist.api.problems import invalid
 from optimist.api.routes.generators import accept, retract
@@ -58,9 +58,9 @@ async def correct(
     if not trial:
         await _correct(context, caller, name, wanted)
         return await context.report(experiment)
-    alone: Alone = request.app.state.alone
-    turn = alone.lock("trial", caller.namespace)
-    with alone.doing("trial waits", caller.key):
+    exclusion: Exclusion = request.app.state.exclusion
+    turn = exclusion.lock("trial", caller.namespace)
+    with exclusion.doing("trial waits", caller.key):
         await turn.acquire()
     try:
         async with _copied(context, experiment, request.scope["memory"]) as (copies, copied):
@@ -82,7 +82,7 @@ async def _correct(context: Context, caller: Caller, name: str, wanted: Correcti
 
 
 @asynccontextmanager
-async def _copied(context: Context, experiment: Experiment, share: Share) -> AsyncGenerator[tuple[Context, str]]:
+async def _copied(context: Context, experiment: Experiment, share: BodyShare) -> AsyncGenerator[tuple[Context, str]]:
     """A copy of an experiment that nobody else can name, which is deleted in the end: its context and its name."""
     store = context.store
     room_for = partial(context.redis_health.room_for, reserve=2.0)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, EncodedArrays
-from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
+from optimist.api.bodies.batches import BatchEmbedding, BatchEmbeddings, read_batch
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
@@ -216,8 +216,8 @@ async def append(
     request: Request,
     context: ContextDep,
     idempotency_key: Annotated[str, Header(min_length=1, max_length=200)],
-    embedding: Embedding = None,
-    embeddings: Embeddings = [],  # noqa: B006 (FastAPI copies it)
+    embedding: BatchEmbedding = None,
+    embeddings: BatchEmbeddings = [],  # noqa: B006 (FastAPI copies it)
     start: Annotated[int | None, Query(ge=0, lt=2**32, description=START)] = None,
 ) -> TellReply:
     """Add samples that were generated without a pick.

@@ -31,7 +31,7 @@ from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, 
 
 router = APIRouter(prefix="/v1/experiments/{name}", route_class=ModelRoute)
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 async def awaited(
@@ -39,9 +39,9 @@ async def awaited(
     experiment: Experiment,
     artefact: Artefact,
     check: Callable[[PolicyState], Awaitable[None]],
-    look: Callable[[], Awaitable[tuple[Result | None, bool]]],
+    look: Callable[[], Awaitable[tuple[_Result | None, bool]]],
     patience: float = 10.0,
-) -> Result:
+) -> _Result:
     """The artefact as scorers make it of the logs as they are now; an earlier one if that takes too long.
 
     check: raises where it cannot be made of a state; the state is read before each request to the scorers. look: reads

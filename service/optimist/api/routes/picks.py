@@ -24,7 +24,7 @@ from optimist.api.middleware.permissions import WORK, GuardedRoute, permits
 from optimist.api.middleware.service import RawRoute, parameters_in_openapi, read_parameters
 from optimist.api.problems import ApiError, invalid, problem_of
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.records import Batch, NotFound, StoreError
+from optimist.records import NotFound, PickBatch, StoreError
 from optimist.turns import charged
 from optimist_client import tensors
 from optimist_client.errors import FixError
@@ -184,7 +184,7 @@ async def _told(
         await context.store.check_pick(given.name, number)
     contents = await read_batch(encoded, info, context.settings, given.embedding, given.embeddings)
     async with context.redis_health.room_for(len(contents.body), lambda: context.store.has_ended(given.name, number)):
-        batch = Batch(number, nonce, contents)
+        batch = PickBatch(number, nonce, contents)
         settled, following = await experiment.tell(batch, then, request.scope["caller"].key)
     return await context.told(info, settled, contents), following
 

@@ -23,12 +23,12 @@ from pydantic import BaseModel
 from optimist.api.bodies.objects import LARGE, LongRoute, run_in_thread
 from optimist.api.context import ContextDep
 from optimist.api.middleware.permissions import READ_SAMPLES, WORK, permits
-from optimist.api.pages import Body, respond
+from optimist.api.pages import TaggedBody, respond
 from optimist.api.problems import invalid
 from optimist.api.routes.picks import INSTANCE, NONCE
 from optimist.numerics.alike import are_central, modes_and_copies
 from optimist.policies.audits import audit_key
-from optimist.records import NewPreview, NotFound, StoredPreview
+from optimist.records import NotFound, PreparedPreview, StoredPreview
 from optimist_client import models
 from optimist_client.models import Identifier, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.previews import PreviewKind
@@ -61,7 +61,7 @@ class About(BaseModel):
     """float32 in base64."""
 
 
-def read_previews(request: models.PreviewRequest, seed: int | None) -> list[NewPreview]:
+def read_previews(request: models.PreviewRequest, seed: int | None) -> list[PreparedPreview]:
     """The previews as the store keeps them. seed: of an experiment whose samples are audited.
 
     Raises `ApiError` 422 for one that is no image, text or sound as it should be.
@@ -69,7 +69,7 @@ def read_previews(request: models.PreviewRequest, seed: int | None) -> list[NewP
     return [_read(one, request.start, seed) for one in request.previews]
 
 
-def _read(one: models.NewPreview, start: int | None, seed: int | None) -> NewPreview:
+def _read(one: models.NewPreview, start: int | None, seed: int | None) -> PreparedPreview:
     name = f"previews: place {one.place}"
     prompt = None if one.prompt is None else _encodable(name, one.prompt[:500])
     if one.text is not None:
@@ -92,14 +92,14 @@ def _read(one: models.NewPreview, start: int | None, seed: int | None) -> NewPre
         about.features = base64.b64encode(np.array(one.features, dtype="<f4").tobytes()).decode()
     index = None if start is None else start + one.place
     rank = None if seed is None or index is None else audit_key(seed, index)
-    return NewPreview(one.place, index, about.model_dump_json(exclude_none=True), body, rank)
+    return PreparedPreview(one.place, index, about.model_dump_json(exclude_none=True), body, rank)
 
 
-Group = dict[str, int]
+PreviewGroup = dict[str, int]
 """The fields of `PreviewInfo` that say which group a preview belongs to."""
 
 
-def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[Group]:
+def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[PreviewGroup]:
     """The group of each preview, by `About.features` and its generator.
 
     Nothing for one without features, or with another number of them than most have.
@@ -108,7 +108,7 @@ def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[
     sizes = [len(row) for row in rows if row]
     usual = max(sizes, key=sizes.count, default=0)
     places = [place for place, row in enumerate(rows) if row and len(row) == usual]
-    groups: list[Group] = [{}] * len(rows)
+    groups: list[PreviewGroup] = [{}] * len(rows)
     if places:
         grouped = _grouped(b"".join(rows[place] for place in places), tuple(generators[place] for place in places))
         for place, group in zip(places, grouped, strict=True):
@@ -117,7 +117,7 @@ def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[
 
 
 @lru_cache(maxsize=16)  # those who look at the same experiment
-def _grouped(rows: bytes, generators: tuple[int, ...]) -> list[Group]:
+def _grouped(rows: bytes, generators: tuple[int, ...]) -> list[PreviewGroup]:
     features = np.frombuffer(rows, dtype="<f4").reshape(len(generators), -1)
     modes, copies = modes_and_copies(features, np.array(generators))
     groups = zip(modes.tolist(), copies.tolist(), are_central(features, modes).tolist(), strict=True)
@@ -208,7 +208,7 @@ async def get_previews(
         stored = await context.store.previews(name)
         kept = await run_in_thread(LARGE + 1 if modes else 0, _all_listed, stored, modes)  # k-means takes up to 0.3 s
     answer = Previews.model_construct(most=experiment.config.previews, previews=kept)
-    return respond(Body.from_text(answer.model_dump_json()), if_none_match)
+    return respond(TaggedBody.from_text(answer.model_dump_json()), if_none_match)
 
 
 def _all_listed(stored: Sequence[tuple[str, StoredPreview]], modes: bool) -> list[PreviewInfo]:

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic_core import from_json
 
-from optimist.api.alone import Alone
 from optimist.api.bodies.objects import JSON_WORK, run_in_thread
 from optimist.api.context import ContextDep
+from optimist.api.exclusion import Exclusion
 from optimist.api.middleware.access import CallerDep
-from optimist.api.middleware.limits import Share
+from optimist.api.middleware.limits import BodyShare
 from optimist.api.middleware.permissions import READ_SAMPLES, GuardedRoute, permits
 from optimist.records import LogEntry, LogGap, Runs, Unavailable
 from optimist_client import tensors
@@ -73,12 +73,12 @@ async def get_records(
     start = max(at, 0, state.seq if trimmed is None else trimmed)
     cursor, first = start, first if start == at else 0
     page, following = BytesIO(), ""
-    alone: Alone = request.app.state.alone
-    share: Share = request.scope["memory"]
+    exclusion: Exclusion = request.app.state.exclusion
+    share: BodyShare = request.scope["memory"]
     # Of each namespace one page at a time: a batch is whole in memory until its lines are made. For three times as long
     # as a page took nobody of the namespace gets another one: to read and write whole batches keeps Redis, the
     # interpreter and a core from others, however fast pages are asked for.
-    async with alone.resting_lock("records", caller.namespace, 3.0):
+    async with exclusion.resting_lock("records", caller.namespace, 3.0):
         while cursor < min(state.seq, start + batches) and page.tell() < _BYTES:
             try:
                 entries = await context.store.read_log(name, ordinal, cursor, 1)

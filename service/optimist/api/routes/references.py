@@ -13,13 +13,13 @@ from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, TENSORS_IN_OPENAPI, En
 from optimist.api.bodies.objects import ModelRoute, run_in_thread
 from optimist.api.context import ContextDep
 from optimist.api.middleware.access import CallerDep
-from optimist.api.middleware.limits import Share
+from optimist.api.middleware.limits import BodyShare
 from optimist.api.middleware.permissions import ADMINISTER, READ, permits
 from optimist.api.pages import STEP, CursorQuery, LimitQuery, page_of, place_of
 from optimist.api.problems import invalid
 from optimist.api.references import (
     Queue,
-    Rows,
+    UploadedRows,
     check_embeddings,
     check_same,
     checked,
@@ -67,7 +67,7 @@ async def create_reference(
     store, settings = context.store, context.settings
     name, samples, embedding = wanted.name, wanted.samples, wanted.embedding
     arrays = await (await EncodedArrays.from_request(request)).decode(settings)
-    share: Share = request.scope["memory"]
+    share: BodyShare = request.scope["memory"]
     share.hold_more(memory_of(arrays))
     # One at a time, and not in the threads that check batches, because a large reference takes seconds.
     queue: Queue = request.app.state.references
@@ -158,7 +158,7 @@ async def put_rows(
     with TemporaryFile(context.redis_health.check_temporary) as file:
         size = await spooled(request, file)
         try:
-            rows = Rows(file, size, settings.max_dimension)
+            rows = UploadedRows(file, size, settings.max_dimension)
             request.scope["memory"].hold_more(rows.memory)
             for block in rows.blocks:
                 await queue.run(request, rows.add, block)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from optimist.api.alone import Alone
+from optimist.api.exclusion import Exclusion
 from optimist.api.problems import ApiError
 from optimist.api.temporary import PIECE, TemporaryFile
 
@@ -20,46 +20,46 @@ def refused(act: Callable[[], object]) -> ApiError:
 
 
 def test_each_key_does_a_thing_once_at_a_time():
-    alone = Alone()
+    exclusion = Exclusion()
 
     def enter(what: str, key: str) -> None:
-        with alone.doing(what, key):
+        with exclusion.doing(what, key):
             pass
 
-    with alone.doing("archive is exported", "one"):
+    with exclusion.doing("archive is exported", "one"):
         error = refused(lambda: enter("archive is exported", "one"))
         assert (error.problem.status, error.headers["retry-after"]) == (429, "1")
         assert error.problem.detail.startswith("another archive is exported with the same access key")
         enter("archive is exported", "other")
         enter("archive is imported", "one")
-    with pytest.raises(KeyError), alone.doing("archive is exported", "one"):
+    with pytest.raises(KeyError), exclusion.doing("archive is exported", "one"):
         raise KeyError
-    with alone.doing("archive is exported", "one"):
-        alone.keep_out("archive is exported", "one", 7.0)
+    with exclusion.doing("archive is exported", "one"):
+        exclusion.keep_out("archive is exported", "one", 7.0)
     assert refused(lambda: enter("archive is exported", "one")).headers["retry-after"] == "7"
-    alone.keep_out("archive is exported", "one", 0.0)
+    exclusion.keep_out("archive is exported", "one", 0.0)
     enter("archive is exported", "one")
 
 
 async def test_a_lock_is_of_its_name_alone():
-    alone = Alone()
-    async with alone.lock("trial", "one"):
-        assert alone.lock("trial", "one").locked()
-        async with asyncio.timeout(10), alone.lock("trial", "other"):
+    exclusion = Exclusion()
+    async with exclusion.lock("trial", "one"):
+        assert exclusion.lock("trial", "one").locked()
+        async with asyncio.timeout(10), exclusion.lock("trial", "other"):
             pass
-    assert not alone.lock("trial", "one").locked()
+    assert not exclusion.lock("trial", "one").locked()
 
 
 async def test_a_lock_rests_as_long_as_it_was_held_and_longer():
-    alone = Alone()
-    async with alone.resting_lock("records", "one", 1.0):
+    exclusion = Exclusion()
+    async with exclusion.resting_lock("records", "one", 1.0):
         held = asyncio.get_running_loop().time()
         await asyncio.sleep(0.05)
         held -= asyncio.get_running_loop().time()
     rested = asyncio.get_running_loop().time()
-    async with asyncio.timeout(10), alone.resting_lock("records", "other", 1.0):
-        assert alone.lock("records", "one").locked()
-    async with asyncio.timeout(10), alone.lock("records", "one"):
+    async with asyncio.timeout(10), exclusion.resting_lock("records", "other", 1.0):
+        assert exclusion.lock("records", "one").locked()
+    async with asyncio.timeout(10), exclusion.lock("records", "one"):
         assert asyncio.get_running_loop().time() - rested >= -0.9 * held
 
 

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from optimist.api.problems import ApiError
 
 
-class Alone:
+class Exclusion:
     """Refuses what somebody does already (`doing`), or lets it wait (`lock`)."""
 
     def __init__(self) -> None:
