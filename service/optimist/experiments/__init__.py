@@ -1,1 +1,1 @@
-"""What an experiment does next and what is said of it: pure functions of records and estimates. No Redis, no torch."""
+"""The next steps of an experiment and its reports: pure functions of records and estimates. No Redis, no torch."""

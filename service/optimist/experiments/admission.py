@@ -1,4 +1,4 @@
-"""How large a new experiment may be: the width of its batches, and the feature maps that every scorer holds."""
+"""Limits on the size of a new experiment: the width of its batches, and the feature maps that every scorer holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optimist_client.metrics import Kernel, Metric
 from optimist_client.metrics.mean import check_unaudited
 from optimist_client.models import Experiment, ExperimentConfig
 
-INDEXED = "people audit samples by their indices, and those of a router, and of generators without seeds, have none"
+INDEXED = "people audit samples by their indices, and samples of a router, and of generators without seeds, have none"
 
 
 def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[str, int]:

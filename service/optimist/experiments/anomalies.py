@@ -69,7 +69,7 @@ class Anomalous:
     origins: Mapping[tuple[int, int], Origin] = field(default_factory=dict[tuple[int, int], Origin])
     """The origin of each of these batches, by ordinal and position."""
     findings: Mapping[tuple[int, int], list[str]] = field(default_factory=dict[tuple[int, int], list[str]])
-    """What is anomalous about each, as phrases."""
+    """The anomalies of each batch, as phrases."""
 
 
 NOTHING = Anomalous()

@@ -1,7 +1,7 @@
 """The wait of a decision for answers that are on their way, where scores go with the time that an answer takes.
 
-What is on its way is then unlike what has been told: the slow answers of a generator are open while its quick ones
-count. So once the stopping rule is satisfied no picks are opened, those that are open are waited for, and the rule
+Answers on their way are then unlike those that have been told: the slow answers of a generator are open while its quick
+ones count. So once the stopping rule is satisfied no picks are opened, those that are open are waited for, and the rule
 looks again at estimates of all that was told. Every pick is waited for a limited time after it was opened, whoever
 renews its lease. No I/O.
 """
@@ -29,7 +29,7 @@ def waits_until(pick: Pick, leased: OpenPick, lease: float, timing: Timing | Non
 
 
 def waiting_text(awaited: Mapping[str, int], may_be_slow: bool = True) -> str:
-    """What a decision waits for: these batches on their way, by generator, or else the estimates."""
+    """The wait of a decision: these batches on their way, by generator, or else the estimates."""
     if not awaited:
         return "it waits for estimates of all that was told"
     return f"it waits for {_batches(awaited)} on their way{', which may be slow answers' if may_be_slow else ''}"
@@ -47,7 +47,8 @@ def censored_warnings(arms: Sequence[Arm], best: str | None) -> tuple[str, ...]:
     """A warning where values that are only known to be at least what was told might change which generator is best.
 
     Their true mean is higher than what is shown. Where lower is better this speaks against the generator itself, so
-    that only values of the best one matter; where higher is better it speaks for it, so that only those of others do.
+    that only values of the best one matter; where higher is better it speaks for it, so that only values of others
+    matter.
     """
     doubtful = {
         arm.name: arm.estimate.censored

@@ -52,7 +52,7 @@ class Assignment:
         self._cost_left = None if state.cost_left is None else state.cost_left - state.pending_cost
         self.returned: list[int] = []
         self.lacked: WaitReason | None = None
-        """Why the newest ask got fewer picks than it asked for; None if it did not."""
+        """The reason why the newest ask got fewer picks than it asked for; None if it did not."""
 
     @property
     def opened(self) -> int:
@@ -104,8 +104,8 @@ class Assignment:
         self.lacked = WaitReason.WORKER_PICKS if count < wanted else None
 
     def lacking(self, worker: str | None = None, key: str = "") -> WaitReason | None:
-        """Why no further pick can be opened for a worker: budgets, limits on open picks, or a decision that waits for
-        them; None if one can."""
+        """The reason why no further pick can be opened for a worker: budgets, limits on open picks, or a decision that
+        waits for them; None if one can."""
         picks, most = self._state.open_picks, self._most_open
         causes = (
             (self._is_held, WaitReason.ANSWERS),
@@ -123,7 +123,8 @@ class Assignment:
         return most is not None and worker is not None and self._state.stored.of_workers.get(worker, 0) >= most
 
     def _lacking_of(self, able: list[Arm], among: Sequence[str] | None) -> WaitReason | None:
-        """Why none of these arms can be picked; None if one can. among: the generators that the ask names."""
+        """The reason why none of these arms can be picked; None if one can. among: the generators that the ask
+        names."""
         if any(arm.active for arm in able):
             return None
         names = [arm.name for arm in self._state.arms if arm.active and (among is None or arm.name in among)]

@@ -26,8 +26,8 @@ from optimist_client.models import Curve, GeneratorProgress, MixtureCurve
 def curve_point(mixture: Mixture, delta: float) -> str:
     """A mixture as one point of a chart: JSON, to six digits, with null for what is infinite.
 
-    [score, lower and upper end of its 1 − δ interval, place of the best single generator, its score, gain, its error,
-    gap, weights], all by place in the mixture; scores are on the natural scale.
+    [score, lower and upper end of its 1 − δ interval, index of the best single generator, its score, gain, its error,
+    gap, weights], all by index in the mixture; scores are on the natural scale.
     """
     z = -NormalDist().inv_cdf(delta / 2.0)
     ends = (mixture.value - z * mixture.error, mixture.value + z * mixture.error)
@@ -86,7 +86,7 @@ REMEMBERED = 256
 """Batches that are kept as they were read, to tell whether a history read later is the same one, gone on."""
 
 Points = Mapping[str, Sequence[Sequence[CurvePoint]]]
-"""Estimates by the label of the metric, that of the one that decides first, and by generator."""
+"""Estimates by the label of the metric, the metric that decides first, and by generator."""
 
 
 def stride_of(told: int) -> int:
@@ -107,7 +107,7 @@ class ProgressCurve:
     """(G,): batches of each generator after all `told`."""
     newest_samples: int = 0
     points: Points = field(default_factory=dict[str, Sequence[Sequence[CurvePoint]]])
-    """What was kept of the estimates."""
+    """The estimates that were kept."""
     recent: bytes = b""
     """The newest batches of the history, `REMEMBERED` at most."""
 

@@ -20,7 +20,7 @@ from optimist_client.models.decisions import HardestRival, about
 
 
 def arrays_with_levels(state: PolicyState) -> dict[int, str]:
-    """The arrays that have levels, by the places under which these are stored."""
+    """The arrays that have levels, by the indices under which these are stored."""
     config = state.config
     if config.on_anomaly == "ignore":
         return {}
@@ -195,7 +195,7 @@ def decision_cost(state: PolicyState) -> float | None:
 
 
 _SAMPLES = "samples"
-"""The field of a stored decision beside those of `DecisionInfo`: recorded samples of each generator, by ordinal."""
+"""The further field of a stored `DecisionInfo`: recorded samples of each generator, by ordinal."""
 
 
 def latched_text(state: PolicyState, anomalous: Anomalous) -> str:

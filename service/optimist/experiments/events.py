@@ -1,4 +1,4 @@
-"""What becomes of an experiment that somebody may want to be told of, wherever they are."""
+"""Events of an experiment that somebody may want to be told of, wherever they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IDLE = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What became of an experiment. `at`: when, in Unix seconds."""
+    """An event of an experiment. `at`: its time, in Unix seconds."""
 
     kind: Kind
     at: float
@@ -25,7 +25,7 @@ class Event:
 
 
 def event_of(state: PolicyState, changed: float, now: float) -> Event | None:
-    """What has become of an experiment by now; None while it runs, or where somebody stopped it.
+    """The newest event of an experiment; None while it runs, or where somebody stopped it.
 
     changed: when it was last changed, in Unix seconds, as `now`.
     """

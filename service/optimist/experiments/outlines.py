@@ -1,4 +1,5 @@
-"""What lists read of an experiment: everything but its prompts, which can have 80 MB; tags and note as they are now."""
+"""The part of an experiment that lists read: all but its prompts, which can have 80 MB; with its present tags and
+note."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def label_controls(tags: list[str] | None, note: str | None) -> dict[str, str]:
 
 
 def labels_of(config: ExperimentConfig, controls: Mapping[str, str]) -> tuple[list[str], str]:
-    """The tags and the note as they are now. Raises ValueError for controls that are not those of `label_controls`."""
+    """The tags and the note as they are now. Raises ValueError for other controls than `label_controls` makes."""
     tags = _TAGS.validate_json(controls["tags"]) if "tags" in controls else config.tags
     return tags, _NOTE.validate_json(controls["note"]) if "note" in controls else config.note
 
@@ -52,7 +53,7 @@ class Outline:
     experiment: Experiment
     """The config has no prompts, whether the experiment has some or not: no picks can be made of it."""
     prompts: int | None
-    """How many prompts there are; None without prompts."""
+    """The number of prompts; None without prompts."""
     prompts_digest: str | None
     """SHA-256 of the prompts, as `prompts_digest` makes it."""
     size: int

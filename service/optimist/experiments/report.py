@@ -105,7 +105,7 @@ def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> 
 
 @dataclass(frozen=True)
 class LoadedMixture:
-    """A mixture as it is stored, and what it holds."""
+    """A mixture as it is stored, and as it is read."""
 
     stored: StoredArtefact
     mixture: Mixture
@@ -237,7 +237,7 @@ def report_of(
 
 
 def _said_of_audits(state: PolicyState, audits: AuditsState | None) -> list[str]:
-    """What the judge is worth, how well raters agree, and how many audits have no answer."""
+    """Sentences on the worth of the judge, the agreement of raters, and audits without an answer."""
     said = said_of_judge(rivals(state.arms))
     if audits is None:
         return [*said]
@@ -260,7 +260,8 @@ def check_compared(state: PolicyState) -> None:
 
 
 def gate_on(state: PolicyState, candidate: str, baseline: str, margins: Mapping[str, float | str]) -> Gate:
-    """Whether a generator is at least as good as another one, but for these margins by the labels of metrics.
+    """The answer whether a generator is at least as good as another one, but for these margins by the labels of
+    metrics.
 
     Both may be retired. Raises as `contrast_of` and `policies.gates.gate_of` do.
     """
@@ -300,7 +301,7 @@ def contrast_of(
 
 
 def waits_for(state: PolicyState) -> WaitReason | None:
-    """What asks wait for now, whichever worker they are of."""
+    """The wait of asks now, whichever worker asks."""
     if state.has_ended:
         return None
     return Assignment(state, NO_LIMIT).lacking() or state.waits_for(state.goal.pending(state.stored))

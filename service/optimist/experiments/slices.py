@@ -83,7 +83,7 @@ def grown_size(
 
 
 def slice_seed(experiment: Experiment, generator: GeneratorState, start: int) -> int:
-    """The seed of the sample at index `start`, a number of 32 bits; that of each next sample is one higher."""
+    """The seed of the sample at index `start`, a number of 32 bits; the seed of each next sample is one higher."""
     first = first_seed(experiment.config.seed)
     if not experiment.is_paired:
         first += 2**22 * generator.ordinal  # up to 1024 generators share no seed in this many samples

@@ -46,9 +46,10 @@ class OpenPicks:
     """Picks whose lease still runs, kept up to date by `add` and `remove`."""
 
     def __init__(self, stored: Sequence[OpenPick], earlier: OpenPicks | None = None) -> None:
-        """stored: the open picks. earlier: those of an earlier state, so that picks still open are not parsed again."""
+        """stored: the open picks. earlier: the open picks of an earlier state, so that picks still open are not parsed
+        again."""
         self.of_key: Counter[str] = Counter()
-        """How many picks were asked for with each access key."""
+        """The number of picks that were asked for with each access key."""
         self.samples: Counter[int] = Counter()
         """Samples of open picks, by ordinal of the generator."""
         self.batches: Counter[int] = Counter()
@@ -107,7 +108,8 @@ class OpenPicks:
         return len(self._of_worker.get(worker, ()))
 
     def owned(self, request: AskRequest, has_contexts: bool = False) -> list[Pick]:
-        """The open picks that this request gets again: those of its worker, and those opened for its request id.
+        """The open picks that this request gets again: the picks of its worker, and the picks opened for its request
+        id.
 
         With contexts these are new prompts, and only the same request gets picks again.
         """
@@ -157,10 +159,10 @@ class PolicyState:
         self.arms: list[Arm] = self._arms(changed, earlier)
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
         self.needed_to_fit = 0 if any(self.estimates) else goal.needed(self.config, len(stored.active))
-        """How much each active generator must bring before open kernels can be fixed; 0 once they are."""
+        """The amount that each active generator must bring before open kernels can be fixed; 0 once they are."""
         before = None if earlier is None else earlier.goal
         self.goal: Goal = goal.from_state(experiment, stored, self.needed_to_fit, before)
-        """What is different between goals. The warm-up of its policy lasts until the kernels can be fixed."""
+        """The goal. The warm-up of its policy lasts until the kernels can be fixed."""
         self.samples = sum(generator.samples + generator.retracted for generator in stored.generators)
         """Samples told in all, those retracted since included: the budget has paid for them."""
         self.budget = int(controls["budget"]) if "budget" in controls else self.config.budget
@@ -265,7 +267,7 @@ class PolicyState:
             self._lacking.pop(generator.ordinal, None)
 
     def _arms(self, changed: Sequence[GeneratorState], earlier: PolicyState | None) -> list[Arm]:
-        """The arms; those of an earlier state where neither their generator nor its open picks have changed."""
+        """The arms; the arms of an earlier state where neither their generator nor its open picks have changed."""
         if earlier is None or len(changed) == len(self.stored.generators) or earlier._indices != self._indices:
             return [self._arm(generator) for generator in self.contenders]
         arms, own, before = list(earlier.arms), self.open_picks, earlier.open_picks
@@ -342,7 +344,7 @@ class PolicyState:
         return self.goal.is_pending(self.stored, self._lacking, pending, late)
 
     def waits_for(self, pending: Pending, among: Collection[str] | None = None) -> WaitReason | None:
-        """What an ask has to wait for that can be made, and has not been made yet.
+        """The result that an ask has to wait for: it can be made, and has not been made yet.
 
         A pick that follows from the counts alone waits for nothing (`Goal.is_by_counts`), and a later one only for
         estimates that lack more than `LATE` of the batches; but where the experiment would be decided, and behind the
@@ -367,7 +369,7 @@ class PolicyState:
         return [replace(arm, active=arm.active and arm.name in left) for arm in self.arms]
 
     def has_answered(self, generator: GeneratorState) -> bool:
-        """Whether all prompts that it is asked for are in picks, or told."""
+        """True if all prompts that it is asked for are in picks, or told."""
         end, estimate = self.experiment.end, self.estimates[generator.ordinal]
         if end is None:
             return False

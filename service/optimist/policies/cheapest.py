@@ -70,7 +70,8 @@ class _Open(NamedTuple):
 
 
 class Table:
-    """Which of G generators meet which limits, and which one is the cheapest that meets all. Places are of the arms."""
+    """The verdicts on G generators by all limits, and the cheapest generator that meets all. Indices are of the
+    arms."""
 
     def __init__(self, rule: Cheapest, arms: Sequence[Arm], told: int | None) -> None:
         """told: batches so far, after which verdicts hold at every look; None: this is the only look."""
@@ -82,10 +83,10 @@ class Table:
         self.comparisons = max(comparisons, 1)
         self.z = threshold(rule.delta, self.comparisons, told)
         self.missed: Bools = np.array([one.refused(self.z) for one in self.margins]).reshape(-1, len(arms))
-        """Which generators do not meet each limit (L, G)."""
+        """A mask of the generators that do not meet each limit (L, G)."""
         each = zip(self.margins, self.missed, strict=True)
         self.met: Bools = np.array([one.accepted(self.z, missed) for one, missed in each]).reshape(-1, len(arms))
-        """Which ones meet it (L, G)."""
+        """A mask of the generators that meet it (L, G)."""
 
     @cached_property
     def accepted(self) -> Bools:
@@ -113,8 +114,8 @@ class Table:
 
     @cached_property
     def not_cheaper(self) -> Bools:
-        """Whether each generator is surely no cheaper than each other one (G, G), or cannot be named for want of a
-        known cost."""
+        """A mask of the generators that are surely no cheaper than each other one (G, G), or cannot be named for want
+        of a known cost."""
         compared = self._costs_compared
         if compared is None:
             return ~(self.costs[:, None] < self.costs[None])
@@ -129,12 +130,12 @@ class Table:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the cheapest that meets all limits is known, or that none does."""
+        """True if the cheapest that meets all limits is known, or that none does."""
         return bool(self._decided) or self.none_meets
 
     @property
     def none_meets(self) -> bool:
-        """Whether every generator of a known cost misses a limit."""
+        """True if every generator of a known cost misses a limit."""
         has_cost = ~np.isnan(self.costs)
         return bool(has_cost.any()) and bool(self.refused[has_cost].all())
 
@@ -239,7 +240,7 @@ class Table:
         return needed
 
     def verdicts(self) -> tuple[LimitVerdict, ...]:
-        """What is known of each generator by each limit, in the order of the limits, then of the arms."""
+        """The verdict on each generator by each limit, in the order of the limits, then of the arms."""
         return tuple(
             verdict
             for index, (on, one) in enumerate(zip(self._rule.limits, self.margins, strict=True))
@@ -313,10 +314,10 @@ class Cheapest:
     delta: float
     limits: tuple[LimitOn, ...]
     measured: str | None = None
-    """The label of the metric whose score is the cost, as of `LimitOn`; None: costs are those of the arms."""
+    """The label of the metric whose score is the cost, as of `LimitOn`; None: the arms have costs."""
     policy: Literal["top-two", "uniform"] = "top-two"
     weigh_costs: bool = True
-    """Whether picks are weighed by what they cost."""
+    """True if picks are weighed by what they cost."""
 
     def table(self, arms: Sequence[Arm], told: int) -> Table:
         """The verdicts on these arms after `told` batches."""
@@ -345,7 +346,7 @@ class Cheapest:
         return f"whether these meet all limits is open: {', '.join(open_)}"
 
     def pick(self, arms: Sequence[Arm], told: int) -> int:
-        """Place of the arm to sample next: of the comparisons that the answer needs, what decides the one that is left
+        """Index of the arm to sample next: of the comparisons that the answer needs, what decides the one that is left
         at the least cost. Generators that share seeds or prompts are sampled in lockstep instead.
 
         Raises FixError if no arm is active.
@@ -383,7 +384,7 @@ class Cheapest:
         return placed(max(among, key=lambda index: spreads[index] ** 2 / (n[index] ** 2 * prices[index])))
 
     def _prices(self, arms: Sequence[Arm]) -> Floats:
-        """What a sample of each arm is weighed by (G,): its cost, the usual one where that is not known."""
+        """The weight of a sample of each arm (G,): its cost, the usual one where that is not known."""
         costs = self.table(arms, 1).costs if self.measured is not None else np.array([_cost(arm) for arm in arms])
         if not self.weigh_costs or np.isnan(costs).all() or not np.nanmax(costs) > 0.0:
             return np.ones(len(arms))

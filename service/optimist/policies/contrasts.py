@@ -1,6 +1,6 @@
 """Differences of estimates, with errors that allow for common seeds and prompts (rules/differences.md). No torch.
 
-Where nothing is known of a correlation, differences and errors are those of independent estimates, to the last bit.
+Where nothing is known of a correlation, differences and errors are as of independent estimates, to the last bit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Contrasts:
     def __init__(
         self, estimates: Sequence[Estimate], earlier: Contrasts | None = None, changed: Sequence[int] = ()
     ) -> None:
-        """earlier: of the same estimates but for those at the `changed` places. What it has computed of the others is
+        """earlier: of the same estimates but for the `changed` ones. What it has computed of the others is
         taken from it, which is the same to the last bit."""
         self.estimates = tuple(estimates)
         self._changed = changed
@@ -56,7 +56,7 @@ class Contrasts:
 
     @cached_property
     def is_uniform(self) -> bool:
-        """Whether the same is known of all: how two are compared depends on nothing else than the two then."""
+        """True if the same is known of all: a comparison of two then depends on nothing else than the two."""
         if self._earlier is not None:
             kinds = {_kind(self.estimates[index]) for index in (*self._changed, *self._unchanged)}
         else:
@@ -65,12 +65,12 @@ class Contrasts:
 
     @property
     def _unchanged(self) -> list[int]:
-        """One of the places that are as they were."""
+        """An index of an estimate that is as it was."""
         return [index for index in range(len(self._changed) + 1) if index not in self._changed][:1]
 
     @cached_property
     def best(self) -> int:
-        """Place of the best estimate: the least value, or one that is better than that by its contrast, and so on.
+        """Index of the best estimate: the least value, or one that is better by its contrast, and so on.
 
         Contrasts of estimates by different samples may go round in a circle, which ends where it closes.
         """
@@ -106,7 +106,7 @@ class Contrasts:
         return against
 
     def are_equal(self, base: int) -> list[bool]:
-        """Which estimates are as exact as the one at `base`, and no other than it but for rounding."""
+        """A mask of the estimates that are as exact as the one at `base`, and no other than it but for rounding."""
         own, is_exact = self.stopping_errors[base], self.estimates[base].is_exact
         both = zip(self.estimates, self.against(base).differences, self.stopping_errors, strict=True)
         return [is_exact and one.is_exact and abs(apart) <= own + error for one, apart, error in both]
@@ -138,13 +138,13 @@ class Contrasts:
         return standard_errors
 
     def _before(self, base: int, computed: Callable[[Contrasts], Computed | None]) -> Computed | None:
-        """What an earlier set has computed with this base, if that was the same estimate."""
+        """The result of an earlier set with this base, if that was the same estimate."""
         if self._earlier is None or base in self._changed or not self.is_uniform:
             return None
         return computed(self._earlier)
 
     def _made(self, number: Callable[[int], float], before: list[float] | None) -> list[float]:
-        """A number for each place, of which those that are as they were are taken from before."""
+        """A number for each estimate, taken from before where the estimate is as it was."""
         if before is None:
             return list(map(number, range(len(self.estimates))))
         numbers = list(before)
@@ -170,7 +170,7 @@ class Contrasts:
         return self._separations if self.best == best else {}
 
     def unseen(self) -> list[float]:
-        """What each difference from the best would lose by values that have not come, if a share of `RARE`/n of its
+        """The loss of each difference from the best by values that have not come, if a share of `RARE`/n of its
         samples, or of the best one's, were as far from their mean as the farthest value of any generator; 0 where it is
         known how far values can be.
 
@@ -206,7 +206,7 @@ class Contrasts:
 
     @cached_property
     def _paired(self) -> dict[int, int]:
-        """Place among the paired estimates by place among all."""
+        """Index among the paired estimates by index among all."""
         return {arm: at for at, arm in enumerate(i for i, e in enumerate(self.estimates) if e.pairing is not None)}
 
     @cached_property
@@ -266,7 +266,7 @@ def contrasts_among(arms: Sequence[Arm]) -> Contrasts:
 
 
 def pointwise(delta: float) -> float:
-    """How many standard errors the interval of one difference has on either side that covers 1 − `delta` by itself."""
+    """The standard errors on either side of an interval of one difference that covers 1 − `delta` by itself."""
     return -NormalDist().inv_cdf(delta / 2.0)
 
 
@@ -274,8 +274,8 @@ def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, 
     """Every other arm compared with the one called `against`, or the best one if none is.
 
     reach: standard errors of an interval on either side of a difference. Where the intervals of all scores hold at once
-    (`are_strict`), that of a difference follows from theirs instead. fewest: samples below which standard errors are
-    not reliable, so that a difference has no interval. Every arm must have an estimate.
+    (`are_strict`), the interval of a difference follows from theirs instead. fewest: samples below which standard
+    errors are not reliable, so that a difference has no interval. Every arm must have an estimate.
     """
     contrasts = contrasts_among(arms)
     base = next((index for index, arm in enumerate(arms) if arm.name == against), None)
@@ -310,7 +310,7 @@ def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, 
 
 
 def contrast(arm: Arm, against: Arm, reach: float, fewest: int = 0) -> Contrast:
-    """How much worse one arm is than another; reach, fewest: as of `described`.
+    """The contrast of one arm with another; reach, fewest: as of `described`.
 
     Raises FixError if they are the same, or one has no estimate.
     """

@@ -2,7 +2,7 @@
 
 Estimates may lack indices that others have. An estimate is linear in the influences of its samples, to first order. λ u
 is therefore what a part λ of its unshared samples has added to it, with u the mean influence of the shared samples
-minus that of all. The weights λ are those of least variance.
+minus the mean of all. The weights λ have the least variance.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Influences:
         return sums
 
     def correlations(self, base: int) -> Floats:
-        """ρ_L of every row with that of `base` over the indices that both have (k,): Fisher's z, shrunk towards 0.
+        """ρ_L of every row with the row of `base` over the indices that both have (k,): Fisher's z, shrunk towards 0.
 
         0 where fewer than `FEWEST_COMMON` indices are common, or one of the two does not vary over them.
         """
@@ -81,7 +81,7 @@ class Influences:
     def _by_prompt(self, base: int, of_rows: Floats, effects: Floats) -> Floats:
         """ρ_L (k,) of the influences' sums by prompt, where a variance is larger by its design effect (k,).
 
-        Where only one of the two counts prompts, they are not common, and the covariance is that of the rows.
+        Where only one of the two counts prompts, they are not common, and the covariance is by the rows.
         """
         rho, prompts = of_rows / np.sqrt(effects * effects[base]), self._prompts[base]
         for index, own in enumerate(self._prompts):
@@ -129,7 +129,7 @@ class Influences:
         """u (`Side.moved`) without each of ten groups of indices, about the mean of the ten: two arrays (·, 10), of the
         rows `at` compared with `base`, and of `base` compared with them.
 
-        first: how many samples of each are taken (k,), those of the least indices.
+        first: the number of samples of each that are taken (k,), of the least indices.
         """
         is_taken = self._told.cumsum(axis=1) <= first[:, None]
         told, centred = _in_groups(self._told * is_taken), _in_groups(self._centred)
@@ -140,13 +140,14 @@ class Influences:
         return of_each - of_each.mean(axis=1, keepdims=True), of_base - of_base.mean(axis=1, keepdims=True)
 
     def skewness(self, base: int) -> Floats:
-        """The skewness (k,) of the difference of influences from those of `base`, over the indices that both have."""
+        """The skewness (k,) of the difference of influences from the influences of `base`, over the indices that both
+        have."""
         both = self._told * self._told[base] > 0.0
         return skewness(np.where(both, self._centred - self._centred[base], np.nan))
 
     def farthest_below(self, base: int, sign: float) -> Floats:
-        """How far the lowest difference (k,) from the influences of `base` is below the mean one, over the indices that
-        both have. sign: by what differences are multiplied."""
+        """The distance of the lowest difference (k,) from the influences of `base` below the mean one, over the indices
+        that both have. sign: by what differences are multiplied."""
         both = self._told * self._told[base]
         rows = both * (self._centred - self._centred[base]) * sign
         means = rows.sum(axis=1) / np.maximum(both.sum(axis=1), 1.0)
@@ -197,7 +198,7 @@ class Indices:
         self.n = np.array(samples, float)
         self.first = np.array([each.first_order for each in pairings])
         self.are_whole = np.array([each.told == (0, n) for each, n in zip(pairings, samples, strict=True)])
-        """A mask (k,): True if the samples are those of indices 0 … n − 1."""
+        """A mask (k,): True if the samples have the indices 0 … n − 1."""
 
     def common(self, base: int) -> Floats:
         """The number of indices that each has in common with `base` (k,)."""
@@ -206,7 +207,7 @@ class Indices:
         return self._told.within(self._told.before(base))
 
     def sides(self, influences: Influences, m: Floats, base: int, at: Ints) -> tuple[Side, Side]:
-        """The estimates at these places, and the one at `base` compared with each of them; m: their common samples."""
+        """The estimates `at` these rows, and the one at `base` compared with each of them; m: their common samples."""
         lacking = [influences.only_in_rows(base, at), influences.only_in(base, at)]
         means = [np.zeros(len(at)), np.zeros(len(at))]
         if any(len(each.later) for each in self.pairings):
@@ -248,7 +249,8 @@ class _Intervals:
         return np.interp(self.ends, ends, counts.cumsum())
 
     def within(self, before: Floats) -> Floats:
-        """The sums within the intervals of each estimate (k,), from those of all that is before each start and end."""
+        """The sums within the intervals of each estimate (k,), from the sums of all that is before each start and
+        end."""
         signed = before.copy()
         signed[::2] *= -1.0
         return np.add.reduceat(signed, self.first[:-1])
@@ -260,7 +262,7 @@ def _as_array(ends: tuple[int, ...]) -> Ints:
 
 
 class _Later:
-    """The influences of k estimates beyond the common indices, minus the same constants as those of `Influences`."""
+    """The influences of k estimates beyond the common indices, minus the same constants as in `Influences`."""
 
     def __init__(self, pairings: Sequence[Pairing], influences: Influences) -> None:
         self._told = _Intervals([each.later_told for each in pairings])
@@ -272,7 +274,7 @@ class _Later:
         self._before = np.cumsum(values, axis=1)  # along each row: its bits do not depend on the others
         self._totals = self._before[:, -1]
         self.means = self._totals / np.maximum(influences.counts + self._counts, 1.0)
-        """The mean of all known influences of each (k,); that of the common ones is 0."""
+        """The mean of all known influences of each (k,); the mean of the common ones is 0."""
 
     def only_in_rows(self, told: _Intervals, base: int, at: Ints) -> tuple[Floats, Floats]:
         ends = told.ends_of(base)
@@ -315,7 +317,7 @@ class Side(NamedTuple):
         return self.unshared / self.n
 
     def moved(self, m: Floats) -> Floats:
-        """u: the mean influence of the m shared samples minus that of all, by those that are known."""
+        """u: the mean influence of the m shared samples minus the mean of all, by the known influences."""
         return -self.influence / m
 
 

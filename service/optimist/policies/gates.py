@@ -17,12 +17,12 @@ from optimist_client.models import Gate
 from optimist_client.models.decisions import LimitVerdict
 
 _CANDIDATE, _BASELINE = "candidate", "baseline"
-"""What the two are called while they are compared: names of files may be longer than those of generators."""
+"""The names of the two while they are compared: names of files may be longer than those of generators."""
 _NONE = np.zeros(2, bool)
 
 
 class Gated(NamedTuple):
-    """What a gate compares by one metric: the estimates of the candidate and the baseline, None without one."""
+    """The sides of a gate by one metric: the estimates of the candidate and the baseline, None without one."""
 
     metric: Metric
     candidate: Estimate | None
@@ -37,7 +37,7 @@ def gate_of(
     delta: float,
     told: int | None,
 ) -> Gate:
-    """Whether the candidate is at least as good as the baseline by all these metrics, but for their margins.
+    """The answer whether the candidate is at least as good as the baseline by all these metrics, but for their margins.
 
     compared, margins: by the labels of metrics. told: batches, at each of which somebody may have looked; None: this is
     the only look. Raises FixError for a label that is not compared, for a share of a score that is not above 0, and
@@ -89,7 +89,7 @@ def gate_of(
 
 
 def _verdict(label: str, metric: Metric, margins: Margins, quantiles: tuple[float, float]) -> LimitVerdict:
-    """What is known by one metric. quantiles: of a margin that is met, and of one that is not."""
+    """The verdict by one metric. quantiles: for a margin that is met, and for one that is not."""
     is_met, is_missed = margins.accepted(quantiles[0], _NONE)[0], margins.refused(quantiles[1])[0]
     (_, upper), (lower, _) = (margins.ends(z, _NONE)[0][0].tolist() for z in quantiles)
     numbers = {"value": margins.values[0, 0], "lower": lower, "upper": upper, "allowed": margins.allowed[0, 0]}

@@ -31,7 +31,7 @@ precision."""
 
 
 def sequence(told: int) -> float:
-    """S(t) = (1 + log t)^1.5 after `told` batches: 2 S(t) tests to one side count as many as those of all looks."""
+    """S(t) = (1 + log t)^1.5 after `told` batches: 2 S(t) tests to one side count as many as the tests of all looks."""
     return math.pow(1.0 + math.log(max(told, 1)), 1.5)
 
 
@@ -42,7 +42,7 @@ def threshold(delta: float, comparisons: float, told: int | None) -> float:
 
 
 class Side(NamedTuple):
-    """What one verdict on a margin rests on: arrays (G, J)."""
+    """The basis of one verdict on a margin: arrays (G, J)."""
 
     margin: Floats
     error: Floats
@@ -65,11 +65,11 @@ class Margins:
 
     limit: Limit
     rivals: tuple[int, ...]
-    """The place of the rival of each column; (−1,) for a fixed limit."""
+    """The index of the rival of each column; (−1,) for a fixed limit."""
     values: Floats
     """The difference from the rival, or from the fixed limit; above 0 where it is worse."""
     allowed: Floats
-    """What the difference may be, so that the margin is `values` − `allowed`."""
+    """The allowed difference, so that the margin is `values` − `allowed`."""
     met: Side
     """The margins as a limit that is met has them: it is claimed that they are below 0."""
     missed: Side
@@ -99,7 +99,7 @@ class Margins:
         return generators if self.limit.is_fixed else generators - 1
 
     def reach(self, z: float) -> Floats:
-        """How many errors a margin must be from 0 (G, J): z, or about the t quantile of as many rows."""
+        """The number of errors that a margin must be from 0 (G, J): z, or about the t quantile of as many rows."""
         return z * (1.0 + max(z * z - 9.0, 0.0) / (4.0 * self.rows))
 
     def refused(self, z: float) -> Bools:
@@ -117,7 +117,7 @@ class Margins:
         return np.all(is_met, axis=1) & ~refused
 
     def ends(self, z: float, refused: Bools) -> tuple[Floats, Floats]:
-        """The interval of how much worse each generator is than what the limit compares it with (G, 2), and the place
+        """The interval of how much worse each generator is than what the limit compares it with (G, 2), and the index
         of the column (G,) that decides: the one that is hardest to meet.
 
         The verdict would be "met" at limits above the upper end, "not met" below the lower one. NaN where unknown.
@@ -154,11 +154,11 @@ class Margins:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """The comparisons of estimates, each with each rival: arrays (k, J). Those of two estimates depend on no other."""
+    """The comparisons of estimates, each with each rival: arrays (k, J). A comparison depends on no other."""
 
     estimates: tuple[Estimate, ...]
     differences: Floats
-    """Each one's loss less q times that of the rival."""
+    """The loss of each less q times the loss of its rival."""
     errors: Floats
     plain: Floats
     """The errors without what rare values add; NaN where these are not needed."""
@@ -222,7 +222,8 @@ def _rows(estimates: Sequence[Estimate]) -> Floats:
 
 
 def _usable(estimates: Sequence[Estimate]) -> Bools:
-    """Which estimates have enough samples for a verdict, and an error (k,): values that are all equal have none."""
+    """A mask of the estimates that have enough samples for a verdict, and an error (k,): values that are all equal have
+    none."""
     return np.array([one.is_exact or (bool(one.stopping_error) and not is_early(one)) for one in estimates])
 
 
@@ -250,7 +251,7 @@ def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[
 def _relative(
     limit: Limit, estimates: Sequence[Estimate], at: Sequence[int], lumps: _Lumps
 ) -> tuple[Floats, Floats, Side, Side, Floats, Floats]:
-    """Differences from the rivals at these places (k, J), what they may be, the margins of both sides, ρ_L, and by
+    """Differences from the rivals at these indices (k, J), what they may be, the margins of both sides, ρ_L, and by
     what the values of rivals are multiplied (J,)."""
     allowed, q = _allowed(limit, estimates)
     rivals = [estimates[index] for index in at]
@@ -278,7 +279,7 @@ def _relative(
 
 
 def _allowed(limit: Limit, estimates: Sequence[Estimate]) -> tuple[float, Floats]:
-    """What a difference may be, and by what the value of each rival (k,) is multiplied before."""
+    """The allowed difference, and the factor of the value of each rival (k,)."""
     share, ones = limit.share, np.ones(len(estimates))
     if share is None:
         assert isinstance(limit.allowed, float)
@@ -295,7 +296,7 @@ _newest = Cache[tuple[Limit, tuple[int, ...], int], _Pairs](64)
 def _paired(
     limit: Limit, estimates: Sequence[Estimate], at: Sequence[int], allowed: float, q: Floats, lumps: _Lumps
 ) -> _Pairs:
-    """All comparisons; those of estimates that have not changed since the last call are taken from it."""
+    """All comparisons; comparisons of estimates that have not changed since the last call are taken from it."""
     key = limit, tuple(at), len(estimates)
     before = _newest.get(key)
     old = [one is other for one, other in zip(estimates, before.estimates, strict=True)] if before else []
@@ -340,11 +341,11 @@ class _Lumps:
         self._are_means = all(one.value_skewness is not None for one in estimates)
         self._span = span
         self.added = np.array([self._more(one) for one in estimates])
-        """What the variance of each mean gains by one more value at either end (k,)."""
+        """The gain of the variance of each mean by one more value at either end (k,)."""
 
     @cached_property
     def _range(self) -> float:
-        """How far apart values can be, or were."""
+        """The distance between the farthest values that can be, or were."""
         if self._span is not None:
             return self._span[1] - self._span[0]
         ends = [
@@ -476,7 +477,8 @@ def _times(one: Estimate, q: float) -> Estimate:
 
 
 def gate(margins: Sequence[Margins], index: int, delta: float, told: int | None) -> Answer:
-    """Whether the generator at `index` meets all these limits, each relative to one other generator or fixed.
+    """The answer whether the generator at `index` meets all these limits, each relative to one other generator or
+    fixed.
 
     Only one of the two errors is possible at a time, and all limits must be met: "yes" needs no union over them, and
     "no" one over the limits alone.

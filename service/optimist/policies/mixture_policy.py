@@ -50,12 +50,12 @@ class Ranges:
 
 
 def optimistic_weights(model: Quadratic, bonus: Floats) -> Floats:
-    """The weights (G,) of the least αᵀKα + fᵀα − εᵀα: those of CAB; with ε = 0 those of Mixture-Greedy."""
+    """The weights (G,) of the least αᵀKα + fᵀα − εᵀα, as of CAB; with ε = 0 as of Mixture-Greedy."""
     return best_weights(Quadratic(model.matrix, model.linear - bonus, model.constant))
 
 
 def drawn(weights: Floats, uniform: float) -> int:
-    """The place that a number from [0, 1) selects by the inverse distribution function of the weights (G,)."""
+    """The index that a number from [0, 1) selects by the inverse distribution function of the weights (G,)."""
     ends = np.cumsum(weights)
     index = int(np.searchsorted(ends, uniform * float(ends[-1]), side="right"))
     return min(index, int(np.flatnonzero(weights)[-1]))
@@ -68,10 +68,10 @@ def steepest(
     able: Sequence[int] | None = None,
     costs: Sequence[float] | None = None,
 ) -> int:
-    """The place that is sampled next: of the least h_i − ε_i, the first of equals.
+    """The index of the generator that is sampled next: of the least h_i − ε_i, the first of equals.
 
     h is the gradient of the loss at the shares of the samples (G,) so far. It is Mixture-UCB-OGD with the published
-    bonus, and our rule with standard errors in its place. able: the places to choose from; None: all. costs: of a
+    bonus, and our rule with standard errors instead. able: the indices to choose from; None: all. costs: of a
     sample in each of these; then chosen is the largest (h̄ − h_i + ε_i)/c_i, h̄ the mean of h by the shares, which is
     how fast the loss falls by what is spent.
     """
@@ -173,7 +173,7 @@ class MixturePolicy:
         return arm.all_batches < self.warmup or arm.all_samples < MIN_MIXED
 
     def _published(self, arms: Sequence[Arm], mixture: Mixture, round_: int) -> int:
-        """The place that a published rule samples, by the active arms and their samples, recorded and open."""
+        """The index that a published rule samples, by the active arms and their samples, recorded and open."""
         model = _model(mixture, _places(arms, mixture))
         samples = _samples(arms)
         bonus = np.zeros(len(arms)) if self.ranges is None else self.ranges.bonus(samples)
@@ -206,7 +206,7 @@ class MixturePolicy:
 
 
 def _places(arms: Sequence[Arm], mixture: Mixture) -> list[int]:
-    """The places of these arms in the mixture."""
+    """The indices of these arms in the mixture."""
     positions = {name: index for index, name in enumerate(mixture.generators)}
     return [positions[arm.name] for arm in arms]
 

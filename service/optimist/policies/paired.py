@@ -20,23 +20,23 @@ from optimist.policies.correlation import FEWEST_COMMON, Indices, Influences, ef
 from optimist.policies.rare_values import Means, Sampled, moments_of, sampled
 
 Errors = Literal["selection", "stopping"]
-"""Which errors a difference is judged by: sd_select or sd_stop (rules/differences.md)."""
+"""The errors by which a difference is judged: sd_select or sd_stop (rules/differences.md)."""
 
 UNRELATED = 0.25
 """Correlation ρ_L up to which two generators count as unrelated. Above it a contrast at unequal counts loses more than
 unequal counts can save."""
 _samples = attrgetter("samples")
 _ROUNDING = 1e-12
-"""Least variance of a difference by prompts, as a part of that of independent estimates."""
+"""Least variance of a difference by prompts, as a part of the variance for independent estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Against:
     """All estimates compared with one of them, the base; lists in the order of the estimates.
 
-    A reduction is the variance of a difference, divided by that of independent estimates: 1 exactly where nothing is
-    known of a correlation, and at the base itself. What a finite reference adds to the variance of a difference counts
-    for stopping only, and can make a reduction larger than 1.
+    A reduction is the variance of a difference, divided by the variance for independent estimates: 1 exactly where
+    nothing is known of a correlation, and at the base itself. What a finite reference adds to the variance of a
+    difference counts for stopping only, and can make a reduction larger than 1.
     """
 
     differences: list[float]
@@ -52,7 +52,7 @@ class Against:
     rho: list[float]
     """ρ_L, the correlation of the influences."""
     correlations: list[float]
-    """ρ_e, that of the sampling errors; 0 at the base."""
+    """ρ_e, the correlation of the sampling errors; 0 at the base."""
     common: list[int]
     """Samples of the same index that both have, at least; 0 if one of the two is not paired."""
 
@@ -77,11 +77,11 @@ class Against:
         return cls(differences, ones, reductions, own, each, ones, zeros, zeros, [0] * k)
 
     def where_paired(self, paired: Against, positions: Mapping[int, int]) -> Against:
-        """This one with the numbers of `paired` at the places given: place there by place here."""
+        """This one with the numbers of `paired` at these positions: index there by index here."""
         return paired if len(positions) == len(self.differences) else self.with_rows(paired, positions)
 
     def with_rows(self, other: Against, positions: Mapping[int, int]) -> Against:
-        """This one with the numbers of another one at the places given: place there by place here."""
+        """This one with the numbers of another one at these positions: index there by index here."""
         parts = {name: list(getattr(self, name)) for name in self.__slots__}
         for name, part in parts.items():
             for here, there in positions.items():
@@ -174,7 +174,8 @@ class _Variances:
     def reductions(
         self, base: int, sampled: Floats, shared: Floats, is_paired: Bools, added: Floats | float = 0.0
     ) -> list[float]:
-        """The variances of differences from `base` over those of independent estimates; 1 where they are not paired.
+        """The variances of differences from `base` over the variances for independent estimates; 1 where they are not
+        paired.
 
         shared: what is less of the systematic parts. added: what the choice of the reference adds to each variance,
         also where they are not paired.
@@ -186,7 +187,7 @@ class _Variances:
 
 
 class Moved(NamedTuple):
-    """The places of the differences that λ_a u_a − λ_b u_b was added to, and the weights λ of each and of the base."""
+    """The indices of the differences that λ_a u_a − λ_b u_b was added to, and the weights λ of each and of the base."""
 
     at: Ints
     of_each: Floats
@@ -250,11 +251,11 @@ class _Differences:
     beyond: float
     """As of `Contrasts.against`."""
     parts: Sequence[Sampled]
-    """What each kind of errors, of selection and of stopping, has by sampling if they are independent."""
+    """The variances by sampling of each kind of errors, of selection and of stopping, for independent estimates."""
     variances: list[Floats]
     """The sampling variances of the differences, by kind."""
     shared: Sequence[Floats]
-    """What the systematic parts of errors have in common, by kind."""
+    """The covariance, twice, of the systematic parts of errors, by kind."""
 
     @classmethod
     def of(cls, columns: Columns, base: int, influences: Influences, beyond: float) -> _Differences:
@@ -275,7 +276,7 @@ class _Differences:
         return cls(columns, base, influences, rho, correlations, common, difference, beyond, parts, variances, shared)
 
     def use_audits(self) -> None:
-        """Put the differences by the audits of both, and what these say of errors and correlations, in their places
+        """Replace differences, errors and correlations by those by the audits of both
         (rules/audits.md). Two generators without common audits count as independent.
         """
         columns, base, sampled = self.columns, self.base, self.columns.stopping.sampled
@@ -294,10 +295,10 @@ class _Differences:
             self.correlations[index] = np.clip(apart / scale, -1.0, 1.0) if scale > 0.0 else 0.0
 
     def use_prompts(self) -> None:
-        """Put the sampling variances of differences of means by prompts in their places (rules/differences.md).
+        """Replace the sampling variances by the variances of differences of means by prompts (rules/differences.md).
 
         Rare values widen what is by chance within prompts: of prompts the list has no others. Values that are all equal
-        say nothing of those of other prompts, which may differ as `stopping` says.
+        say nothing of the values of other prompts, which may differ as `stopping` says.
         """
         columns, base, rare = self.columns, self.base, self.parts[1]
         parts = [differing(mean, columns.prompted[base]).parts for mean in columns.prompted]
@@ -331,13 +332,13 @@ class _Differences:
         return np.where(columns.is_skewed, np.maximum(factors, self.parts[1].factors(claimed)), 1.0)
 
     def control(self) -> list[int]:
-        """Put differences and sampling variances with a control variate in their places, where there is one.
+        """Replace differences and sampling variances by those with a control variate, where there is one.
 
         D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's
         history that is not above n_S. r is by the influences of S and of B at n′, which are more alike than those of S
         and B, or by ρ_L where they are not known. β is made of the selection variances for both errors. Where the
         jackknives of S and of B at n′ can be compared, the variance grows by as much as theirs is above that by the
-        influences. Returns these places.
+        influences. Returns the indices of these differences.
         """
         columns, base, rho, parts, into = self.columns, self.base, self.rho, self.parts, self.variances
         n = columns.n
@@ -387,7 +388,7 @@ class _Differences:
         return compared_at
 
     def use_common_indices(self) -> Moved | None:
-        """Put the differences and sampling variances in their places where one of the two lacks indices and ρ_L > 0.
+        """Replace differences and sampling variances where one of the two lacks indices and ρ_L > 0.
 
         D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors. How
         large a systematic part is and of which sign, is known by the samples of each, which are others here: parts that
@@ -418,9 +419,9 @@ class _Differences:
         return Moved(at, *taken)
 
     def compare_jackknives(self, controlled: list[int], moved: Moved | None) -> None:
-        """Make the sampling variances for stopping at least those by the jackknives, but at the `controlled` places.
+        """Make the sampling variances for stopping at least those by the jackknives, but not of the `controlled` ones.
 
-        What influences do not see, as they are linearised, the jackknives do. Where indices are missing, that is the
+        The jackknives see what influences do not, as they are linearised. Where indices are missing, that is the
         jackknife of D: u is without the same groups.
         """
         columns, base, variances = self.columns, self.base, self.variances

@@ -43,7 +43,7 @@ def ranking_of(arms: Sequence[Arm], delta: float, told: int = 1, span: tuple[flo
 
 
 def _sureness(margins: Margins) -> Floats:
-    """How sure it is that each generator is better than each other one (G, G), as a quantile of the normal law: 0 or
+    """The sureness that each generator is better than each other one (G, G), as a quantile of the normal law: 0 or
     less where it may be worse, or nothing is known."""
     errors = np.where(margins.own | np.isnan(margins.met.errors), 0.0, -margins.met.errors)
     return np.where(errors > 3.0, _normal(errors, margins.rows), errors)

@@ -1,4 +1,4 @@
-"""What a report says of estimates and batches: standings, contrasts, regret, pick ratio, anomalies."""
+"""The parts of a report on estimates and batches: standings, contrasts, regret, pick ratio, anomalies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def finding(array: str, anomaly: Anomaly, arrays: int) -> str:
 def grouped(
     by_array: Mapping[str, Iterable[Anomaly]], names: Sequence[str], arrays: int
 ) -> tuple[AnomalousBatches, ...]:
-    """The anomalies, those of a generator that are alike together. names: of the generators."""
+    """The anomalies in groups of a generator that are alike. names: of the generators."""
     groups: dict[tuple[int, str, bool, bool], list[Anomaly]] = {}
     for array, those in by_array.items():
         for one in those:
@@ -73,8 +73,8 @@ def standing_of(
 ) -> Standing:
     """The standing of an arm after `told` batches that count, with what is stored of its generator, if anything.
 
-    warnings: besides those of the estimate. scoring_error: why the metric cannot score it. cost: of one sample; those
-    that were retracted were paid for.
+    warnings: besides the estimate's own. scoring_error: the reason why the metric cannot score it. cost: of one sample;
+    those that were retracted were paid for.
     """
     estimate = arm.estimate
     error = lower = upper = bracket = change = None
@@ -118,7 +118,7 @@ def scores_and_intervals(estimates: Iterable[Estimate]) -> list[tuple[str, str]]
 
 
 def contrasts_from_best(arms: Sequence[Arm], stopping: Stopping, told: int, best: str | None) -> list[Contrast]:
-    """How much worse the others are than the best arm, among those with errors, with the stopping rule's intervals."""
+    """The contrasts of the others with the best arm, among those with errors, with the stopping rule's intervals."""
     scored = [arm for arm in arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
     reach = stopping.threshold(len(rivals(arms)), told)
     return described(scored, reach, best, fewest=FEWEST_SAMPLES) if scored else []

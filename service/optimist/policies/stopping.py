@@ -23,7 +23,7 @@ HOLDS_UNTIL = ((0.2, 500_000), (0.1, 15_000), (0.05, 4_000), (0.01, 900), (0.001
 """δ, and the samples of each generator up to which at most δ of the runs name the wrong one, however small the
 difference is (docs/calibration.md, made by benchmarks/horizons.py)."""
 ALONE = "there is no other generator to compare it with"
-"""Why nothing is decided about a single generator."""
+"""The reason why nothing is decided about a single generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Decision:
 
 
 def is_early(estimate: Estimate) -> bool:
-    """Whether an estimate has fewer than `FEWEST_SAMPLES` of what its error is made from, and is not exact."""
+    """True if an estimate has fewer than `FEWEST_SAMPLES` of what its error is made from, and is not exact."""
     return estimate.units[0] < FEWEST_SAMPLES and not estimate.is_exact
 
 
 def _exactly(arms: Sequence[Arm]) -> str:
-    """What is known of scores that are all exact."""
+    """The reason of a decision by scores that are all exact."""
     contrasts = contrasts_among(arms)
     best = contrasts.best
     are_equal = contrasts.are_equal(best)

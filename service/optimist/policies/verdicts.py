@@ -1,4 +1,4 @@
-"""Why a decision was made or not: a verdict for each rival, the hardest one, and the samples that are still needed."""
+"""The reasons of a decision: a verdict for each rival, the hardest one, and the samples that are still needed."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class _Rivals:
         return (low, high) if high <= WIDEST * max(low, FEWEST_SAMPLES) else None
 
     def more_prompts(self, index: int) -> int | None:
-        """How many more prompts would decide between the best and this rival, where more samples of those there are
+        """The further prompts that would decide between the best and this rival, where more samples of the present ones
         will not; None where they may.
 
         index: among the arms.
@@ -203,7 +203,7 @@ class _Rivals:
         return sum(left) if len(left) == len(means) else None
 
     def _more_for(self, allowed: Floats) -> float:
-        """Samples that bring the variances of the contrasts down to `allowed`, those of the rivals; ∞ if none do.
+        """Samples that bring the variances of the contrasts down to `allowed` (of the rivals); ∞ if none do.
 
         `top-two` splits them about as is cheapest, the other policies are taken to go on in the proportions so far.
         """

@@ -69,7 +69,7 @@ def route(
 
 
 def _parts(report: RouteReport, *, is_priced: bool) -> Iterator[Table | str]:
-    """What is shown of a report. is_priced: whether a price was found that keeps a budget."""
+    """The parts of a page that shows a report. is_priced: true if a price was found that keeps a budget."""
     yield report.sentence
     for table in report.tables:
         yield from ("", table)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from optimist.experiments.state import PolicyState
 
 GOES_ON = "experiments that route prompts go on until they are stopped or the budget is spent"
-"""Why it is never decided."""
+"""The reason why it is never decided."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class LoadedModel:
         return cls(stored, model, {ordinal: index for index, ordinal in enumerate(model.generators)})
 
     def frontier(self, policy: RoutePolicy, at: Sequence[int], costs: Floats) -> Frontier:
-        """The costs and scores of the policy's allocations among the generators at these places of the model."""
+        """The costs and scores of the policy's allocations among the generators at these indices of the model."""
         key = tuple(at), tuple(costs.tolist())
         if key not in self._frontiers:
             # Workers may ask for different generators, whose costs may change: both seldom, so that dropping all
@@ -88,7 +88,7 @@ class ForRouting(WithModel):
     loaded: LoadedModel | None = field(default=None, compare=False)
     """The newest model that has been read, perhaps not the newest one; None before the first."""
     is_stale: bool = field(default=False, compare=False)
-    """Whether a newer model has been due for too long."""
+    """True if a newer model has been due for too long."""
 
     @property
     def stopping(self) -> Stopping:
@@ -96,7 +96,7 @@ class ForRouting(WithModel):
 
     @classmethod
     def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, earlier: Goal | None) -> Self:
-        """The loaded model is that of the earlier state until a newer one has been read, unless it was forgotten: then
+        """The loaded model is the earlier state's until a newer one has been read, unless it was forgotten: then
         it was made of batches that were retracted since."""
         config, before = experiment.config, earlier if isinstance(earlier, cls) else None
         return cls(
@@ -206,7 +206,7 @@ class ForRouting(WithModel):
         return price, frontier.kept(price)
 
     def _paced(self, loaded: LoadedModel, at: Sequence[int], costs: Floats, overspent: float) -> RoutePolicy:
-        """The policy with the price by which the generators at these places of the model keep the budget, if any."""
+        """The policy with the price by which the generators at these indices of the model keep the budget, if any."""
         if not self.policy.keeps_budget:
             return self.policy
         return self.policy.paced(loaded.frontier(self.policy, at, costs), overspent)

@@ -1,1 +1,1 @@
-"""What experiments ask for: a module for each goal, by `registry`."""
+"""Goals of experiments: a module for each, by `registry`."""

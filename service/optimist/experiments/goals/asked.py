@@ -1,4 +1,4 @@
-"""What a goal is asked and what it answers: the contexts of an ask, and the choice of a pick."""
+"""Question and answer of a goal: the contexts of an ask, and the choice of a pick."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Choice:
     price: float | None = None
     """The price of a unit of cost, where it was found to keep a budget."""
     by_model: bool = False
-    """Whether a model chose it."""
+    """True if a model chose it."""
 
 
 @dataclass(frozen=True, slots=True)

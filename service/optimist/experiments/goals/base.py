@@ -1,4 +1,4 @@
-"""What differs between goals: how an experiment chooses its next pick, decides, and what its asks wait for. No I/O."""
+"""The interface of goals: the choice of the next pick, the decision, and the waits of asks. No I/O."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from optimist.experiments.state import PolicyState
 
 Pending = tuple[int, ...] | str | None
-"""What an ask waits for: the log positions of due estimates by ordinal; or the name of the mixture that is due to be
+"""The wait of an ask: the log positions of due estimates by ordinal; or the name of the mixture that is due to be
 made again, "" for the first one, None where none is due."""
 
 
 class Goal(Protocol):
-    """What an experiment is after, at one moment. `arms` are all contenders.
+    """The goal of an experiment, at one moment. `arms` are all contenders.
 
-    Picks and decisions are pure functions of the config, the counts and what was made of the samples. The defaults are
-    those of a goal that goes by the estimates.
+    Picks and decisions are pure functions of the config, the counts and what was made of the samples. The defaults fit
+    a goal that goes by the estimates.
     """
 
     mixture: Mixture | None = None
     """The mixture that picks are made from; None where they are not made from one, and before the first."""
     awaits_answers: bool = False
-    """Whether a decision waits for all answers on their way."""
+    """True if a decision waits for all answers on their way."""
     is_stale: bool = False
-    """Whether picks made now rest on what is too old, although no ask waits for anything newer."""
+    """True if picks made now rest on what is too old, although no ask waits for anything newer."""
 
     @property
     @abstractmethod
@@ -51,17 +51,18 @@ class Goal(Protocol):
 
     @classmethod
     def needed(cls, config: ExperimentConfig, active: int) -> int:
-        """How much each of so many active generators must bring, as of `brought`, before kernels can be fixed."""
+        """The amount that each of so many active generators must bring, as of `brought`, before kernels can be
+        fixed."""
         return needed_to_fit(config.metric, active)
 
     @classmethod
     def brought(cls, generator: GeneratorState) -> int:
-        """How much a generator has brought: its samples."""
+        """The amount that a generator has brought: its samples."""
         return generator.samples
 
     @classmethod
     def weighs_costs(cls, config: ExperimentConfig) -> bool:
-        """Whether costs matter to the picks."""
+        """True if costs matter to the picks."""
         return config.weigh_costs
 
     @classmethod
@@ -77,7 +78,7 @@ class Goal(Protocol):
         """
 
     def overspent(self, state: PolicyState) -> float:
-        """What was paid above the budget that the goal keeps."""
+        """The cost above the budget that the goal keeps."""
         return 0.0
 
     @abstractmethod
@@ -109,11 +110,11 @@ class Goal(Protocol):
         return position <= generator.primary.estimate_seq
 
     def warnings(self, stored: ExperimentState) -> tuple[str, ...]:
-        """What is to be said with a decision."""
+        """Warnings of a decision."""
         return ()
 
     def pending(self, stored: ExperimentState) -> Pending:
-        """What an ask waits for if it comes now: the positions at which estimates are due."""
+        """The wait of an ask that comes now: the positions at which estimates are due."""
         return tuple(generator.due_seq for generator in stored.generators)
 
     def warms_up(self, arms: Arms) -> bool:
@@ -125,7 +126,7 @@ class Goal(Protocol):
         return self.warms_up(arms)
 
     waits_for: ClassVar[WaitReason] = WaitReason.ESTIMATES
-    """What is pending, as asks say it."""
+    """The name of what is pending in answers to asks."""
 
     def is_pending(
         self, stored: ExperimentState, lacking: Mapping[int, GeneratorState], pending: Pending, late: float = 0.0
@@ -170,7 +171,7 @@ class WithModel(Goal):
 
     @classmethod
     def work(cls, config: ExperimentConfig) -> float:
-        """About the multiplications that a model takes, divided by those of an eigendecomposition of order 1."""
+        """About the multiplications that a model takes, in units of an eigendecomposition of order 1."""
         return len(config.generators)
 
     @abstractmethod

@@ -29,7 +29,7 @@ class ForMixture(Goal):
     policy: MixturePolicy
     stored: StoredArtefact | None
     mixture: Mixture | None = field(default=None, compare=False)
-    """What `stored` holds."""
+    """The mixture that `stored` holds."""
 
     @property
     def stopping(self) -> Stopping:

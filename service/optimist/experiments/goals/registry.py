@@ -32,7 +32,7 @@ def goal_named(name: str) -> type[Goal]:
 
 
 def named(path: str) -> Any:
-    """What "module:name" stands for."""
+    """The object that "module:name" stands for."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 

@@ -1,1 +1,1 @@
-"""What asks of a router are answered from: regressions on embeddings, their model, the policy. Free of torch."""
+"""The basis of a router's answers to asks: regressions on embeddings, their model, the policy. Free of torch."""

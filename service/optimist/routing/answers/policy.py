@@ -1,4 +1,5 @@
-"""Which generator gets a prompt, from what each is expected to score on it, and within a budget (rules/routing.md).
+"""The choice of a generator for a prompt, by the scores that are expected on it, and within a budget
+(rules/routing.md).
 
 A router keeps its budget by a price of cost: the dual variable of "the most value at this mean cost". The price is not
 adjusted step by step. It is found anew for each pick from sums and the model of contexts, so that every process has the
@@ -189,7 +190,7 @@ class RoutePolicy:
         if self.name == "ucb":
             values = means + widths
         elif self.name == "optimistic":
-            # One draw for each prompt: their mean is that of the chances.
+            # One draw for each prompt: their mean is the mean of the chances.
             values = means + (self.bonus + self.blur * np.random.default_rng(0).standard_normal(means.shape)) * widths
         return Frontier.from_values(values, means, spent, self.floor if self.has_chances else 0.0)
 
@@ -220,7 +221,7 @@ class RoutePolicy:
         return np.eye(count)[int(np.argmax(self._index(values, means, widths, costs)))]
 
     def pick(self, chances: Floats, number: int) -> int:
-        """The place that the chances (G,) give to pick `number`; its random number depends only on (seed, number)."""
+        """The index that the chances (G,) give to pick `number`; its random number depends only on (seed, number)."""
         if chances.max() == 1.0:
             return int(np.argmax(chances))
         return drawn(chances, Draws(self.seed, number).uniform())

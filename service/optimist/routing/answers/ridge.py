@@ -120,7 +120,7 @@ class Located:
 
 RIDGES: Floats = np.geomspace(0.004, 16.0, 6)
 """Ridges κ of θ, weighed by their likelihood and the prior √κ. σ²/κ is the prior variance of what a generator scores on
-a prompt beyond its mean and what all share. The smallest ones are for scores with little noise, such as those of few
+a prompt beyond its mean and what all share. The smallest ones are for scores with little noise, such as scores of few
 prompts that come again and again. Ones above 16 are left out: few samples like them best, which ends all learning."""
 SHARED_RIDGES: Floats = np.array([0.1, 1.3, 17.0, 230.0, 3000.0])
 """Ridges of u, which all generators share."""
@@ -372,7 +372,7 @@ def _inverse_factor(gram: Floats, ridge: float) -> Floats:
 
 
 def _inverse_of_lower(lower: Floats) -> Floats:
-    """The inverse of a lower triangular matrix (r, r), by blocks: several times as fast as that of any matrix."""
+    """The inverse of a lower triangular matrix (r, r), by blocks: several times as fast as for any matrix."""
     size = len(lower)
     if size <= 32:
         return np.asarray(np.linalg.inv(lower), dtype=np.float64)

@@ -13,8 +13,8 @@ from optimist.routing.answers.features import ContextSettings
 
 @dataclass(frozen=True, eq=False)
 class RoutedRows:
-    """A uniform sample of the batches of an experiment, and how many samples it has in all. Generators are places 0 … G
-    − 1 in the experiment's list.
+    """A uniform sample of the batches of an experiment, and how many samples it has in all. Generators are indices 0 …
+    G − 1 in the experiment's list.
     """
 
     contexts: NDArray[np.float32]
@@ -34,4 +34,5 @@ class RoutedRows:
     sums: Floats
     """The sum of all their scores (G,)."""
     settings: ContextSettings | None = None
-    """How contexts become columns, as the first ones have fixed it; None: the table finds a bandwidth of its own."""
+    """The settings of the columns of contexts, as the first ones have fixed them; None: the table finds a bandwidth of
+    its own."""

@@ -1,1 +1,1 @@
-"""What routing prompts would gain over the best single generator: types of prompts, outcomes, tables."""
+"""The gain of routing prompts over the best single generator: types of prompts, outcomes, tables."""

@@ -1,4 +1,4 @@
-"""What routing prompts would gain over the best single generator, and which types of prompt each generator wins."""
+"""The gain of routing prompts over the best single generator, and the types of prompt that each generator wins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RouteGain:
     price: float
     """The price of a unit of cost."""
     gain: float
-    """Mean score, less the price of its cost, of the routed prompts minus that of `best`."""
+    """Mean score, less the price of its cost, of the routed prompts minus the mean score of `best`."""
     error: float | None
     """Standard error; None with the basis "model"."""
     lower: float | None
@@ -57,9 +57,9 @@ class RouteGain:
     """Mean cost of a routed prompt."""
     single_cost: float | None
     routed: Ints
-    """Place of the generator that each prompt would be given to (m,), by what was learned from other prompts."""
+    """Index of the generator that each prompt would be given to (m,), by what was learned from other prompts."""
     single: int
-    """Place of `best`."""
+    """Index of `best`."""
     predicted: Floats
     """Expected scores (m, G) by what was learned from other prompts."""
     outcomes: Outcomes
@@ -148,7 +148,7 @@ def _price(costs: Floats, predicted: Floats, price: float, ceiling: float | None
 def _over_the_best(over: Sequence[Mean | None], delta: float) -> tuple[float | None, float | None]:
     """Ends of an interval of 1 − δ of the gain over the truly best one of single generators, from the gain over each.
 
-    The gain over the best one is the smallest of all. The smallest lower end is above it only if that of the best one
+    The gain over the best one is the smallest of all. The smallest lower end is above it only if the best one's
     is, whose chance is δ/2. The smallest upper end is below it only if any upper end is below its gain: they share δ/2.
     """
     gains = [(one.value, one.error) for one in over if one is not None and one.error is not None]
@@ -198,7 +198,7 @@ class TypeScore:
     score: float | None
     """Mean score; None where no score is known."""
     error: float | None
-    """None where the score is that of one sample, or only predicted."""
+    """None where the score is of one sample, or only predicted."""
     samples: int
     """Scores of it on these prompts."""
 
@@ -210,12 +210,12 @@ class PromptType:
     share: float
     """Part of all prompts."""
     examples: tuple[int, ...]
-    """The places of the prompts nearest to its centre, that of the nearest first."""
+    """The indices of the prompts nearest to its centre, the nearest first."""
     scores: dict[str, TypeScore]
     winner: str | None
     """The generator of the highest mean score, less the price of its cost; None if no score is known."""
     lead: float | None
-    """How much better the winner is than the second best one, at least 0; None if that is not known. The winner was
+    """The lead of the winner over the second best one, at least 0; None if that is not known. The winner was
     chosen by the same scores, so that a lead of less than its error may be none."""
     lead_error: float | None
     gain: float | None

@@ -32,9 +32,9 @@ class ScoredPrompts:
     contexts: Floats
     """Embeddings of the prompts (m, d)."""
     prompt: Ints
-    """Place of each sample's prompt in `contexts` (n,)."""
+    """Index of each sample's prompt in `contexts` (n,)."""
     generator: Ints
-    """Place of its generator in `names` (n,)."""
+    """Index of its generator in `names` (n,)."""
     scores: Floats
     """(n,)."""
     probability: Floats
@@ -118,13 +118,13 @@ class Mean:
 class Outcomes:
     """The outcomes of every generator on every prompt: predictions from other prompts' scores, and scores.
 
-    In a table of all generators' scores, means are those of the scores. In a log, a mean is that of the predictions,
+    In a table of all generators' scores, means are of the scores. In a log, a mean is of the predictions,
     plus a correction: the generator's draws say how far its predictions are off. Each draw has the weight 1/p,
     truncated at √m (Ionides 2008) for m prompts, so that a single rare draw does not decide. The correction is a
     weighted regression of what was scored beyond the prediction on 1 and a covariate, at the mean of the covariate over
     all prompts: the generalised regression estimator of surveys (Särndal, Swensson and Wretman 1992, ch. 6). It is
     right on average if either the predictions or the probabilities are, but for the truncation, and needs no draw for
-    most of the weight, as plain doubly robust sums do. Its error is that of the jackknife, and at least that which
+    most of the weight, as plain doubly robust sums do. Its error is the jackknife's, and at least the error that
     scores of the usual spread would have: few draws that agree by chance do not make it small.
     """
 
@@ -178,7 +178,7 @@ class Outcomes:
     def _corrected(
         self, predicted: Floats, sides: tuple[tuple[float, Ints], ...], inside: Bools, where: Bools
     ) -> Mean | None:
-        """The mean over the prompts inside of what is predicted (m,) on those of them that count, corrected."""
+        """The mean over the prompts inside of the predictions (m,) for those that count, corrected."""
         count, part = int(inside.sum()), int(where.sum())
         if not count:
             return None
@@ -303,11 +303,11 @@ def prompts_of(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
 
 
 def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
-    """The names, and each sample's place among them."""
+    """The names, and each sample's index among them."""
     if given.dtype.kind in "iu":
         named = names or tuple(f"generator-{index}" for index in range(int(given.max(initial=0)) + 1))
         if given.size and not 0 <= given.min() <= given.max() < len(named):
-            raise FixError(f"generator: expected places from 0 to {len(named) - 1}")
+            raise FixError(f"generator: expected indices from 0 to {len(named) - 1}")
         return named, given.astype(np.int64)
     texts = [str(name) for name in given]
     named = names or tuple(sorted(set(texts)))

@@ -1,4 +1,4 @@
-"""What is reported of routing: the table of an experiment that routes prompts, and the answer for a file of scores."""
+"""Reports of routing: the table of an experiment that routes prompts, and the answer for a file of scores."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Routing:
     """Names of generators of which there are no rows any more."""
     tries: int = 1
     contexts: ContextSettings | None = None
-    """How contexts become columns; by default that is fixed by those of the rows."""
+    """The settings of the columns of contexts; by default fixed by the contexts of the rows."""
     seed: int = 0
     title: str = "Score"
     scale: Scale = "linear"
@@ -64,7 +64,7 @@ class Routing:
 
     @property
     def has_chances(self) -> bool:
-        """Whether the policy gives prompts to generators by chance."""
+        """True if the policy gives prompts to generators by chance."""
         return RoutePolicy(self.policy).has_chances
 
 
@@ -123,7 +123,7 @@ def route_table(rows: RoutedRows, routing: Routing) -> Routes:
 
 
 def _of_many(rows: RoutedRows, routing: Routing, problem: _Problem, contexts: ContextSettings) -> dict[str, Any]:
-    """What the table says of generators that can be compared."""
+    """The fields of the table for generators that can be compared."""
     seed, names, count = routing.seed, routing.names, len(routing.names)
     overall = route_gain(problem.prompts, price=routing.price, contexts=contexts, seed=seed, delta=routing.delta)
     sigma = float(contexts.bandwidth)
@@ -148,7 +148,7 @@ def _of_many(rows: RoutedRows, routing: Routing, problem: _Problem, contexts: Co
 
 
 def _of_few(rows: RoutedRows, routing: Routing) -> dict[str, Any]:
-    """What the table says of too few prompts: means of all samples."""
+    """The fields of the table for too few prompts: means of all samples."""
     told, paid = rows.samples > 0, routing.paid
     means = np.where(told, rows.sums / np.maximum(rows.samples, 1), np.nan)
     worth = np.where(told, routing.sign * means - (0.0 if paid is None else routing.price * paid), -np.inf)
@@ -229,7 +229,7 @@ def _shares(rows: RoutedRows, names: Sequence[str], routed: Floats) -> list[Rout
 
 
 def _savings(rows: RoutedRows, routing: Routing, single: int, success: Floats | None) -> RouteSavings | None:
-    """The costs of prompts, each called until success, beside those of single generators; None without costs.
+    """The costs of prompts, each called until success, beside the costs of single generators; None without costs.
 
     success: expected score (m, G) on each prompt; NaN for generators that cannot be compared.
     """
@@ -287,7 +287,7 @@ class RouteReport:
     texts: tuple[str, ...] | None
     """The prompts' texts."""
     is_logged: bool
-    """Whether each prompt was given to one generator, with a known probability."""
+    """True if each prompt was given to one generator, with a known probability."""
     at_least: float | None = None
     """The part of the best single generator's score that was to be kept."""
 
@@ -311,7 +311,7 @@ class RouteReport:
 
     @property
     def notes(self) -> list[str]:
-        """What the numbers of the tables are, and which part of the prompts each generator would get."""
+        """Sentences on the numbers of the tables, and on the part of the prompts that each generator would get."""
         shares = ", ".join(f"{share:.0%} {name}" for name, share in self.gain.shares.items())
         return ["± is half of an interval of 95%.", f"Prompts would go to: {shares}."]
 
@@ -343,7 +343,7 @@ def route_file(
 
     It has `contexts` (m, d), the embeddings of m prompts, and one of two sets of arrays. `scores` (m, G): what each of
     G generators scored on each prompt, NaN where it got none. Or, of a log in which every prompt was given to one
-    generator: `generator` (m,), its place or its name, `score` (m,), and `probability` (m,), with which it was chosen.
+    generator: `generator` (m,), its index or its name, `score` (m,), and `probability` (m,), with which it was chosen.
     Optional are `names` (G,), `costs` (G,) of a sample, and `prompts` (m,), the texts. Raises FixError if the file
     cannot be read, lacks an array, or if the numbers do not fit.
     """
@@ -385,7 +385,7 @@ def route_arrays(
 
 
 def _why_unknown(prompts: ScoredPrompts, gain: RouteGain) -> str:
-    """Why a gain has no error."""
+    """The reason why a gain has no error."""
     moved, every = int((gain.routed != gain.single).sum()), f"{gain.prompts:,} prompts"
     if prompts.is_logged:
         return (

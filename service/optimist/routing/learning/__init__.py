@@ -1,1 +1,2 @@
-"""What scorers learn of routed prompts, with torch: what is kept of each generator's batches, and models of all."""
+"""Learning from routed prompts in scorers, with torch: the part of each generator's batches that is kept, and
+models."""

@@ -27,7 +27,7 @@ from optimist_client.goals import PACED
 
 @dataclass(frozen=True, eq=False)
 class RouteJudge(GoalJudge):
-    """Judges by a table of scores: on each prompt regret is the best generator's score less that of the chosen one."""
+    """Judges by a table of scores: on each prompt regret is the best generator's score less the chosen one's."""
 
     goal = "route"
     policies = POLICIES

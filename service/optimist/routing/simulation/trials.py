@@ -38,9 +38,9 @@ class RoutingProblem:
     """τ: a generator is called for its prompt until it succeeds, at most so often. Above 1, `expected` is the
     probability of success of every call, and `scores` are not used."""
     joins: tuple[int, ...] = ()
-    """How many prompts come before each generator joins (G,); empty: all are there from the first one."""
+    """The number of prompts before each generator joins (G,); empty: all are there from the first one."""
     changes: int = 0
-    """How many prompts come before `later`; 0: they are not used."""
+    """The number of prompts before `later`; 0: they are not used."""
     later: RoutingProblem | None = None
     """The same prompts, on which generators score otherwise from then on."""
 
@@ -66,7 +66,7 @@ class RoutingProblem:
         return self.calls * (self.costs if self.paid is None else self.paid)
 
     def told(self, seeds: tuple[int, int]) -> Callable[[int, int], Floats]:
-        """The scores of all calls of a generator for a prompt, by their places; the same for the same seeds."""
+        """The scores of all calls of a generator for a prompt, by their indices; the same for the same seeds."""
         if self.tries == 1:
             return lambda prompt, index: self.scores[prompt, index : index + 1]
         draws = np.random.default_rng((*seeds, 1)).random((*self.expected.shape, self.tries))
@@ -94,13 +94,13 @@ class RoutingTrial:
     costs: Floats
     """(T,): expected cost; 0 without costs."""
     best: float
-    """What the best single generator would have got on average."""
+    """The mean value with the best single generator."""
     ideal: float
-    """What the best generator for each prompt would have got on average."""
+    """The mean value with the best generator for each prompt."""
     single_cost: float
-    """What a prompt would have cost with the best single generator."""
+    """The mean cost of a prompt with the best single generator."""
     dearest_cost: float
-    """What a prompt would have cost with the dearest generator."""
+    """The mean cost of a prompt with the dearest generator."""
 
     @classmethod
     def from_choices(
@@ -154,7 +154,7 @@ def play(
     warmup: prompts that each generator gets first, in turn, under our policies, by default as in the service where the
     columns are fixed; the published ones give one.
 
-    Bandwidth and principal components are those of the first contexts, as in the service, which gives these prompts to
+    Bandwidth and principal components are of the first contexts, as in the service, which gives these prompts to
     the generators in turn; here the policy has them from its first prompt on.
     """
     order = np.random.default_rng((seed, trial)).permutation(len(problem.contexts))
@@ -188,12 +188,12 @@ def _chosen(
         fit: Callable[[Sequence[Sums], int], Predictor] = (
             Published.from_moments if policy.is_published else Regressions.from_moments
         )
-        # Made again when the samples have grown by this part, or those of a generator by `OWN_GROWTH`.
+        # Made again when the samples have grown by this part, or the samples of a generator by `OWN_GROWTH`.
         growth = 0.0 if policy.is_published and features <= 64 else 0.08
         learner = _Sums(contexts_map(contexts), count, partial(fit, linear=contexts_map.linear), growth)
     first = np.full(count, 1 if policy.is_published else warmup)
     if problem.joins:
-        # As the service has it, whose warm-up is that of generators that fix the columns.
+        # As the service has it, whose warm-up is for generators that fix the columns.
         first = np.maximum(first, np.where(joins > 0, contexts_to_fit("median", count), 0))
     chosen = np.zeros(len(order), dtype=np.int64)
     counts = np.zeros(count, dtype=np.int64)
