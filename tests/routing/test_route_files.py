@@ -203,7 +203,7 @@ ONE_EACH = {"generator": np.arange(20) % 2, "score": np.ones(20), "probability":
         ({"contexts": CONTEXTS[:5], "scores": SCORES[:5]}, "at least 10 prompts"),
         ({"contexts": CONTEXTS, **ONE_EACH, "probability": np.zeros(20)}, "probability: expected numbers above 0"),
         ({"contexts": CONTEXTS, **ONE_EACH, "score": np.ones(3)}, "score: expected 20 numbers"),
-        ({"contexts": CONTEXTS, **ONE_EACH, "names": ["a"]}, "generator: expected places from 0 to 0"),
+        ({"contexts": CONTEXTS, **ONE_EACH, "names": ["a"]}, "generator: expected indices from 0 to 0"),
         ({"contexts": np.ones((20, 3)), "scores": SCORES}, "at least half of all pairs are equal"),
     ],
 )
