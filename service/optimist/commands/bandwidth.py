@@ -50,11 +50,11 @@ def bandwidth(
         from optimist.local.offline import choose_bandwidth
         from optimist.records import codec
     with format_errors(ValueError, ArithmeticError):
-        found = choose_bandwidth(
+        choice = choose_bandwidth(
             file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies, seed=seed
         )
-    document = {"file": str(file), "metric": metric, **codec.plain(found)}
-    print_as(document, _bandwidths(found, metric), as_json=as_json)
+    document = {"file": str(file), "metric": metric, **codec.plain(choice)}
+    print_as(document, _bandwidths(choice, metric), as_json=as_json)
 
 
 def _numbers(text: str | None) -> list[float] | None:
@@ -64,15 +64,15 @@ def _numbers(text: str | None) -> list[float] | None:
         raise FixError(f"--sigmas: expected numbers such as 5,10,20, got {text!r}") from None
 
 
-def _bandwidths(found: Bandwidths, metric: str) -> Iterator[Table | str]:
-    title = f"{metric.upper()} of {found.subsets} subsets of {found.size:,} rows"
+def _bandwidths(choice: Bandwidths, metric: str) -> Iterator[Table | str]:
+    title = f"{metric.upper()} of {choice.subsets} subsets of {choice.size:,} rows"
     head = ("σ", "mean score", "variance", "features")
     rows = [
         (f"{row.sigma:.4g}", f"{row.mean:.4g}", f"{row.variance:.3g}", f"{row.features or 'exact'}")
-        for row in found.spreads
+        for row in choice.spreads
     ]
     yield Table(head, rows, title=title)
-    chosen = "none found, try larger σ or more rows" if found.chosen is None else f"{found.chosen:.4g}"
+    chosen = "none found, try larger σ or more rows" if choice.chosen is None else f"{choice.chosen:.4g}"
     yield f"Smallest σ with a stable score (variance below 0.01): {chosen}."
     yield "features: the least r of which the score by the kernel is at most a quarter."
-    yield f"Median distance between rows: {found.median_distance:.4g}."
+    yield f"Median distance between rows: {choice.median_distance:.4g}."

@@ -36,8 +36,8 @@ def list_(
     Example: optimist list --tag nightly
     """
     with service(url) as optimist:
-        found = [one.info for one in optimist.list_experiments(tag=tag, search=search)]
-    print_as([one.model_dump(mode="json") for one in found], [overview(found)], as_json=as_json)
+        summaries = [one.info for one in optimist.list_experiments(tag=tag, search=search)]
+    print_as([one.model_dump(mode="json") for one in summaries], [overview(summaries)], as_json=as_json)
 
 
 def overview(experiments: Sequence[Summary]) -> Table:

@@ -130,7 +130,7 @@ def compare(
     ):
         warnings.filterwarnings("ignore", "batch .* is ", UserWarning)  # the answer says it
         try:
-            found = compared(
+            result = compared(
                 generators,
                 embed=embed,
                 reference=reference if reference_samples is None else real_data(reference, reference_samples),
@@ -157,14 +157,14 @@ def compare(
             shows.__exit__(None, None, None)
             console.print("Interrupted. The same command goes on from here.")
             raise typer.Exit(130) from None
-    print_as(found.to_dict(), found.page.parts, as_json=as_json)
+    print_as(result.to_dict(), result.page.parts, as_json=as_json)
     if plot is not None:
         with extras("notebook"), format_errors(ValueError, OSError):
-            found.plot().figure.savefig(plot, dpi=200)
+            result.plot().figure.savefig(plot, dpi=200)
     if page is not None:
         with format_errors(OSError):
-            found.save_page(page)
-    if found.decision.provisional:
+            result.save_page(page)
+    if result.decision.provisional:
         console.print(f"Leave out: compare again without such samples. Accept: give {IGNORE}.")
         raise typer.Exit(3)
 

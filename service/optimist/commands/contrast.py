@@ -155,5 +155,5 @@ def contrast(
             console.print(f"{labelled:,} of {count:,} rows have labels of all generators; to label next:", markup=False)
             typer.echo("\n".join(rows))
             return
-        found = contrast_of_sets(sets, question, begun, wants, priced)
-    print_as(found.to_dict(), found.page(every).parts, as_json=as_json)
+        comparison = contrast_of_sets(sets, question, begun, wants, priced)
+    print_as(comparison.to_dict(), comparison.page(every).parts, as_json=as_json)

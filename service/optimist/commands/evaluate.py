@@ -86,13 +86,13 @@ def evaluate(
         job = Job(file)
         # Before anything is paid for: whoever lacks the embedder is told so at once.
         contexts = embedded([text_of(one.prompt) for one in job.questions.values()]) if route else None
-        found = _found(job, url, name, answers, again)
-        routing = None if contexts is None else routed(found, contexts)
-        print_as(to_dict(found, routing), shown(found, routing).parts, as_json=as_json)
-        _write(found, routing, page, records)
+        result = _result_of(job, url, name, answers, again)
+        routing = None if contexts is None else routed(result, contexts)
+        print_as(to_dict(result, routing), shown(result, routing).parts, as_json=as_json)
+        _write(result, routing, page, records)
 
 
-def _found(job: Job, url: str | None, name: str | None, answers: Path | None, again: bool) -> EvaluationResult:
+def _result_of(job: Job, url: str | None, name: str | None, answers: Path | None, again: bool) -> EvaluationResult:
     try:
         if url is None:
             return job.run(answers, again=again)
@@ -103,12 +103,12 @@ def _found(job: Job, url: str | None, name: str | None, answers: Path | None, ag
         raise typer.Exit(130) from None
 
 
-def _write(found: EvaluationResult, routing: RoutingGain, page: Path | None, records: Path | None) -> None:
+def _write(result: EvaluationResult, routing: RoutingGain, page: Path | None, records: Path | None) -> None:
     from optimist.evaluating.page import page_of
     from optimist.evaluating.told import records_of
 
     if page is not None:
-        page.write_text(page_of(found, routing), encoding="utf-8")
+        page.write_text(page_of(result, routing), encoding="utf-8")
     if records is not None:
         with records.open("w", encoding="utf-8") as stream:
-            stream.writelines(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records_of(found))
+            stream.writelines(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records_of(result))

@@ -122,9 +122,9 @@ def anomalies(experiment: ExperimentName, url: Url = DEFAULT_URL, as_json: AsJso
     """
     with service(url) as optimist:
         opened = optimist.experiment(experiment)
-        found, standings = opened.anomalies(), [] if as_json else opened.report().standings
+        batches, standings = opened.anomalies(), [] if as_json else opened.report().standings
     changed = [f"{row.generator}: {row.change.text}" for row in standings if row.change is not None]
-    print_as([anomaly.model_dump() for anomaly in found], [anomalous(found), *changed], as_json=as_json)
+    print_as([anomaly.model_dump() for anomaly in batches], [anomalous(batches), *changed], as_json=as_json)
 
 
 def anomalous(batches: Sequence[AnomalousBatch]) -> Table:

@@ -68,16 +68,16 @@ def _file_of(text: str) -> tuple[Path, str]:
     return (Path(text), "") if Path(text).exists() or not file else (Path(file), name)
 
 
-def _print(found: Gate, markdown: bool, junit: Path | None, as_json: bool) -> None:
+def _print(answer: Gate, markdown: bool, junit: Path | None, as_json: bool) -> None:
     """Print the answer in the form that is asked for, and write the file."""
     if junit is not None:
         with format_errors(OSError):
-            junit.write_text(found.junit(), encoding="utf-8")
+            junit.write_text(answer.junit(), encoding="utf-8")
     if as_json or markdown:
-        typer.echo(found.model_dump_json(indent=2) if as_json else found.markdown())
+        typer.echo(answer.model_dump_json(indent=2) if as_json else answer.markdown())
     else:
-        print_page(found.text)
-        for warning in found.warnings:
+        print_page(answer.text)
+        for warning in answer.warnings:
             note(f"Warning: {warning}.")
 
 
@@ -140,7 +140,7 @@ def gate(
             with service(url) as optimist:
                 of = optimist.experiment(experiment)
                 margins = parsed(margin, [of.info.config.metric.shown_label])
-                found = of.gate(candidate, baseline, margins)
+                answer = of.gate(candidate, baseline, margins)
         else:
             chosen = [_file_of(text) for text in (candidate, baseline)]
             settings = settings_of(device=device)
@@ -155,9 +155,9 @@ def gate(
                 questions = [question_on(one, is_paired, delta, settings.device, prompts_are) for one in declared]
                 margins = parsed(margin, [one.shown_label for one in declared])
                 sets = named_sets(chosen, wanted_by(questions, reference, fields), is_paired)
-                found = gate_on_sets(sets, questions, margins, begun)
-        _print(found, markdown, junit, as_json)
-    raise typer.Exit(found.exit_code)
+                answer = gate_on_sets(sets, questions, margins, begun)
+        _print(answer, markdown, junit, as_json)
+    raise typer.Exit(answer.exit_code)
 
 
 app = typer.Typer(add_completion=False)

@@ -67,8 +67,8 @@ def create(
         from optimist.store.store import AccessKeys
 
         lasts = None if expires is None else seconds_of(expires)
-        known = typer.get_text_stream("stdin").read().strip() if given else None
-        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, existing=known)
+        existing = typer.get_text_stream("stdin").read().strip() if given else None
+        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, existing=existing)
 
         async def put(keys: AccessKeys) -> None:
             await keys.put(id_, record.model_dump_json())
@@ -92,8 +92,8 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
         async def read(keys: AccessKeys) -> dict[str, str]:
             return await keys.all()
 
-        found = _with_keys(read, data_dir, redis_url)
-        records = {id_: KeyRecord.model_validate_json(text) for id_, text in found.items()}
+        texts = _with_keys(read, data_dir, redis_url)
+        records = {id_: KeyRecord.model_validate_json(text) for id_, text in texts.items()}
     records = dict(sorted(records.items(), key=lambda item: item[1].created))
     document = [{"id": id_, **record.model_dump(exclude={"digest"})} for id_, record in records.items()]
     print_as(document, [overview(records)], as_json=as_json)
@@ -141,10 +141,10 @@ def revoke(
 
 def seconds_of(duration: str) -> float:
     """The seconds of "12h", "7d" or "4w". Raises FixError for another text."""
-    found = re.fullmatch(r"([1-9]\d{0,4})([hdw])", duration)
-    if found is None:
+    parts = re.fullmatch(r"([1-9]\d{0,4})([hdw])", duration)
+    if parts is None:
         raise FixError(f"--expires: expected a number of hours, days or weeks, such as 12h, 7d or 4w; got {duration!r}")
-    return int(found[1]) * {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}[found[2]]
+    return int(parts[1]) * {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}[parts[2]]
 
 
 def _with_keys(

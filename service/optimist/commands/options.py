@@ -90,7 +90,7 @@ def _alternatives(kind: Any) -> list[Any]:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):
         return [kind]
-    return [found for one in get_args(kind) for found in _alternatives(one)]
+    return [alternative for one in get_args(kind) for alternative in _alternatives(one)]
 
 
 def _spread(limits: Iterable[Any]) -> Iterator[Any]:
@@ -114,16 +114,16 @@ def _value(value: Any, field: FieldInfo) -> Any:
 @cache  # reading the source takes tens of milliseconds, at each start of any command
 def field_notes(kind: type) -> dict[str, str]:
     """For each field of a class of this project, and of its base classes, the docstring below it, on one line."""
-    found: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for home in reversed([one for one in kind.__mro__ if one.__module__.startswith("optimist")]):
         body = _classes(home.__module__)[home.__name__]
         for field, following in pairwise(body.body):
             match field, following:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    found[name] = " ".join(text.split())
+                    notes[name] = " ".join(text.split())
                 case _:
                     pass
-    return found
+    return notes
 
 
 @cache

@@ -40,7 +40,7 @@ def plan(
 
         answers = named(answers_in(logs_in(logs, fields, with_tables=True)))
         asked = Spec((*(metric or "").split(","),) if metric else (), filter, micro=micro, delta=delta)
-        found = plan_of(answers, asked, difference, power)
+        needed = plan_of(answers, asked, difference, power)
     head = ("models", "pilot", "questions", "unpaired", "with many epochs")
     rows = [
         (
@@ -48,7 +48,7 @@ def plan(
             *(f"{count:,}" for count in (one.pilot, one.questions, one.unpaired)),
             "" if one.least is None else f"{one.least:,}",
         )
-        for one in found.needs
+        for one in needed.needs
     ]
     table = Table(head, rows, first_to_go=("with many epochs", "unpaired"))
-    print_as(asdict(found), [table, found.sentence], as_json=as_json)
+    print_as(asdict(needed), [table, needed.sentence], as_json=as_json)

@@ -25,19 +25,19 @@ def serve(redis_url: RedisUrl = None, settings: dict[str, Any] | None = None) ->
 
     Example: optimist serve --data-dir ./optimist-data
     """
-    known = settings_of(redis_url=redis_url, **(settings or {}))
+    service = settings_of(redis_url=redis_url, **(settings or {}))
     with extras("server,scoring"):
         from optimist.insight.shared import API, SERVICE, sharing
         from optimist.server.children import begun_scorer
 
-        if known.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
+        if service.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
             raise ModuleNotFoundError(name="torch")
-    shared = sharing(f"{API}1" if known.workers == 1 else SERVICE)
-    with shared, begun_scorer() if known.scoring else nullcontext() as scorer:
+    shared = sharing(f"{API}1" if service.workers == 1 else SERVICE)
+    with shared, begun_scorer() if service.scoring else nullcontext() as scorer:
         with extras("server,scoring"):
             from optimist.server.service import serve as run
         with format_errors(FixError):
-            run(known, scorer)
+            run(service, scorer)
 
 
 METRICS_HOST = "127.0.0.1"
@@ -61,17 +61,17 @@ def scorer(
 
     Example: optimist scorer --redis-url redis://10.0.0.5:6379
     """
-    known = settings_of(redis_url=redis_url, **(settings or {}))
-    if known.redis_url is None:
+    service = settings_of(redis_url=redis_url, **(settings or {}))
+    if service.redis_url is None:
         raise typer.BadParameter("expected the Redis of the API replicas: --redis-url URL, or OPTIMIST_REDIS_URL")
     with extras("scoring"):
         from prometheus_client import start_http_server
 
         from optimist.process import configure_log
         from optimist.scoring.scorer import score_for_ever
-    configure_log(known.log_format)
+    configure_log(service.log_format)
     with format_errors(OSError, FixError):
-        found = find_device(known.device)
+        torch_device = find_device(service.device)
         if metrics_port is not None:
             start_http_server(metrics_port, metrics_host)
-        score_for_ever(known.redis_url, found, known.warm_bytes)
+        score_for_ever(service.redis_url, torch_device, service.warm_bytes)

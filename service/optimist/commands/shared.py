@@ -223,13 +223,13 @@ def service(url: str) -> Generator[Optimist]:
 
 def limits_of(texts: Sequence[str] | None) -> dict[str, str]:
     """The limit of each metric by its label. Raises FixError for a text that is none."""
-    found: dict[str, str] = {}
+    limits: dict[str, str] = {}
     for text in texts or ():
         label, is_one, limit = text.partition("=")
-        if not is_one or label in found:
+        if not is_one or label in limits:
             raise FixError(f"--limit: expected each metric once, as fid=within 2% of best; got {text!r}")
-        found[label.strip()] = limit.strip()
-    return found
+        limits[label.strip()] = limit.strip()
+    return limits
 
 
 def numbers_of(option: str, text: str) -> dict[str, float]:
@@ -287,10 +287,10 @@ def real_data(reference: Path | None, samples: int | None = None, *, is_paired: 
 
 def metrics_of(texts: Sequence[str], real: RealData | None) -> list[Metric]:
     """The metrics of these texts. Raises FixError as `metric_of`, and where none takes the real data there are."""
-    found = [metric_of(text, real) for text in texts]
-    if real is not None and not any("reference" in metric.settings() for metric in found):
+    metrics = [metric_of(text, real) for text in texts]
+    if real is not None and not any("reference" in metric.settings() for metric in metrics):
         raise FixError(f"--reference: no metric of {', '.join(texts)} compares with real data")
-    return found
+    return metrics
 
 
 def metric_of(text: str, real: RealData | None) -> Metric:

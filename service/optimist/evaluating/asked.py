@@ -65,20 +65,20 @@ class CachedChat:
 
     def find(self, prompt: ChatPrompt, seed: int | None, schema: Mapping[str, Any] | None) -> Reply | None:
         """The answer from the ledger. Raises `LateCall` and `RefusedCall` again."""
-        found = self._ledger.find(self.key(prompt, seed, schema))
-        if not isinstance(found, UnansweredPrompt):
-            return found
-        if found.how == "refused":
-            raise RefusedCall(found.error)
-        if found.seconds >= self._chat.timeout:  # there may be more time now
-            raise LateCall(found.error, self._chat.timeout)
+        kept = self._ledger.find(self.key(prompt, seed, schema))
+        if not isinstance(kept, UnansweredPrompt):
+            return kept
+        if kept.how == "refused":
+            raise RefusedCall(kept.error)
+        if kept.seconds >= self._chat.timeout:  # there may be more time now
+            raise LateCall(kept.error, self._chat.timeout)
         return None
 
     def ask(self, prompt: ChatPrompt, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer to a prompt. What several threads ask for at once is asked once."""
-        known = self.find(prompt, seed, schema)
-        if known is not None:
-            return known
+        kept = self.find(prompt, seed, schema)
+        if kept is not None:
+            return kept
         key = self.key(prompt, seed, schema)
         with self._lock:
             flight = self._flights.get(key)
@@ -123,8 +123,8 @@ class LedgerChat:
     def ask(self, prompt: ChatPrompt, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer from the ledger, also of a request without the schema, where the endpoint took none."""
         for one in dict.fromkeys([json.dumps(schema), "null"]):
-            if (found := self._cached.find(prompt, seed, json.loads(one))) is not None:
-                return found
+            if (reply := self._cached.find(prompt, seed, json.loads(one))) is not None:
+                return reply
         raise UnknownAnswer("not asked before")
 
 
@@ -204,10 +204,10 @@ class PlanModels:
 
         def cached(endpoint: Endpoint, who: str, keeps_ended: bool) -> CachedChat:
             how: dict[str, Any] = {"timeout": plan.timeout, "patience": plan.patience, "tries": plan.tries}
-            chat = Chat(endpoint, **how, pace=paces[endpoint.base_url], note=lambda call: found.noted(call))
+            chat = Chat(endpoint, **how, pace=paces[endpoint.base_url], note=lambda call: asking.noted(call))
             self._closing.callback(chat.close)
-            found = CachedChat(chat, who, self.ledger, keeps_ended=keeps_ended)
-            return found
+            asking = CachedChat(chat, who, self.ledger, keeps_ended=keeps_ended)
+            return asking
 
         try:
             self._models = {name: cached(endpoint, name, True) for name, endpoint in plan.models.items()}
@@ -270,11 +270,11 @@ class PlanModels:
         }
 
     def _row(self, model: str, id: str) -> AnswerRow:
-        found = self.remembered(model, id)
-        if found is None:
+        row = self.remembered(model, id)
+        if row is None:
             with self._allowance.taken(model):
-                found = self._noted(model, id, remembered=False)
-        return found
+                row = self._noted(model, id, remembered=False)
+        return row
 
     def _noted(self, model: str, id: str, *, remembered: bool) -> AnswerRow:
         row = self.rows[model, id] = self._answered(model, self.questions[id], remembered)

@@ -81,13 +81,13 @@ class CannedServer:
             self.served[id] = ServedRequest(id, name, 0, key=key)
             draws = [self._random.random() for _ in range(5)]
         try:
-            found = self._answered(self._models.get(name), body, draws)
+            reply = self._answered(self._models.get(name), body, draws)
         finally:
             with self._lock:
                 self._at_once -= 1
         with self._lock:
-            self.served[id] = ServedRequest(id, name, found.status, found.cost, key)
-        return found
+            self.served[id] = ServedRequest(id, name, reply.status, reply.cost, key)
+        return reply
 
     def _answered(self, model: CannedModel | None, body: Mapping[str, Any], draws: list[float]) -> _Answer:
         if model is None:
@@ -171,17 +171,17 @@ def _handler_of(canned: CannedServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.path != "/v1/chat/completions":
-                found = _error(404, f"no {self.path} here")
+                reply = _error(404, f"no {self.path} here")
             else:
                 key = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
                 id = self.headers.get("X-Client-Request-Id") or uuid.uuid4().hex
-                found = canned.answer(json.loads(content), id, key)
-            self.send_response(found.status)
-            fixed = {"Content-Type": found.media_type, "Content-Length": f"{len(found.body)}"}
-            for name, value in {**fixed, **found.headers}.items():
+                reply = canned.answer(json.loads(content), id, key)
+            self.send_response(reply.status)
+            fixed = {"Content-Type": reply.media_type, "Content-Length": f"{len(reply.body)}"}
+            for name, value in {**fixed, **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(found.body)
+            self.wfile.write(reply.body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Log nothing."""

@@ -93,10 +93,10 @@ def _text(file: Path, size: int, read: Any) -> str:
 
 def _without_values(part: Mapping[str, Any]) -> dict[str, Any]:
     """A part of an error without mappings and lists that were found: there may be secrets in them."""
-    found = dict(part)
-    if is_mapping(found.get("input")) or is_list(found.get("input")):
-        del found["input"]
-    return found
+    rest = dict(part)
+    if is_mapping(rest.get("input")) or is_list(rest.get("input")):
+        del rest["input"]
+    return rest
 
 
 def _line(place: FieldPath, lines: Mapping[FieldPath, int]) -> int:
@@ -149,24 +149,24 @@ def _data(loader: yaml.SafeLoader, node: yaml.Node, place: FieldPath, lines: dic
         return [_data(loader, one, (*place, number), lines) for number, one in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
         return loader.construct_object(node)
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise _mistake("expected a name", key)
         name = str(key.value)
-        if name in found:
+        if name in mapping:
             raise _mistake(f"{name}: given twice", key)
         lines[(*place, name)] = key.start_mark.line + 1
-        found[name] = _data(loader, value, (*place, name), lines)
-    return found
+        mapping[name] = _data(loader, value, (*place, name), lines)
+    return mapping
 
 
 def read_questions(file: Path) -> list[FilePrompt]:
     """The prompts of a file of JSON lines. Raises FixError with the line of a mistake, and OSError."""
-    found: dict[str, FilePrompt] = {}
+    questions: dict[str, FilePrompt] = {}
     for number, text in _numbered(file):
         place = f"{file}:{number}"
-        if len(found) == MAX_PROMPTS:
+        if len(questions) == MAX_PROMPTS:
             raise FixError(f"{place}: expected at most {MAX_PROMPTS:,} prompts")
         try:
             fields = json.loads(text)
@@ -174,13 +174,13 @@ def read_questions(file: Path) -> list[FilePrompt]:
             raise FixError(f'{place}: expected a JSON object as {{"prompt": "…"}}') from None
         if not is_mapping(fields):
             raise FixError(f'{place}: expected a JSON object as {{"prompt": "…"}}')
-        one = _question(dict(fields), place, f"{len(found) + 1}")
-        if one.id in found:
+        one = _question(dict(fields), place, f"{len(questions) + 1}")
+        if one.id in questions:
             raise FixError(f"{place}: id {one.id!r} is there twice")
-        found[one.id] = one
-    if not found:
+        questions[one.id] = one
+    if not questions:
         raise FixError(f"{file}: expected prompts, found none")
-    return [*found.values()]
+    return [*questions.values()]
 
 
 def _numbered(file: Path) -> Iterator[tuple[int, str]]:

@@ -96,10 +96,10 @@ class Ledger:
             "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, call.error, time.time())
         )
 
-    def keep(self, key: str, who: str, found: Reply | UnansweredPrompt, call: Call | None = None) -> None:
+    def keep(self, key: str, who: str, outcome: Reply | UnansweredPrompt, call: Call | None = None) -> None:
         """Write an answer down, and the request that brought it, both or neither."""
-        kind = "reply" if isinstance(found, Reply) else "ended"
-        value = json.dumps(asdict(found) if isinstance(found, Reply) else found._asdict())
+        kind = "reply" if isinstance(outcome, Reply) else "ended"
+        value = json.dumps(asdict(outcome) if isinstance(outcome, Reply) else outcome._asdict())
         with self._lock, self._base:
             if call is not None:
                 self._put(who, call)

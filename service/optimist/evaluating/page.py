@@ -11,24 +11,24 @@ from optimist_client.chat.calls import text_of
 from optimist_client.display import as_notes, as_page, as_table
 
 
-def page_of(found: EvaluationResult, routing: RoutingGain = None) -> str:
+def page_of(result: EvaluationResult, routing: RoutingGain = None) -> str:
     """The page, which needs no other file."""
-    body = as_notes([answer_of(found), *warnings_of(found), spent_of(found)]) + as_table(table_of(found))
+    body = as_notes([answer_of(result), *warnings_of(result), spent_of(result)]) + as_table(table_of(result))
     if routing is not None:
-        body += "<h2>Each prompt to the right model</h2>" + as_notes(routing_of(found, routing))
+        body += "<h2>Each prompt to the right model</h2>" + as_notes(routing_of(result, routing))
         if isinstance(routing, RouteReport):
             body += "".join(map(as_table, routing.tables))
-    if shown := differing(found, SHOWN):
+    if shown := differing(result, SHOWN):
         body += "<h2>Prompts on which models differ most</h2>" + "".join(map(section, shown))
-    return as_page(title_of(found), body)
+    return as_page(title_of(result), body)
 
 
-def differing(found: EvaluationResult, count: int) -> list[DifferingQuestion]:
+def differing(result: EvaluationResult, count: int) -> list[DifferingQuestion]:
     """The prompts whose scores differ most between models, with the answers of all models that have one."""
     by_prompt: dict[str, dict[str, AnswerRow]] = {}
-    for model in found.plan.models:
-        for id in found.questions:
-            row = found.rows.get((model, id))
+    for model in result.plan.models:
+        for id in result.questions:
+            row = result.rows.get((model, id))
             if row is not None and not row.error:  # the worst score of no answer says nothing of the prompt
                 by_prompt.setdefault(id, {})[model] = row
     apart = {id: _range([row.value for row in rows.values()]) for id, rows in by_prompt.items()}
@@ -38,7 +38,7 @@ def differing(found: EvaluationResult, count: int) -> list[DifferingQuestion]:
         DifferingQuestion(
             "",
             id,
-            _cut(text_of(found.questions[id].prompt)),
+            _cut(text_of(result.questions[id].prompt)),
             {model: (row.value, _shown(row)) for model, row in by_prompt[id].items()},
         )
         for id in chosen[:count]

@@ -74,7 +74,7 @@ class Job:
     def settings(self) -> dict[str, Any]:
         """The settings of its experiment."""
         plan = self.plan
-        found: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "prompts": [*self.questions],
             "prompts_are": "list",
             "batch_size": 1,
@@ -83,11 +83,11 @@ class Job:
             "stop": plan.stop,
         }
         if not plan.stop:
-            found["policy"] = "uniform"
+            settings["policy"] = "uniform"
         if not plan.wants_cheapest:
-            return {**found, "tolerance": plan.tolerance}
+            return {**settings, "tolerance": plan.tolerance}
         cheapest = {"good_enough": plan.good_enough, "limits": plan.limits, "cost_metric": DOLLARS}
-        return {**found, "goal": "cheapest", **cheapest}
+        return {**settings, "goal": "cheapest", **cheapest}
 
     def metrics(self) -> list[Metric]:
         """Its metrics, the one that decides first."""

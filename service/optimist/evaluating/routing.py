@@ -15,39 +15,39 @@ from optimist_client.errors import FixError
 from optimist_client.tolerance import share_of
 
 
-def routed(found: EvaluationResult, contexts: NDArray[Any]) -> RouteReport | FixError:
+def routed(result: EvaluationResult, contexts: NDArray[Any]) -> RouteReport | FixError:
     """The gain of routing the prompts that were answered, with dollars as costs; or why it is not known.
 
     contexts: embeddings (m, d) of all prompts, in their order. Where the cheapest model that is good enough is asked
     for, prompts go to the cheapest models that keep as much of the best single score.
     """
-    names, ids = [*found.plan.models], [*found.questions]
+    names, ids = [*result.plan.models], [*result.questions]
     scores, dollars = (np.full((len(ids), len(names)), np.nan) for _ in range(2))
     for at, id in enumerate(ids):
         for place, name in enumerate(names):
-            if (row := found.rows.get((name, id))) is not None:
+            if (row := result.rows.get((name, id))) is not None:
                 scores[at, place], dollars[at, place] = row.value, row.dollars
     answered = ~np.isnan(scores).all(1)
     arrays: dict[str, NDArray[Any]] = {
         "names": np.array(names),
         "contexts": np.asarray(contexts)[answered],
         "scores": scores[answered],
-        "prompts": np.array([text_of(one.prompt) for one in found.questions.values()])[answered],
+        "prompts": np.array([text_of(one.prompt) for one in result.questions.values()])[answered],
     }
     try:
         if untold := [name for name, column in zip(names, scores.T, strict=True) if np.isnan(column).all()]:
             raise FixError(f"no answers of {', '.join(untold)}")
         arrays["costs"] = np.nanmean(dollars, axis=0)
         return route_arrays(
-            arrays, Path(found.plan.prompts), at_least=_kept(found, float(np.nanmean(scores, axis=0).max()))
+            arrays, Path(result.plan.prompts), at_least=_kept(result, float(np.nanmean(scores, axis=0).max()))
         )
     except FixError as error:
         return error
 
 
-def _kept(found: EvaluationResult, best: float) -> float | None:
+def _kept(result: EvaluationResult, best: float) -> float | None:
     """The part of the best single score that a router is to keep; None where the best score is asked for."""
-    allowed = found.plan.good_enough
+    allowed = result.plan.good_enough
     if allowed is None or best <= 0.0:
         return None
     share = share_of(allowed)

@@ -44,10 +44,10 @@ def comparing(score: ScoreSpec, home: Path) -> TextScorer:
             raise FixError(f"score.regex: {error}") from None
 
         def matched(question: FilePrompt, answer: str) -> float:
-            found = pattern.search(answer)
-            if found is None or question.answer is None:
-                return float(found is not None)
-            said = found[1] if pattern.groups else found[0]
+            match = pattern.search(answer)
+            if match is None or question.answer is None:
+                return float(match is not None)
+            said = match[1] if pattern.groups else match[0]
             return float(fold((said or "").strip()) == fold(question.answer.strip()))
 
         return matched
@@ -97,12 +97,12 @@ def _own(place: str, home: Path) -> TextScorer:
     def scored(question: FilePrompt, answer: str) -> float:
         value: Any = function(answer, dict(question.fields))
         try:
-            found = float(value)
+            number = float(value)
         except (TypeError, ValueError):
-            found = math.nan
-        if not math.isfinite(found):
+            number = math.nan
+        if not math.isfinite(number):
             raise FixError(f"score.python: expected a number from {place}, got {value!r} for {question.id!r}")
-        return found
+        return number
 
     return scored
 
@@ -136,8 +136,8 @@ def judged(
         except RefusedCall as error:
             return Judgement(None, (f"{error}",), 1)
 
-    found = asked(seed)
-    if found.value is None:
+    judgement = asked(seed)
+    if judgement.value is None:
         again = asked(seed + 1_000_000)  # a seed that no other repeat has
-        found = Judgement(again.value, (*found.reasons, *again.reasons), found.refusals + again.refusals)
-    return AnswerScore(worst if found.value is None else found.value, found.reasons, found.refusals)
+        judgement = Judgement(again.value, (*judgement.reasons, *again.reasons), judgement.refusals + again.refusals)
+    return AnswerScore(worst if judgement.value is None else judgement.value, judgement.reasons, judgement.refusals)

@@ -17,24 +17,24 @@ RoutingGain = RouteReport | FixError | None
 """What routing would gain, or why that is not known; None where nobody asked."""
 
 
-def shown(found: EvaluationResult, routing: RoutingGain = None) -> Page:
+def shown(result: EvaluationResult, routing: RoutingGain = None) -> Page:
     """The answer as text."""
-    parts: list[str | Table] = [answer_of(found), *warnings_of(found), spent_of(found), "", table_of(found)]
+    parts: list[str | Table] = [answer_of(result), *warnings_of(result), spent_of(result), "", table_of(result)]
     if routing is not None:
-        parts += ["", *routing_of(found, routing)]
+        parts += ["", *routing_of(result, routing)]
         for table in routing.tables if isinstance(routing, RouteReport) else ():
             parts += ["", table]
     return Page(parts)
 
 
-def routing_of(found: EvaluationResult, routing: RouteReport | FixError) -> list[str]:
+def routing_of(result: EvaluationResult, routing: RouteReport | FixError) -> list[str]:
     """Whether sending each prompt to the right model is better than the best model alone, in sentences."""
-    more = "" if not found.plan.stop else " With `stop: false` in the file every model is asked every prompt."
+    more = "" if not result.plan.stop else " With `stop: false` in the file every model is asked every prompt."
     if isinstance(routing, FixError):
         return [f"What routing would gain is not known: {routing}.{more}"]
     gain = routing.gain
     is_open = gain.lower is None or gain.upper is None or gain.lower <= 0.0 <= gain.upper
-    by = f"By the answers to {gain.prompts:,} of {len(found.questions):,} prompts, for further prompts such as these."
+    by = f"By the answers to {gain.prompts:,} of {len(result.questions):,} prompts, for further prompts such as these."
     said = [f"{routing.sentence} {by}{more if is_open and gain.error else ''}", " ".join(routing.notes)]
     if gain.cost is not None and gain.single_cost is not None:
         alone = f"{1000 * gain.single_cost:.3g} with {gain.best} alone"
@@ -42,21 +42,21 @@ def routing_of(found: EvaluationResult, routing: RouteReport | FixError) -> list
     return said
 
 
-def answer_of(found: EvaluationResult) -> str:
+def answer_of(result: EvaluationResult) -> str:
     """Which model is the best one, or the cheapest that is good enough, as one sentence; and why not, where not."""
-    report = found.report
+    report = result.report
     said = " ".join(filter(None, (report.answer, report.why)))
     hardest = report.decision.hardest
-    if hardest is not None and len(found.questions) <= hardest.holds_until:  # no model is asked as often
+    if hardest is not None and len(result.questions) <= hardest.holds_until:  # no model is asked as often
         said = said.replace(UNTIL.format(hardest.holds_until), "")
     for label in (SCORE, SECONDS, DOLLARS):  # what a mean is of says more than that it is one
         said = said.replace(f"Mean ({label})", label)
-    return f"{found.stopped[:1].upper()}{found.stopped[1:]}. {said}" if found.stopped else said
+    return f"{result.stopped[:1].upper()}{result.stopped[1:]}. {said}" if result.stopped else said
 
 
-def title_of(found: EvaluationResult) -> str:
+def title_of(result: EvaluationResult) -> str:
     """The answer in a few words."""
-    decision = found.report.decision
+    decision = result.report.decision
     if decision.none_meets:
         return "No model is good enough"
     if decision.best is None:
@@ -66,41 +66,41 @@ def title_of(found: EvaluationResult) -> str:
     return f"{decision.best}: the {'cheapest that is good enough' if decision.limits else 'best'}"
 
 
-def warnings_of(found: EvaluationResult) -> list[str]:
+def warnings_of(result: EvaluationResult) -> list[str]:
     """What is to be known before the answer is believed."""
     said: list[str] = []
-    for who, tally in found.tallies.items():
+    for who, tally in result.tallies.items():
         tried, failed = tally.calls - tally.cut_off - tally.paused, tally.unanswered
         if failed > 0.05 * tried:
             kinds = {
                 "failed": tally.failed,
-                f"late, after {found.plan.timeout:g} s": tally.late,
+                f"late, after {result.plan.timeout:g} s": tally.late,
                 "refused": tally.refused,
             }
             parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
             last = f" The last error: {tally.last}." if tally.last else ""
             share = f"{100 * failed / tried:.3g}%"
             said.append(f"{who}: {failed:,} of {tried:,} requests brought no answer ({share}): {parts}.{last}")
-    if late := {who: tally.late for who, tally in found.tallies.items() if tally.late and who != JUDGE}:
+    if late := {who: tally.late for who, tally in result.tallies.items() if tally.late and who != JUDGE}:
         said.append(f"Late answers have the worst score; seconds of {' and '.join(late)} are at least what is shown.")
-    refusals = sum(row.refusals for row in found.rows.values())
+    refusals = sum(row.refusals for row in result.rows.values())
     if refusals:
-        unjudged = sum(row.refusals == 2 * max(found.judgements, 1) for row in found.rows.values())
+        unjudged = sum(row.refusals == 2 * max(result.judgements, 1) for row in result.rows.values())
         said.append(
             f"The judge gave no score in {refusals:,} replies; {unjudged:,} answers have the worst one for that."
         )
     return said
 
 
-def spent_of(found: EvaluationResult) -> str:
+def spent_of(result: EvaluationResult) -> str:
     """What was spent of what asking everything would have cost; requests whose cost is not known."""
-    calls, dollars = spent(found)
-    total, all_dollars = total_of(found)
+    calls, dollars = spent(result)
+    total, all_dollars = total_of(result)
     paid = f"${dollars:,.2f}" if all_dollars is None else amounts(dollars, all_dollars)
     said = f"Spent: {calls:,} of {max(calls, total):,} calls, {paid} that asking every model every prompt takes."
-    if paused := sum(tally.paused for tally in found.tallies.values()):
+    if paused := sum(tally.paused for tally in result.tallies.values()):
         said += f" {paused:,} {_calls(paused)} told to wait (HTTP 429), and sent again."
-    if cut := sum(tally.cut_off for tally in found.tallies.values()):
+    if cut := sum(tally.cut_off for tally in result.tallies.values()):
         said += f" {cut:,} {_calls(cut)} cut off as the command was killed: what they cost is not known."
     return said
 
@@ -109,22 +109,22 @@ def _calls(count: int) -> str:
     return "call was" if count == 1 else "calls were"
 
 
-def spent(found: EvaluationResult) -> tuple[int, float]:
+def spent(result: EvaluationResult) -> tuple[int, float]:
     """Requests and dollars of all runs."""
-    tallies = found.tallies.values()
+    tallies = result.tallies.values()
     return sum(one.calls for one in tallies), sum(one.dollars for one in tallies)
 
 
-def total_of(found: EvaluationResult) -> tuple[int, float | None]:
+def total_of(result: EvaluationResult) -> tuple[int, float | None]:
     """Requests and dollars of asking every model every prompt; no dollars before each model has answered."""
-    prompts, models = len(found.questions), [*found.plan.models]
-    pairwise = found.plan.score.pairwise
+    prompts, models = len(result.questions), [*result.plan.models]
+    pairwise = result.plan.score.pairwise
     judged = len(models) if pairwise is None else len(models) - 1
-    calls = prompts * (len(models) + judged * found.judgements)
-    means = [_mean(found.tallies.get(name)) for name in (*models, *([JUDGE] if found.judgements else []))]
+    calls = prompts * (len(models) + judged * result.judgements)
+    means = [_mean(result.tallies.get(name)) for name in (*models, *([JUDGE] if result.judgements else []))]
     if None in means:
         return calls, None
-    weights = [1] * len(models) + ([judged * found.judgements] if found.judgements else [])
+    weights = [1] * len(models) + ([judged * result.judgements] if result.judgements else [])
     return calls, prompts * sum(weight * (mean or 0.0) for weight, mean in zip(weights, means, strict=True))
 
 
@@ -133,14 +133,14 @@ def _mean(tally: Tally | None) -> float | None:
     return None if tally is None else tally.dollars / max(tally.answered, 1)
 
 
-def table_of(found: EvaluationResult) -> Table:
+def table_of(result: EvaluationResult) -> Table:
     """A row for each model: its score, seconds and dollars of an answer, prompts and requests."""
-    watched = {label: {row.generator: row for row in one.standings} for label, one in found.report.watched.items()}
-    score = "score" if found.plan.score.pairwise is None else "share of wins"
+    watched = {label: {row.generator: row for row in one.standings} for label, one in result.report.watched.items()}
+    score = "score" if result.plan.score.pairwise is None else "share of wins"
     head = ("model", score, "interval", "seconds", "dollars per 1,000", "prompts", "calls", "failed")
     lines = list[tuple[str, ...]]()
-    for row in found.report.in_order:
-        tally = found.tallies.get(row.generator)
+    for row in result.report.in_order:
+        tally = result.tallies.get(row.generator)
         late = ">= " if tally is not None and tally.late else ""
         dollars, seconds = (watched[label][row.generator].score for label in (DOLLARS, SECONDS))
         is_exact = row.lower is not None and row.lower == row.upper
@@ -159,25 +159,25 @@ def table_of(found: EvaluationResult) -> Table:
     return Table(head, lines, first_to_go=("prompts", "interval"))
 
 
-def to_dict(found: EvaluationResult, routing: RoutingGain = None) -> dict[str, Any]:
+def to_dict(result: EvaluationResult, routing: RoutingGain = None) -> dict[str, Any]:
     """Plain values for JSON."""
-    calls, dollars = spent(found)
-    all_calls, all_dollars = total_of(found)
+    calls, dollars = spent(result)
+    all_calls, all_dollars = total_of(result)
     return {
-        "answer": answer_of(found),
-        "warnings": warnings_of(found),
+        "answer": answer_of(result),
+        "warnings": warnings_of(result),
         "spent": {"calls": calls, "dollars": dollars},
         "everything": {"calls": all_calls, "dollars": all_dollars},
-        "requests": {who: tally._asdict() for who, tally in found.tallies.items()},
-        "report": found.report.to_dict(),
+        "requests": {who: tally._asdict() for who, tally in result.tallies.items()},
+        "report": result.report.to_dict(),
         "routing": {"error": f"{routing}"} if isinstance(routing, FixError) else routing and routing.to_dict(),
     }
 
 
-def records_of(found: EvaluationResult) -> Iterator[dict[str, Any]]:
+def records_of(result: EvaluationResult) -> Iterator[dict[str, Any]]:
     """A record of each answer: the prompt, what was said, why it has its score, and what it took."""
-    for (model, id), row in found.rows.items():
-        prompt, (sent, made) = found.questions[id].prompt, row.tokens
+    for (model, id), row in result.rows.items():
+        prompt, (sent, made) = result.questions[id].prompt, row.tokens
         named = {"model": model, "id": id, "prompt": prompt, "answer": row.answer, "score": row.value}
         took = {"input_tokens": sent, "output_tokens": made, "seconds": row.seconds, "dollars": row.dollars}
         yield {**named, "reasons": row.reasons, **took, "error": row.error}

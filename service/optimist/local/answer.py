@@ -123,10 +123,10 @@ def place_of(
 def loaded(file: Path, evaluation: Evaluation) -> Evaluation | None:
     """The saved evaluation; None if there is none that can be read, or it is of other generators."""
     try:
-        found = Evaluation.load(file)
+        saved = Evaluation.load(file)
     except (FixError, OSError):
         return None  # what was embedded is cached, so that it is told again in no time
-    return found if found.generators == evaluation.generators else None
+    return saved if saved.generators == evaluation.generators else None
 
 
 def save(file: Path, evaluation: Evaluation, most: int = 20, most_bytes: int = 2 * 2**30) -> None:

@@ -82,7 +82,7 @@ class AuditedSets:
         """The answers by generator. Raises FixError where one has fewer than two, and where none has labels."""
         if not self._sets:
             raise FixError("labels: expected what people say of some rows, as `contrast` takes it (--labels)")
-        found: dict[str, list[AuditAnswer]] = {}
+        by_generator: dict[str, list[AuditAnswer]] = {}
         for at, (one, is_labelled) in enumerate(zip(self._sets, self.labelled, strict=True)):
             places = np.flatnonzero(is_labelled)
             if len(places) < 2:
@@ -91,8 +91,8 @@ class AuditedSets:
                 )
             weights = np.ones(len(places)) if self._bins is None else realised(self._bins[at], places)
             rows = zip(places.tolist(), weights.tolist(), one.people[places].tolist(), strict=True)
-            found[one.name] = [AuditAnswer(place, place, weight, score) for place, weight, score in rows]
-        return found
+            by_generator[one.name] = [AuditAnswer(place, place, weight, score) for place, weight, score in rows]
+        return by_generator
 
     def next(self, count: int) -> list[str]:
         """The ids of up to `count` rows to label next, or their numbers from 1. Those that only some generators have a

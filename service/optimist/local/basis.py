@@ -55,14 +55,14 @@ def allowing_for_copies(
     return replace(estimate, warnings=(*estimate.warnings, *copies.warnings))
 
 
-def basis_of(name: str, arrays: Arrays, question: Question, hashes: Hashes | None, known: Basis | None = None) -> Basis:
+def basis_of(name: str, arrays: Arrays, question: Question, hashes: Hashes | None, given: Basis | None = None) -> Basis:
     """What a set of samples is, with what is known of how it was read."""
     count = len(next(iter(arrays.values())))
-    basis = (known or Basis(rows={})).model_copy(update={"rows": {name: count}})
+    basis = (given or Basis(rows={})).model_copy(update={"rows": {name: count}})
     if hashes is not None:
         copies = copies_of(hashes, question)
-        found = {"distinct": copies.distinct if copies.distinct < count else 0, "shared": copies.shared}
-        return basis.model_copy(update={field: {name: number} for field, number in found.items() if number})
+        counts = {"distinct": copies.distinct if copies.distinct < count else 0, "shared": copies.shared}
+        return basis.model_copy(update={field: {name: number} for field, number in counts.items() if number})
     if [*question.metric.widths.values()] == [1]:
         (values,) = (arrays[read] for read in question.reads.values())
         alone = lone_value(values[:, 0])
@@ -99,11 +99,11 @@ class BasisReader:
     @property
     def basis(self) -> Basis:
         """That of all sets together."""
-        found = merged(self._parts)
+        whole = merged(self._parts)
         if self._question.is_paired:
             by = {one.paired_by for one in self._parts}
             paired_by = by.pop() if len(by) == 1 else "ids"
-            return found.model_copy(update={"paired_by": paired_by or "place", "common": self._common})
+            return whole.model_copy(update={"paired_by": paired_by or "place", "common": self._common})
         fields = {one.paired_by for one in self._parts} - {"place", None}
         hint = f"--paired compares row with row, by {', '.join(sorted(map(str, fields)))}"
-        return found.model_copy(update={"notes": (*found.notes, hint)}) if fields else found
+        return whole.model_copy(update={"notes": (*whole.notes, hint)}) if fields else whole

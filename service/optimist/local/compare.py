@@ -120,17 +120,17 @@ def order_of(names: Mapping[str, Sequence[str]], seed: int) -> SampleOrder:
     It is random because files are often sorted by class or prompt, and estimates assume a random sample. Samples of one
     name stand in the same place in every source, so that generators are compared on the same seed or prompt.
     """
-    found = together(names)
+    matched = together(names)
 
     def place(source: str, name: str) -> tuple[bool, bytes]:
-        key = found.keys[source][name]
-        is_alone = source not in found.paired or key not in found.shared
+        key = matched.keys[source][name]
+        is_alone = source not in matched.paired or key not in matched.shared
         return is_alone, hashlib.sha256(f"{seed}/{key}".encode()).digest()
 
     ordered = {
         source: sorted(own, key=lambda name, source=source: place(source, name)) for source, own in names.items()
     }
-    return SampleOrder(ordered, len(found.shared), found.paired, found.notes())
+    return SampleOrder(ordered, len(matched.shared), matched.paired, matched.notes())
 
 
 _NAME: TypeAdapter[str] = TypeAdapter(GeneratorName)
@@ -260,12 +260,12 @@ class _Run:
         if report.samples == self.order.total and not report.decision.decided:
             report = report.model_copy(update={"used_up": UsedUp(what=self.kind, generators=_short(report))})
         report = report.model_copy(update={"basis": self._basis(report.basis)})
-        counts = (self.real, self.embedding.made, self.embedding.found, self.before)
+        counts = (self.real, self.embedding.made, self.embedding.cached, self.before)
         return CompareResult(report, total, self.order.common, *counts, self.kind)
 
-    def _basis(self, found: Basis | None) -> Basis:
+    def _basis(self, told: Basis | None) -> Basis:
         """What the answer rests on, with what was left out of the sources and done to their samples."""
-        known = found or Basis(rows={})
+        basis = told or Basis(rows={})
         is_paired = self.evaluation.state.experiment.is_paired and bool(self.order.common)
         left_out = [f"{one} ({source.name})" for source in self.sources.values() for one in source.left_out]
         done = [
@@ -274,7 +274,7 @@ class _Run:
             for what, count in source.notes.items()
         ]
         changed = {"paired_by": "name", "common": self.order.common} if is_paired else {}
-        return known.model_copy(update={**changed, "left_out": (*left_out,), "notes": (*known.notes, *done)})
+        return basis.model_copy(update={**changed, "left_out": (*left_out,), "notes": (*basis.notes, *done)})
 
     def examples(self, count: int) -> dict[str, Mapping[ExampleKind, Sequence[Example]]]:
         """`CompareResult.examples`, so many of each kind; none by a metric without a score yet."""
@@ -387,9 +387,9 @@ def _sources(generators: Any, kind: Medium, fields: Fields) -> list[SampleSource
         named = dict(generators)
     else:
         paths = [Path(path) for path in generators]
-        found = [part for path in paths for part in generators_of(path, fields).items()]
-        named = dict(found)
-        if len(named) < len(found):
+        parts = [part for path in paths for part in generators_of(path, fields).items()]
+        named = dict(parts)
+        if len(named) < len(parts):
             raise FixError(f"generators: expected paths with names of their own, got {', '.join(map(str, paths))}")
     if len(named) < 2:
         scores = ": `optimist score` scores one, as features (.npy, .npz)" if len(named) == 1 else ""

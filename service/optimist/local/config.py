@@ -62,8 +62,8 @@ def experiment_of(
         config = MemoryConfig.model_validate(fields, strict=True)
     except ValidationError as error:
         raise FixError(in_words(error)) from None
-    known: dict[str, Any] = {"config": config, "columns": {}, "scales": reference_scales(metrics), "references": {}}
-    return Experiment.model_construct(**known, created=0.0, instance="memory", rules=RULES)
+    parts: dict[str, Any] = {"config": config, "columns": {}, "scales": reference_scales(metrics), "references": {}}
+    return Experiment.model_construct(**parts, created=0.0, instance="memory", rules=RULES)
 
 
 def _plain(value: Any) -> Any:

@@ -272,12 +272,12 @@ def contrast_of_sets(
             return next(streamed([part], [name], question, lambda name: None, clusters=clusters))[2].estimate()
 
         with naming(one):
-            found = allowing_for_copies(estimator.estimate(), hashes, question, distinct)
-            estimates[name] = replace(found, warnings=(*found.warnings, *read.shared))
+            estimate = allowing_for_copies(estimator.estimate(), hashes, question, distinct)
+            estimates[name] = replace(estimate, warnings=(*estimate.warnings, *read.shared))
     # By place: names of files may be longer than those of generators.
     arms = [Arm(f"{place}", estimate) for place, estimate in enumerate(estimates.values())]
-    known = contrasts_among(arms)
-    ranked = sorted(range(len(arms)), key=lambda place: (place != known.best, known.losses[place]))
+    contrasts = contrasts_among(arms)
+    ranked = sorted(range(len(arms)), key=lambda place: (place != contrasts.best, contrasts.losses[place]))
     between = [
         one.model_copy(update={"generator": names[int(one.generator)], "against": names[int(one.against)]})
         for rank, better in enumerate(ranked)
@@ -395,5 +395,5 @@ def mixture_of_sets(
         estimators[name] = estimator
         copies = () if hashes is None else copies_of(hashes, question).warnings
         said += [f"{name}: {warning}" for warning in (*copies, *read.shared)]
-    found = shown_mixture(mixture_of(estimators), question.metric, Stopping(question.delta))
-    return found.model_copy(update={"basis": read.basis, "warnings": (*found.warnings, *said)})
+    mixture = shown_mixture(mixture_of(estimators), question.metric, Stopping(question.delta))
+    return mixture.model_copy(update={"basis": read.basis, "warnings": (*mixture.warnings, *said)})

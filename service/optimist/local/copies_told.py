@@ -45,7 +45,7 @@ class CopyCounts:
     @property
     def from_reference(self) -> tuple[AnomalousBatches, ...]:
         """The generators of which so many rows are of the reference that a decision is provisional."""
-        found = {name: self._of(name) for name in self._parts}
+        by_generator = {name: self._of(name) for name in self._parts}
         return tuple(
             AnomalousBatches(
                 generator=name,
@@ -53,13 +53,13 @@ class CopyCounts:
                 whole=True,
                 finding=f"in doubt: {copies.shared:,} of {copies.rows:,} rows are rows of the reference",
             )
-            for name, copies in found.items()
+            for name, copies in by_generator.items()
             if copies.are_from_reference
         )
 
     def basis(self, rows: Mapping[str, int]) -> Basis:
         """What a report rests on. rows: the samples of each generator."""
-        found = {name: self._of(name) for name in rows if name in self._parts}
-        distinct = {name: copies.distinct for name, copies in found.items() if copies.distinct < copies.rows}
-        shared = {name: copies.shared for name, copies in found.items() if copies.shared}
+        by_generator = {name: self._of(name) for name in rows if name in self._parts}
+        distinct = {name: copies.distinct for name, copies in by_generator.items() if copies.distinct < copies.rows}
+        shared = {name: copies.shared for name, copies in by_generator.items() if copies.shared}
         return Basis(rows=dict(rows), distinct=distinct, shared=shared)

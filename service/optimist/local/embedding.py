@@ -53,20 +53,20 @@ class EmbeddingCache:
         """The rows of `width` finite numbers that are there, by digest. Others are taken as not there, so that they are
         made anew: of a write that was torn, or of another embedder with the same name.
         """
-        found: dict[bytes, EmbeddingRows] = {}
+        rows: dict[bytes, EmbeddingRows] = {}
         for digest in digests:
             asked = "SELECT row FROM embeddings WHERE embedder = ? AND digest = ?"
             kept = self._base.execute(asked, (embedder, digest)).fetchone()
             if kept is not None and isinstance(kept[0], bytes) and len(kept[0]) == 4 * width:
                 row = np.frombuffer(kept[0], "<f4")
                 if np.isfinite(row).all():
-                    found[digest] = row
-        if found:
+                    rows[digest] = row
+        if rows:
             now = time.time()
             with self._base:
-                used = ((now, embedder, digest) for digest in found)
+                used = ((now, embedder, digest) for digest in rows)
                 self._base.executemany("UPDATE uses SET used = ? WHERE embedder = ? AND digest = ?", used)
-        return found
+        return rows
 
     def write(self, embedder: str, rows: Mapping[bytes, EmbeddingRows]) -> None:
         """Keep rows, all or none of them."""
@@ -203,7 +203,7 @@ def kind_of(embed: str | Embedder | Callable[[Any], Any]) -> Medium:
 
 @dataclass
 class CachedEmbedder:
-    """An embedder with its cache. `made` and `found` count embeddings that were made now, and that were cached."""
+    """An embedder with its cache. `made` and `cached` count embeddings that were made now, and that were cached."""
 
     embed: Embedder | Callable[[Any], Any]
     cache: EmbeddingCache | None = None
@@ -211,7 +211,7 @@ class CachedEmbedder:
     """Whether class probabilities are wanted, too, for the Inception score."""
     weights: str | Path | None = None
     made: int = 0
-    found: int = 0
+    cached: int = 0
 
     def __post_init__(self) -> None:
         if self.probabilities and not isinstance(self.embed, Classifier):
@@ -245,9 +245,9 @@ class CachedEmbedder:
         for name in names:
             raw = source.raw(name)
             digest = hashlib.sha256(raw).digest() if raw and self.name else b""
-            if self.cache is not None and digest and (known := self.cache.read(self.name, [digest], self._width)):
-                rows[name] = known[digest]
-                self.found += 1
+            if self.cache is not None and digest and (cached := self.cache.read(self.name, [digest], self._width)):
+                rows[name] = cached[digest]
+                self.cached += 1
                 continue
             missing[name] = digest, source.sample(name, raw)
             weight += len(raw) + getattr(missing[name][1], "nbytes", 0)
@@ -283,9 +283,9 @@ class CachedEmbedder:
             raise FixError(f"{source.origin}: {_named(names)}: {error}") from None
         is_shaped = rows.ndim == 2 and len(rows) == len(names)
         if not is_shaped or not np.isfinite(rows).all():
-            found = "numbers that are not finite" if is_shaped else f"shape {rows.shape}"
+            got = "numbers that are not finite" if is_shaped else f"shape {rows.shape}"
             where = f"{source.origin}: {_named(names)}"
-            raise FixError(f"{where}: expected a row for each sample, the embedder made {found}")
+            raise FixError(f"{where}: expected a row for each sample, the embedder made {got}")
         return rows
 
 

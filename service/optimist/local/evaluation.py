@@ -281,10 +281,10 @@ class Evaluation(BaseEvaluation):
         they are answered. Raises FixError for a metric without a judge.
         """
         check_whole("count", count, 1)
-        known = [self._primary.estimator(arm.name).audited for arm in rivals(self._arms())]
-        rows = min(len(one.scores) for one in known)
-        is_open = np.logical_and.reduce([one.is_scored[:rows] for one in known])
-        is_open &= ~np.logical_and.reduce([one.is_answered[:rows] for one in known])
+        audited = [self._primary.estimator(arm.name).audited for arm in rivals(self._arms())]
+        rows = min(len(one.scores) for one in audited)
+        is_open = np.logical_and.reduce([one.is_scored[:rows] for one in audited])
+        is_open &= ~np.logical_and.reduce([one.is_answered[:rows] for one in audited])
         return next_audits(self.state.config.seed, is_open, count)
 
     def answer(self, audit: int, scores: Mapping[str, float]) -> None:
@@ -349,10 +349,10 @@ class Evaluation(BaseEvaluation):
         the weights are the same. Raises FixError before there is a mixture, as `mixture` does.
         """
         check_whole("size", size, 1)
-        found = self.state.goal.mixture or self._primary.mixture()
-        counts, self._credits = blend_counts(found.weights, self._credits, size)
+        mixture = self.state.goal.mixture or self._primary.mixture()
+        counts, self._credits = blend_counts(mixture.weights, self._credits, size)
         shared = zip(self.generators, counts, strict=True)
-        return Blend(counts={name: count for name, count in shared if count}, weights=found.shares)
+        return Blend(counts={name: count for name, count in shared if count}, weights=mixture.shares)
 
     @property
     def latest_mixture(self) -> Mixture | None:

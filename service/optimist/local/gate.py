@@ -67,9 +67,9 @@ def gate(
     if any(are_functions) and not all(are_functions):
         raise FixError("samples: expected two sets of samples, or two functions; got one of each")
     if all(are_functions):
-        known: dict[str, Any] = {"paired": paired, "prompts_are": prompts_are, "delta": delta, **settings}
-        known |= {"policy": "uniform", "stop": False, "device": device}
-        evaluation = Evaluation([*samples], metric=metric, watch=watch, **known)
+        how: dict[str, Any] = {"paired": paired, "prompts_are": prompts_are, "delta": delta, **settings}
+        how |= {"policy": "uniform", "stop": False, "device": device}
+        evaluation = Evaluation([*samples], metric=metric, watch=watch, **how)
         return _sampled(samples, margin, evaluation, embed, max_samples, workers)
     questions = [
         question_on(metric, bool(paired), delta, device, prompts_are, **settings),
@@ -93,12 +93,12 @@ def _sampled(
     steps = margins.Steps(evaluation.batch_size * workers, max_samples)
     if max_samples is None and evaluation.state.budget is None:
         raise FixError("max_samples: expected a number, as a candidate at the margin is never sure")
-    found = evaluation.gate(candidate, baseline, margin)
-    while found.answer == "open" and (step := steps.next()):
+    answer = evaluation.gate(candidate, baseline, margin)
+    while answer.answer == "open" and (step := steps.next()):
         report = run(functions, embed, max_samples=step, workers=workers, progress=False, evaluation=evaluation)
         steps.made(step, report)
-        found = evaluation.gate(candidate, baseline, margin)
-    return found
+        answer = evaluation.gate(candidate, baseline, margin)
+    return answer
 
 
 def gate_on_sets(
@@ -109,11 +109,11 @@ def gate_on_sets(
 ) -> Gate:
     """The answer for two sets, the candidate's first, which are read several times. begun: as of `contrast_of_sets`."""
     labels = [*by_label([question.metric for question in questions])]
-    known = [(one.name, f"{one.file}:{one.name}") for one in sets()]
-    if len(known) != 2:
-        raise FixError(f"expected two sets of samples, got {len(known)}")
+    names = [(one.name, f"{one.file}:{one.name}") for one in sets()]
+    if len(names) != 2:
+        raise FixError(f"expected two sets of samples, got {len(names)}")
     compared: dict[str, Gated] = {}
-    candidate, baseline = (longer if known[0][0] == known[1][0] else name for name, longer in known)
+    candidate, baseline = (longer if names[0][0] == names[1][0] else name for name, longer in names)
     for label, question in zip(labels, questions, strict=True):
         estimates = contrast_of_sets(partial(_own, sets, question), question, begun).estimates
         compared[label] = Gated(question.metric, estimates[candidate], estimates[baseline])
@@ -138,11 +138,11 @@ def named_sets(
 
     def read() -> Iterator[SampleSet]:
         for file, name in chosen:
-            found = [*generators_in([file], wanted, with_ids=paired)]
-            named = [one for one in found if name in ("", one.name)]
+            sets = [*generators_in([file], wanted, with_ids=paired)]
+            named = [one for one in sets if name in ("", one.name)]
             if len(named) != 1:
-                has = ", ".join(one.name for one in found)
-                wants = f"a generator {name}" if name else f"one generator, or {file}:{found[0].name}"
+                has = ", ".join(one.name for one in sets)
+                wants = f"a generator {name}" if name else f"one generator, or {file}:{sets[0].name}"
                 raise FixError(f"{file}: expected {wants}; found {has}")
             yield named[0]
 

@@ -58,9 +58,9 @@ class FileScore:
         """Plain values for JSON: those of the estimate, on its scale, and `score` on the natural one."""
         fields = {**codec.plain(self.estimate), "bandwidths": dict(self.bandwidths)}
         watched = {label: {"score": one.score, **codec.plain(one)} for label, one in self.watched.items()}
-        known = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
+        named = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
         basis = {} if self.basis is None else {"basis": self.basis.model_dump(mode="json")}
-        return known | ({"watched": watched} if watched else {}) | basis
+        return named | ({"watched": watched} if watched else {}) | basis
 
 
 def questions_by(
@@ -109,8 +109,8 @@ def score_files(
         questions = _fitted(questions, files, wanted)
     sigmas = {field: kernel.sigma for field, kernel in questions[0].kernels.items()}
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
-    found: list[FileScore] = []
-    known: list[tuple[str, Hashes]] = []
+    rows: list[FileScore] = []
+    hashed: list[tuple[str, Hashes]] = []
     for one in generators_in(files, wanted):
         begun(one.name)
         cluster = None if one.clusters is None else _CLUSTER
@@ -124,11 +124,11 @@ def score_files(
         hashes = hashes_in(one.batch, question)
         basis = basis_of(one.name, one.batch, question, hashes, one.basis)
         if hashes is not None:
-            known.append((one.name, hashes))
-            estimate = replace(estimate, warnings=(*estimate.warnings, *shared_with(known)))
-        found.append(FileScore(one.name, one.file, estimate, bandwidths, watched, basis))
-    names = Counter(row.name for row in found)
-    distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
+            hashed.append((one.name, hashes))
+            estimate = replace(estimate, warnings=(*estimate.warnings, *shared_with(hashed)))
+        rows.append(FileScore(one.name, one.file, estimate, bandwidths, watched, basis))
+    names = Counter(row.name for row in rows)
+    distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in rows]
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
 
 

@@ -57,13 +57,13 @@ def examples_of(
     if not looked_at:
         return {}
     arrays = embedding.arrays(source, looked_at)
-    found = evaluation.influence(source.name, {array: arrays[array] for array in evaluation.arrays})
-    if found is None:
+    influence = evaluation.influence(source.name, {array: arrays[array] for array in evaluation.arrays})
+    if influence is None:
         return {}
-    found = found - np.median(found)
-    order, middle = np.argsort(-found), np.argsort(np.abs(found))
+    influence = influence - np.median(influence)
+    order, middle = np.argsort(-influence), np.argsort(np.abs(influence))
     return {
-        place: [_example(source, looked_at[row], float(found[row])) for row in rows[:count]]
+        place: [_example(source, looked_at[row], float(influence[row])) for row in rows[:count]]
         for place, rows in zip(get_args(ExampleKind), (order, middle, order[::-1]), strict=True)
     }
 

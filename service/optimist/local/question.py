@@ -34,8 +34,8 @@ def declared(metric: str | Metric, settings: Mapping[str, Any]) -> Metric:
         with_settings(metric)
         return metric
     name, own = texts.parsed(metric)
-    known = {**settings, **own}
-    return with_real_data(name, **{"kernel": _MEDIAN, **known} if "kernel" in kind.needs else known)
+    chosen = {**settings, **own}
+    return with_real_data(name, **{"kernel": _MEDIAN, **chosen} if "kernel" in kind.needs else chosen)
 
 
 def of_samples(metric: Metric, real: RealData | None) -> Metric:
@@ -46,28 +46,28 @@ def of_samples(metric: Metric, real: RealData | None) -> Metric:
     """
     name = metric.name
     is_missing = "reference" in metric.settings() and metric.setting("reference") is None and real is not None
-    found = with_real_data(metric.model_copy(update={"reference": real}) if is_missing else metric)
-    if "reference" in metric.needs and found.setting("reference") is None:
+    complete = with_real_data(metric.model_copy(update={"reference": real}) if is_missing else metric)
+    if "reference" in metric.needs and complete.setting("reference") is None:
         raise FixError(f"metric {name!r} needs real samples to compare with: reference")
     if real is None or real.rows is None:
-        return found
+        return complete
     rows = torch.from_numpy(real.rows[:1000])
-    kernels = {field: found.setting(field) for field in found.kernels}
+    kernels = {field: complete.setting(field) for field in complete.kernels}
     fitted = {
         field: fit_kernel(KernelSettings.from_kernel(kernel), rows)
         for field, kernel in kernels.items()
         if kernel is not None and kernel.sigma == "median" and kernel.name == "gaussian"
     }
-    return found.model_copy(update=fitted) if fitted else found
+    return complete.model_copy(update=fitted) if fitted else complete
 
 
 def real_data(rows: NDArray[np.floating], metrics: Sequence[str | Metric]) -> RealData:
     """Real data of these rows (m, d), which are kept while a metric needs them or a bandwidth follows from them."""
-    found = RealData.of_rows("reference", rows)
+    data = RealData.of_rows("reference", rows)
     kinds = map(kind_of, metrics)
     if any(kind.reference_rows or kind.kernels for kind in kinds):
-        return found
-    return found.without_rows()
+        return data
+    return data.without_rows()
 
 
 def kind_of(metric: str | Metric) -> type[Metric]:

@@ -88,9 +88,9 @@ class LocalService:
                 raise FixError(f"pick {number}: expected {pick.size} rows, got {rows}")
             evaluation.settle(pick, batch)
             samples, batches = evaluation.counts(pick.generator)
-            known: dict[str, Any] = {"samples": samples, "batches": batches, "position": batches, "late": False}
-            known["findings"] = evaluation.findings(pick.generator, batches)
-            return models.TellReply(pick=number, generator=pick.generator, **known)
+            reply: dict[str, Any] = {"samples": samples, "batches": batches, "position": batches, "late": False}
+            reply["findings"] = evaluation.findings(pick.generator, batches)
+            return models.TellReply(pick=number, generator=pick.generator, **reply)
 
     def give_up(self, number: int) -> None:
         """Give up a pick, whose indices are handed out again."""
@@ -148,8 +148,8 @@ def run(
             raise FixError("generators: expected two or more to compare, got 1: `optimist.score` scores one")
         if isinstance(reference, str | Path):
             reference = read_reference(Path(reference))
-        known: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OF_SERVICES}
-        evaluation = Evaluation([*generators], metric=metric, reference=reference, **known)
+        accepted: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OF_SERVICES}
+        evaluation = Evaluation([*generators], metric=metric, reference=reference, **accepted)
     else:
         asked = {"metric": metric != "fid", "reference": reference is not None}
         if given := [*settings, *(setting for setting, is_given in asked.items() if is_given)]:

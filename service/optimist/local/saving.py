@@ -29,9 +29,9 @@ _ARRAYS = ("omegas", "landmarks")
 """The settings of a kernel that are arrays."""
 
 
-def write(file: Path, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write(file: Path, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a file, which takes the place of an earlier one only once it is complete. Raises OSError."""
-    text = json.dumps({"format": FORMAT, **known}, allow_nan=False)
+    text = json.dumps({"format": FORMAT, **values}, allow_nan=False)
     with replaced(file) as part, part.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **{_TEXT: np.frombuffer(text.encode(), np.uint8), **arrays})
 
@@ -41,8 +41,8 @@ def read(file: Path) -> tuple[dict[str, Any], Arrays]:
     try:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
-        known = json.loads(arrays.pop(_TEXT).tobytes())
-        version = known["format"]
+        values = json.loads(arrays.pop(_TEXT).tobytes())
+        version = values["format"]
     except FileNotFoundError:
         raise FixError(f"{file}: no such file") from None
     # A damaged file may raise errors of zipfile, zlib or numpy, depending on where it is damaged.
@@ -50,7 +50,7 @@ def read(file: Path) -> tuple[dict[str, Any], Arrays]:
         raise FixError(f"{file}: expected a file that Evaluation.save wrote: {error}") from None
     if version != FORMAT:
         raise FixError(f"{file}: expected format {FORMAT}, found {version}: a newer version wrote it")
-    return known, arrays
+    return values, arrays
 
 
 def metric_parts(metric: Metric, place: str) -> tuple[dict[str, Any], Arrays]:
@@ -61,26 +61,26 @@ def metric_parts(metric: Metric, place: str) -> tuple[dict[str, Any], Arrays]:
     kernels = {name: metric.setting(name) for name in metric.kernels}
     without = metric.model_copy(update={"reference": None, **dict.fromkeys(kernels)})
     settings = json.loads(without.model_dump_json(exclude_unset=True))
-    known: dict[str, Any] = {name: value for name, value in settings.items() if name not in ("reference", *kernels)}
+    values: dict[str, Any] = {name: value for name, value in settings.items() if name not in ("reference", *kernels)}
     arrays: Arrays = {}
     for name, kernel in kernels.items():
         if kernel is None:
             continue
         kernel = KernelSettings.from_kernel(kernel, name)
-        known[name] = json.loads(kernel.model_dump_json(exclude=set(_ARRAYS), exclude_unset=True))
-        found = {part: getattr(kernel, part) for part in _ARRAYS}
-        arrays |= {f"{place}/{name}/{part}": array for part, array in found.items() if array is not None}
+        values[name] = json.loads(kernel.model_dump_json(exclude=set(_ARRAYS), exclude_unset=True))
+        parts = {part: getattr(kernel, part) for part in _ARRAYS}
+        arrays |= {f"{place}/{name}/{part}": array for part, array in parts.items() if array is not None}
     data = metric.setting("reference")
     if data is not None:
         if not isinstance(data, RealData):
             raise FixError(f"metric {metric.name!r}: its reference cannot be saved: expected real data")
         arrays |= {f"{place}/reference/{part}": array for part, array in data.arrays.items()}
-    return known, arrays
+    return values, arrays
 
 
-def metric_from(known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], place: str) -> Metric:
+def metric_from(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], place: str) -> Metric:
     """The inverse of `metric_parts`."""
-    kind, settings = find(known["name"]), {name: value for name, value in known.items() if name != "name"}
+    kind, settings = find(values["name"]), {name: value for name, value in values.items() if name != "name"}
     for name in kind.kernels:
         if name in settings:
             own = {part: arrays[f"{place}/{name}/{part}"] for part in _ARRAYS if f"{place}/{name}/{part}" in arrays}

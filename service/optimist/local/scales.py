@@ -25,8 +25,8 @@ class Scales:
         self.forget()
         for size in sizes:
             if size.level is not None:
-                known = self._kept.setdefault(size.name, [[] for _ in range(self._generators)])
-                keep(known[ordinal], Level(position, rows, size.level))
+                levels = self._kept.setdefault(size.name, [[] for _ in range(self._generators)])
+                keep(levels[ordinal], Level(position, rows, size.level))
 
     def forget(self) -> None:
         """Look anew for what is anomalous, as something was accepted."""
@@ -41,9 +41,9 @@ class Scales:
             arrays = {
                 array: [
                     Levels(levels, one.batches, one.accepted, one.accepted_until)
-                    for one, levels in zip(generators, known, strict=True)
+                    for one, levels in zip(generators, of_array, strict=True)
                 ]
-                for array, known in self._kept.items()
+                for array, of_array in self._kept.items()
             }
             self._found = anomalous_in(state, arrays)
         return self._found
@@ -52,10 +52,10 @@ class Scales:
         """All levels, as values for JSON."""
         return self._kept
 
-    def restore(self, known: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> None:
+    def restore(self, state: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> None:
         """Take over a `state`."""
         self._kept = {
             array: [[Level(int(place), int(rows), value) for place, rows, value in those] for those in levels]
-            for array, levels in known.items()
+            for array, levels in state.items()
         }
         self.forget()

@@ -64,8 +64,8 @@ class Readings:
 
     def counts(self, generator: str) -> tuple[int, int]:
         """Samples and batches of a generator. Raises NotFoundError for an unknown name."""
-        found = self._generator(generator)
-        return found.samples, found.batches
+        state = self._generator(generator)
+        return state.samples, state.batches
 
     def estimates(self, metric: str | None = None) -> dict[str, Estimate | None]:
         """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now.
@@ -91,9 +91,11 @@ class Readings:
         for name in (generator, against):
             self._generator(name)
         check_compared(self.state)
-        found = self._of(metric).estimates
-        one, other = (Arm(name, found[name]) for name in (generator, against))
-        return contrast(one, other, self.state.goal.stopping.threshold(len(found), self.state.looks), FEWEST_SAMPLES)
+        estimates = self._of(metric).estimates
+        one, other = (Arm(name, estimates[name]) for name in (generator, against))
+        return contrast(
+            one, other, self.state.goal.stopping.threshold(len(estimates), self.state.looks), FEWEST_SAMPLES
+        )
 
     def gate(self, candidate: str, baseline: str, margin: Margin) -> Gate:
         """Whether `candidate` is at least as good as `baseline`, but for a margin; it holds at every look.
@@ -133,8 +135,8 @@ class Readings:
         sample.
         """
         estimator = self._estimator(generator, None)
-        found = estimator.influence({name: torch.from_numpy(np.asarray(rows)) for name, rows in batch.items()})
-        return None if found is None else (-found if estimator.metric.lower_is_better else found)
+        influence = estimator.influence({name: torch.from_numpy(np.asarray(rows)) for name, rows in batch.items()})
+        return None if influence is None else (-influence if estimator.metric.lower_is_better else influence)
 
     def mixture(self, metric: str | None = None) -> models.Mixture:
         """The best mixture of all generators, by all samples: weights, score, gain over the best single generator.
@@ -221,12 +223,12 @@ class BaseEvaluation(Readings):
         told.
         """
         state = self._present(pending)
-        found = (state.goal.explain if explain else state.goal.decide)(state.arms, state.looks)
-        if not found.decided or not state.lacks_answers:
-            return found
+        decision = (state.goal.explain if explain else state.goal.decide)(state.arms, state.looks)
+        if not decision.decided or not state.lacks_answers:
+            return decision
         awaited = state.awaited
-        reason = f"{found.reason}; {waiting_text(awaited, state.is_timed)}"
-        return replace(found, decided=False, reason=reason, awaited=awaited)
+        reason = f"{decision.reason}; {waiting_text(awaited, state.is_timed)}"
+        return replace(decision, decided=False, reason=reason, awaited=awaited)
 
     def report(
         self, name: str | None = None, *, budget: int | None = None, pending: Mapping[str, int] | None = None
@@ -241,19 +243,19 @@ class BaseEvaluation(Readings):
         now.arms = self._arms(pending)
         now.config = now.config if name is None else now.config.model_copy(update={"name": name})
         anomalous = self._scales.anomalous(now)
-        found = report_of(now, table=self._table, anomalous=anomalous)
+        report = report_of(now, table=self._table, anomalous=anomalous)
         real = [one for one in self._copies.from_reference if not self._generator(one.generator).accepted_until]
         real = real if now.config.on_anomaly == "hold" else []
         changed = {"remedy": REMEDY, "anomalies": (*anomalous.groups, *real)}
         standings = [
             one.model_copy(update={"warnings": (*one.warnings, *self._copies.warnings(one.generator))})
-            for one in found.standings
+            for one in report.standings
         ]
-        return found.model_copy(
+        return report.model_copy(
             update={
-                "decision": found.decision.model_copy(update=changed),
+                "decision": report.decision.model_copy(update=changed),
                 "standings": standings,
-                "basis": self._copies.basis({one.generator: one.samples for one in found.standings}),
+                "basis": self._copies.basis({one.generator: one.samples for one in report.standings}),
                 "open_picks": sum(arm.pending_batches for arm in now.arms),
             }
         )
@@ -313,7 +315,7 @@ class BaseEvaluation(Readings):
         if self._copies.reference is not None:
             arrays["hashes/reference"] = self._copies.reference
         stored, mixture = self.state.stored, self.state.goal.mixture
-        known: dict[str, Any] = {
+        values: dict[str, Any] = {
             "generators": self.generators,
             "settings": self.settings,
             "metrics": metrics,
@@ -333,7 +335,7 @@ class BaseEvaluation(Readings):
         }
         if stored.model is not None:
             arrays["model"] = np.frombuffer(stored.model.payload, np.uint8)
-        write(Path(file), known, arrays)
+        write(Path(file), values, arrays)
 
     @classmethod
     def load(cls, file: str | Path, *, device: str = "cpu") -> Self:
@@ -341,59 +343,59 @@ class BaseEvaluation(Readings):
 
         Metrics that are not part of Optimist must be registered before.
         """
-        known, arrays = read(Path(file))
+        values, arrays = read(Path(file))
         try:
-            return cls._restored(known, arrays, device)
+            return cls._restored(values, arrays, device)
         except (KeyError, ValueError, TypeError, AssertionError) as error:
             raise FixError(f"{file}: expected a file that Evaluation.save wrote: {error}") from None
 
     @classmethod
-    def _restored(cls, known: Mapping[str, Any], arrays: Arrays, device: str) -> Self:
-        saved = list(enumerate(known["metrics"].values()))
+    def _restored(cls, values: Mapping[str, Any], arrays: Arrays, device: str) -> Self:
+        saved = list(enumerate(values["metrics"].values()))
         first, *watch = (metric_from(one["settings"], arrays, f"metric/{place}") for place, one in saved)
         make: Any = cls  # Evaluation, whose arguments these are
-        found = make(known["generators"], metric=first, watch=watch, device=device, **known["settings"])
-        found._credits, found._ends = known["credits"], known["ends"]
-        found._gaps = {name: [(start, size) for start, size in runs] for name, runs in known["gaps"].items()}
-        columns = found.state.experiment.columns
-        columns |= known["columns"]
-        for estimators, (place, one) in zip(found._metrics.values(), saved, strict=True):
+        restored = make(values["generators"], metric=first, watch=watch, device=device, **values["settings"])
+        restored._credits, restored._ends = values["credits"], values["ends"]
+        restored._gaps = {name: [(start, size) for start, size in runs] for name, runs in values["gaps"].items()}
+        columns = restored.state.experiment.columns
+        columns |= values["columns"]
+        for estimators, (place, one) in zip(restored._metrics.values(), saved, strict=True):
             begin = f"estimators/{place}/"
             own = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
             estimators.restore(one["estimators"], own, columns)
-        found._plausibility.restore(known["plausibility"])
-        found._scales.restore(known["scales"])
-        for place, name in enumerate(found.generators):
-            found._copies.restore(name, arrays[f"hashes/{place}"])
-        found._copies.reference = arrays.get("hashes/reference")
-        found._restore_state(known, arrays)
-        return found
+        restored._plausibility.restore(values["plausibility"])
+        restored._scales.restore(values["scales"])
+        for place, name in enumerate(restored.generators):
+            restored._copies.restore(name, arrays[f"hashes/{place}"])
+        restored._copies.reference = arrays.get("hashes/reference")
+        restored._restore_state(values, arrays)
+        return restored
 
-    def _restore_state(self, known: Mapping[str, Any], arrays: Arrays) -> None:
-        stored, counts = self.state.stored, known["counts"]
+    def _restore_state(self, values: Mapping[str, Any], arrays: Arrays) -> None:
+        stored, counts = self.state.stored, values["counts"]
         for name in _COUNTS:
             for generator, value in zip(stored.generators, counts[name], strict=True):
                 setattr(generator, name, value)
-        for generator, accepted in zip(stored.generators, known["accepted"], strict=True):
+        for generator, accepted in zip(stored.generators, values["accepted"], strict=True):
             generator.acceptances = [
                 AcceptanceRecord(generator.ordinal, position, until, "", when, "") for position, until, when in accepted
             ]
         stored.told = sum(counts["batches"])
         self.state = PolicyState(self.state.experiment, stored)
         self._take_estimates()
-        if known["mixture"] is not None:
-            parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["mixed"]}
-            self._put_mixture(codec.decode(Mixture, known["mixture"]), parts)
-        if known["modelled"] is not None:
-            parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["modelled"]}
+        if values["mixture"] is not None:
+            parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in values["mixed"]}
+            self._put_mixture(codec.decode(Mixture, values["mixture"]), parts)
+        if values["modelled"] is not None:
+            parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in values["modelled"]}
             self._put_model(arrays["model"].tobytes(), parts)
 
     def _take_estimates(self) -> None:
         """Take what is new of the estimates into the state."""
         for label, estimators in self._metrics.items():
-            known = self.state.estimates_by(label)
+            earlier = self.state.estimates_by(label)
             for ordinal, estimate in enumerate(estimators.estimates.values()):
-                if estimate is not None and estimate is not known[ordinal]:
+                if estimate is not None and estimate is not earlier[ordinal]:
                     self.state.put_estimate(ordinal, estimate, label)
 
     def _put_mixture(self, mixture: Mixture, parts: Mapping[int, LogExtent]) -> None:

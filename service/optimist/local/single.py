@@ -94,26 +94,26 @@ def score(
     how: dict[str, Any] = {"options": options, "device": place, "are_list": prompts_are == "list"}
     questions = [Question(declared_of(one, place, **settings), bound, delta, **how) for one in metrics]
     if files is None:
-        found = scores(samples, questions, cluster)
+        estimates = scores(samples, questions, cluster)
     elif cluster is None:
-        found = score_shards(files, questions, executor)
+        estimates = score_shards(files, questions, executor)
     else:
         raise FixError("cluster: expected samples in memory, or in one file")
-    return found[0] if label is None else dict(zip(label, found, strict=True))
+    return estimates[0] if label is None else dict(zip(label, estimates, strict=True))
 
 
 def _sharing_real_data(metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics, of which those that were given the same real features share what is made of them."""
     made: dict[int, RealData] = {}
-    found: list[Metric] = []
+    sharing: list[Metric] = []
     for metric in metrics:
         given = metric.setting("reference")
         if isinstance(given, np.ndarray | Tensor):
             if id(given) not in made:
                 made[id(given)] = real_data_of(given)
             metric = metric.model_copy(update={"reference": made[id(given)]})
-        found.append(metric)
-    return found
+        sharing.append(metric)
+    return sharing
 
 
 def scores(batch: RawBatch, questions: Sequence[Question], cluster: str | None = None) -> list[Estimate]:
@@ -132,7 +132,7 @@ def scores(batch: RawBatch, questions: Sequence[Question], cluster: str | None =
     tensors: dict[str, Tensor] = {}
     hashes: dict[str, Hashes | None] = {}
     shared = _Shared()
-    found: list[Estimate] = []
+    estimates: list[Estimate] = []
     for question in questions:
         names = question.reads.values()
         arrays = given if len(questions) == 1 else {name: given[name] for name in names}
@@ -150,8 +150,8 @@ def scores(batch: RawBatch, questions: Sequence[Question], cluster: str | None =
         question = question.fitted({name: [each] for name, each in rows.items()})
         question = question.on_clusters(0 if clusters is None else int(clusters.max()) + 1)
         estimated = partial(_estimate, question, rows, clusters, shared)
-        found.append(allowing_for_copies(estimated(None), hashes[array], question, estimated))
-    return found
+        estimates.append(allowing_for_copies(estimated(None), hashes[array], question, estimated))
+    return estimates
 
 
 def _estimate(

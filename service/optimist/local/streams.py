@@ -37,7 +37,7 @@ class SetsSummary(NamedTuple):
 
 def seen(sets: Iterable[SampleSet], question: Question) -> SetsSummary:
     """What is known of all sets. Raises FixError for sets that are not valid."""
-    found: list[tuple[str, str, dict[str, Tensor], int]] = []
+    parts: list[tuple[str, str, dict[str, Tensor], int]] = []
     clusters: dict[str, int] = {}
     labels: list[Labels | None] = []
     widths: dict[str, int] | None = None
@@ -50,21 +50,21 @@ def seen(sets: Iterable[SampleSet], question: Question) -> SetsSummary:
         most = question.rows_to_fit(1)
         rows = len(next(iter(tensors.values())))
         longer = one.name if one.file is None else f"{one.file}:{one.name}"
-        found.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
+        parts.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
         for cluster in one.clusters or ():
             clusters.setdefault(cluster, len(clusters))
         if one.labels is not None:
             labels.append(Labels.of(one, longer, next(iter(tensors.values())).flatten().numpy()))
-    counts = Counter(name for name, *_ in found)
-    names = [name if counts[name] == 1 else longer for name, longer, *_ in found]
+    counts = Counter(name for name, *_ in parts)
+    names = [name if counts[name] == 1 else longer for name, longer, *_ in parts]
     for name, count in Counter(names).items():
         if count > 1:
             raise FixError(f"{name}: expected different sets of samples, got this one {count} times")
-    needed = question.rows_to_fit(len(found))
-    first = {array: [first[array][:needed] for *_, first, _ in found] for array in question.arrays}
+    needed = question.rows_to_fit(len(parts))
+    first = {array: [first[array][:needed] for *_, first, _ in parts] for array in question.arrays}
     named = [each and replace(each, name=name) for each, name in zip(labels, names, strict=False)]
     audits = AuditedSets(named, question.is_paired)
-    return SetsSummary(names, [rows for *_, rows in found], first, clusters, audits)
+    return SetsSummary(names, [rows for *_, rows in parts], first, clusters, audits)
 
 
 def streamed(
@@ -86,8 +86,8 @@ def streamed(
         tensors = question.own(tensors_of(check_arrays(arrays_of(one.batch, question.reads.values()), [question])))
         bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
         rows = len(next(iter(tensors.values())))
-        known = lengths if one.common is None else [one.common]
-        ends = sorted({length for length in known if question.is_paired and 0 < length < rows})
+        others = lengths if one.common is None else [one.common]
+        ends = sorted({length for length in others if question.is_paired and 0 < length < rows})
         with naming(one):
             # Numbers take no room: all of them are compared.
             is_number = sum(bound.metric.widths.values()) == 1
