@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from optimist.api.context import Context
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.timing import Timing
 from optimist.records import Contents, PickBatch, codec
@@ -22,7 +22,7 @@ from tests.support.configs import config_of, experiment_of
 from tests.support.exchanges import append_to, claimed
 from tests.support.made import create
 
-MOST = MostOpen(1000, 1000, 1000)
+MOST = PickLimits(1000, 1000, 1000)
 
 
 class Timed:

@@ -10,7 +10,7 @@ from collections import defaultdict
 import pytest
 
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.records import Conflict, Contents, PickBatch, Refused
 from optimist.store import Store
 from optimist_client.models import AskRequest, Pick, WaitReason
@@ -27,7 +27,7 @@ async def processes(store: Store) -> list[Dispatcher]:
     given = {"generators": ["a", "b"], "metric": "is", "dimension": 10, "batch_size": 4, "max_wait": 0.0}
     experiment = experiment_of(config_of(name="x", max_batches_per_worker=MOST, **given))
     await create(store, experiment)
-    return [Dispatcher(store, experiment, MostOpen(1000, 1000, 1000)) for _ in range(2)]
+    return [Dispatcher(store, experiment, PickLimits(1000, 1000, 1000)) for _ in range(2)]
 
 
 def batch(pick: Pick) -> PickBatch:

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from optimist.dispatch import dispatcher as dispatcher_module
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.experiments.state import PolicyState
 from optimist.records import (
     SLICES,
@@ -39,7 +39,7 @@ async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
     given = {"name": "x", "generators": ["a", "b", "c"], "metric": "is", "dimension": 10, "batch_size": 4}
     experiment = experiment_of(config_of(**{**given, "max_wait": 0.0, **config}))
     await create(store, experiment, batch_size=None)
-    return Dispatcher(store, experiment, most_open=MostOpen(1000, 1000, 1000))
+    return Dispatcher(store, experiment, pick_limits=PickLimits(1000, 1000, 1000))
 
 
 def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> PickBatch:
@@ -241,7 +241,7 @@ async def test_asks_that_a_limit_refuses_read_the_state_once_however_many_come(
 ):
     monkeypatch.setattr(dispatcher_module, "DRAINING", math.inf)
     dispatcher = await make_dispatcher(store, budget=8 if limit == "budget" else None)
-    dispatcher._most_open = MostOpen(1000 if limit == "budget" else 2, 1000, 1000)
+    dispatcher._pick_limits = PickLimits(1000 if limit == "budget" else 2, 1000, 1000)
     one, other = [await first(dispatcher, worker) for worker in "uv"]
     assert (await dispatcher.ask(AskRequest(worker="w"))).picks == []
     before = await calls(redis)
@@ -298,7 +298,7 @@ class World:
         self.config = config_of(**{**fields, "batch_size": 4, "stop": False, **config})
         self.redis, self.store = redis, Store(redis)
         self.experiment = experiment_of(self.config)
-        self.dispatcher = Dispatcher(self.store, self.experiment, MostOpen(20, 4, 1000))
+        self.dispatcher = Dispatcher(self.store, self.experiment, PickLimits(20, 4, 1000))
         self.picks: dict[int, Pick] = {}
 
     async def check(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from optimist.api.context import Context
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.numerics.estimate import Estimate
 from optimist.records import Contents, PickBatch, codec
 from optimist.settings import Settings
@@ -16,7 +16,7 @@ from tests.support.configs import config_of, experiment_of
 from tests.support.exchanges import claimed
 from tests.support.made import create
 
-MOST = MostOpen(1000, 1000, 1000)
+MOST = PickLimits(1000, 1000, 1000)
 
 
 class Limited:

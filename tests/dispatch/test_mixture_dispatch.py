@@ -8,7 +8,7 @@ import pytest
 
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.states import with_decision_latched
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import Artefact, Contents, PickBatch
@@ -29,7 +29,7 @@ class World:
         self.store = store
         self.experiment = experiment
         self.appended = 0
-        self.dispatcher = Dispatcher(store, experiment, MostOpen(1000, 1000, 1000))
+        self.dispatcher = Dispatcher(store, experiment, PickLimits(1000, 1000, 1000))
 
     async def state(self) -> PolicyState:
         return PolicyState(self.experiment, await self.store.state("x"))

@@ -12,7 +12,7 @@ import pytest
 
 from optimist.dispatch import models
 from optimist.dispatch.dispatcher import DRAINING, Dispatcher
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.experiments.goals.asked import AskedContext
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
@@ -36,10 +36,10 @@ def contexts(count: int = 1, seed: int = 0) -> list[list[float]]:
 class World:
     """An experiment in the store, its dispatcher, and a scorer's part played by hand."""
 
-    def __init__(self, store: Store, experiment: Experiment, most_open: MostOpen | None = None) -> None:
+    def __init__(self, store: Store, experiment: Experiment, pick_limits: PickLimits | None = None) -> None:
         self.store = store
         self.experiment = experiment
-        self.dispatcher = Dispatcher(store, experiment, most_open or MostOpen(1000, 1000, 1000))
+        self.dispatcher = Dispatcher(store, experiment, pick_limits or PickLimits(1000, 1000, 1000))
 
     def replica(self) -> World:
         """The same with another dispatcher."""
@@ -72,12 +72,12 @@ class World:
         return name
 
 
-async def made(store: Store, most_open: MostOpen | None = None, **config: object) -> World:
+async def made(store: Store, pick_limits: PickLimits | None = None, **config: object) -> World:
     given = {"metric": "mean", "goal": "route", "context": WIDTH, "context_features": 8, "context_bandwidth": 1.0}
     given |= {"name": "x", "generators": ["a", "b"], "max_wait": LONG, **config}
     experiment = experiment_of(config_of(**given))
     await create(store, experiment)
-    return World(store, experiment, most_open)
+    return World(store, experiment, pick_limits)
 
 
 def drawn(
@@ -158,7 +158,7 @@ async def test_only_the_same_request_gets_its_picks_again(store: Store):
 
 
 async def test_limits_leave_the_first_contexts_their_picks(store: Store):
-    world = await made(store, MostOpen(1000, 4, 1000), budget=6)
+    world = await made(store, PickLimits(1000, 4, 1000), budget=6)
     reply = await world.ask(contexts(5))
     assert (len(reply.picks), reply.retry_after, reply.ended) == (4, DRAINING, False)
     assert (await world.ask(contexts(5))).picks == []

@@ -9,17 +9,17 @@ import pytest
 from prometheus_client import REGISTRY
 
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.records import Contents
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, WaitReason
 from tests.support.configs import config_of, experiment_of
 from tests.support.made import create, put_estimate
 
-FREE = MostOpen(1000, 1000, 1000)
+FREE = PickLimits(1000, 1000, 1000)
 
 
-async def made(store: Store, most: MostOpen = FREE, **config: Any) -> Dispatcher:
+async def made(store: Store, most: PickLimits = FREE, **config: Any) -> Dispatcher:
     given = {"generators": ["a", "b"], "metric": "is", "dimension": 10, "batch_size": 4, "max_wait": 0.0}
     experiment = experiment_of(config_of(name="x", **{**given, **config}))
     await create(store, experiment)
@@ -33,13 +33,13 @@ async def ask(dispatcher: Dispatcher, **wanted: Any) -> AskReply:
 @pytest.mark.parametrize(
     ("reason", "most", "config"),
     [
-        ("experiment-picks", MostOpen(2, 1000, 1000), {}),
-        ("key-picks", MostOpen(1000, 1000, 2), {}),
+        ("experiment-picks", PickLimits(2, 1000, 1000), {}),
+        ("key-picks", PickLimits(1000, 1000, 2), {}),
         ("samples", FREE, {"budget": 8}),
         ("cost", FREE, {"costs": {"a": 1.0, "b": 1.0}, "max_cost": 8.0}),
     ],
 )
-async def test_open_picks_leave_no_room(store: Store, reason: str, most: MostOpen, config: dict[str, Any]):
+async def test_open_picks_leave_no_room(store: Store, reason: str, most: PickLimits, config: dict[str, Any]):
     dispatcher = await made(store, most, **config)
     before = REGISTRY.get_sample_value("optimist_ask_waits_total", {"reason": reason}) or 0.0
     assert [(await ask(dispatcher, worker=worker)).waited_for for worker in "uv"] == [None, None]
@@ -51,7 +51,7 @@ async def test_open_picks_leave_no_room(store: Store, reason: str, most: MostOpe
 
 
 async def test_a_worker_has_as_many_open_picks_as_it_may(store: Store):
-    reply = await ask(await made(store, MostOpen(1000, 2, 1000)), worker="w", count=3)
+    reply = await ask(await made(store, PickLimits(1000, 2, 1000)), worker="w", count=3)
     assert (len(reply.picks), reply.waited_for) == (2, WaitReason.WORKER_PICKS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from optimist.experiments.assignment import Assignment, MostOpen
+from optimist.experiments.assignment import Assignment, PickLimits
 from optimist.experiments.slices import grown_size
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
@@ -46,7 +46,7 @@ def size_of(**config: object) -> int:
     state = PolicyState(experiment_of(asked, columns={"features": 4}), ExperimentState(1600, 1600, generators))
     for place in range(len(generators)):
         state.paces[place] = 0.1
-    (pick,) = Assignment(state, MostOpen(10, 10, 10)).answer(AskRequest(), stale=False)
+    (pick,) = Assignment(state, PickLimits(10, 10, 10)).answer(AskRequest(), stale=False)
     assert state.stored.generators["ab".index(pick.generator)].handed == 4000 + pick.size
     return pick.size
 

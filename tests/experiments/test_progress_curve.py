@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.experiments.curves import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, ProgressCurve, stride_of
+from optimist.experiments.curves import MAX_CHECKPOINTS, MAX_POINTS, REMEMBERED, ProgressCurve, stride_of
 from optimist.records import HISTORY, CurvePoint
 
 
@@ -39,8 +39,8 @@ def test_checkpoints_hold_what_the_history_does_however_it_came(cuts: list[int],
 @pytest.mark.parametrize("told", [0, 1, 255, 256, 257, 511, 512, 513, 100_000, 1_000_003])
 def test_checkpoints_are_few_and_earlier_ones_stay(told: int):
     stride = stride_of(told)
-    assert -(-told // stride) <= MOST_CHECKPOINTS
-    assert stride == 1 or told // stride >= MOST_CHECKPOINTS // 2
+    assert -(-told // stride) <= MAX_CHECKPOINTS
+    assert stride == 1 or told // stride >= MAX_CHECKPOINTS // 2
     assert stride_of(2 * told) % stride == 0
 
 
@@ -62,7 +62,7 @@ def test_curves_are_thinned_to_what_can_be_drawn_and_end_with_the_newest():
     curve = ProgressCurve().then(history(500, 20).tobytes(), {"": points})
     names = [f"g{g}" for g in range(20)]
     whole = curve.generators(names, curve.checkpoints(0)[2], 0)
-    assert sum(len(known.curve.samples) for known in whole) <= MOST_POINTS
+    assert sum(len(known.curve.samples) for known in whole) <= MAX_POINTS
     assert all(known.curve.samples[-1] == 500 for known in whole)
     newest = curve.generators(names, curve.checkpoints(490)[2], 490)
     assert newest[0].curve.told == list(range(489, 501))
@@ -90,7 +90,7 @@ def test_a_course_follows_only_from_what_was_read_before():
 
 
 def test_curves_of_watched_metrics_come_by_label_and_share_their_limit():
-    points = {"": 10, "rke": 3 * MOST_POINTS, "is": MOST_POINTS}
+    points = {"": 10, "rke": 3 * MAX_POINTS, "is": MAX_POINTS}
     curve = ProgressCurve().then(
         history(500, 1).tobytes(),
         {label: [[CurvePoint(n, n, f"[{n},1.5,1,2]") for n in range(1, most + 1)]] for label, most in points.items()},
@@ -98,7 +98,7 @@ def test_curves_of_watched_metrics_come_by_label_and_share_their_limit():
     [known] = curve.generators(["a"], curve.checkpoints(0)[2], 0)
     assert len(known.curve.samples) == 10
     assert {label: len(kept.samples) for label, kept in known.watched.items()} == {"rke": 3000, "is": 1000}
-    assert known.watched["rke"].samples[-1] == 3 * MOST_POINTS
-    [known] = curve.generators(["a"], curve.checkpoints(0)[2], 3 * MOST_POINTS)
-    assert known.watched["is"].samples == [MOST_POINTS]
-    assert known.watched["rke"].samples == [3 * MOST_POINTS - 1, 3 * MOST_POINTS]
+    assert known.watched["rke"].samples[-1] == 3 * MAX_POINTS
+    [known] = curve.generators(["a"], curve.checkpoints(0)[2], 3 * MAX_POINTS)
+    assert known.watched["is"].samples == [MAX_POINTS]
+    assert known.watched["rke"].samples == [3 * MAX_POINTS - 1, 3 * MAX_POINTS]

@@ -22,7 +22,7 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.experiments.state import PolicyState
 from optimist.records import (
     Contents,
@@ -48,7 +48,7 @@ from tests.oracle.transitions.indices import returned_by
 from tests.support.made import go_back
 from tests.support.states import comparable, plain
 
-MOST_OPEN = MostOpen(24, 4, 20)
+MOST_OPEN = PickLimits(24, 4, 20)
 ROOM = picks.Room(*(MOST_OPEN.experiment, MOST_OPEN.worker, MOST_OPEN.key))
 LEASE = 600.0
 KEPT_STEPS = 50

@@ -23,7 +23,7 @@ from optimist.cache import Cache
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.states import read_levels, state_of, want_answers, with_decision_latched
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
-from optimist.experiments.assignment import MostOpen
+from optimist.experiments.assignment import PickLimits
 from optimist.experiments.decision import GeneratorLevels, anomalous_among
 from optimist.experiments.goals.base import WithModel
 from optimist.experiments.outlines import Outline
@@ -83,7 +83,7 @@ class Context:
     def __post_init__(self) -> None:
         self.polls = Polls(self)
         most = self.settings
-        self._most_open = MostOpen(most.max_open_picks, most.max_worker_picks, most.max_key_picks, most.max_lease)
+        self._pick_limits = PickLimits(most.max_open_picks, most.max_worker_picks, most.max_key_picks, most.max_lease)
 
     def in_namespace(self, namespace: str) -> Context:
         """The context of one namespace in this process; `self` is shared by all namespaces and answers no request."""
@@ -263,7 +263,7 @@ class Context:
         name, now = experiment.config.name, time.monotonic()
         dispatcher = self._dispatchers.pop(name, None)
         if dispatcher is None or dispatcher.info.instance != experiment.instance:
-            dispatcher = Dispatcher(self.store, experiment, self._most_open)
+            dispatcher = Dispatcher(self.store, experiment, self._pick_limits)
         dispatcher.called = now
         self._dispatchers[name] = dispatcher  # at the end
         # Whoever rests longest is first, so that this looks at one that stays at most. Nobody waits for one that rests:

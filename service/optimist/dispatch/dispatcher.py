@@ -22,7 +22,7 @@ from typing import Any
 
 from optimist.dispatch.models import Models
 from optimist.dispatch.states import state_of, want_answers, with_decision_latched
-from optimist.experiments.assignment import Assignment, MostOpen
+from optimist.experiments.assignment import Assignment, PickLimits
 from optimist.experiments.goals.asked import AskedContext
 from optimist.experiments.goals.base import Pending, WithModel
 from optimist.experiments.state import PolicyState
@@ -61,7 +61,7 @@ class PlannedAnswers:
 
 
 async def planned(
-    state: PolicyState, ready: Sequence[WaitingAsk], most_open: MostOpen, exactly: bool, max_picks: int = 64
+    state: PolicyState, ready: Sequence[WaitingAsk], pick_limits: PickLimits, exactly: bool, max_picks: int = 64
 ) -> PlannedAnswers:
     """Plan the answers of these asks, in order, in steps. Their picks are opened on the state, in place.
 
@@ -70,7 +70,7 @@ async def planned(
     """
     if state.has_ended:
         return PlannedAnswers({ask: [] for ask in ready}, is_fresh=not exactly)
-    assignment = Assignment(state, most_open)
+    assignment = Assignment(state, pick_limits)
     replies: dict[WaitingAsk, list[Pick]] = {}
     lacked: dict[WaitingAsk, WaitReason] = {}
     for ask in ready:
@@ -150,12 +150,12 @@ def resolve(future: asyncio.Future[Any], result: object = None, error: Exception
 class Dispatcher:
     """Serves one experiment. `wake` it when its estimates may have changed."""
 
-    def __init__(self, store: Store, experiment: Experiment, most_open: MostOpen) -> None:
+    def __init__(self, store: Store, experiment: Experiment, pick_limits: PickLimits) -> None:
         self.info = experiment
         self.called = 0.0
         """Time of the last call, on the clock of `time.monotonic`; kept by the caller."""
         self._store = store
-        self._most_open = most_open
+        self._pick_limits = pick_limits
         self._config = experiment.config
         self._tells: list[WaitingTell] = []
         self._waiting: list[WaitingAsk] = []
@@ -191,7 +191,7 @@ class Dispatcher:
         goal = None if self._state is None else self._state.goal
         if contexts is not None and len(contexts) >= 4 and isinstance(goal, WithModel):
             # In a thread, because a hundred contexts would block the event loop for tens of milliseconds.
-            await asyncio.to_thread(goal.foresee, contexts, self._most_open.worker)
+            await asyncio.to_thread(goal.foresee, contexts, self._pick_limits.worker)
         ask = WaitingAsk(request, key, contexts)
         self._waiting.append(ask)
         self._serve_on()
@@ -295,7 +295,7 @@ class Dispatcher:
             return None
         if not state.has_ended and not state.would_stop:
             if not tells and time.monotonic() < self._refusing_until:
-                full = Assignment(state, self._most_open)
+                full = Assignment(state, self._pick_limits)
                 if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
                     lacked = {ask: full.lacking(ask.request.worker, ask.key) for ask in refused}
                     return PlannedAnswers({ask: [] for ask in refused}, lacked=lacked)
@@ -321,7 +321,7 @@ class Dispatcher:
         return await self._planned(state, ready, exactly=False) if ready else None
 
     async def _planned(self, state: PolicyState, ready: Sequence[WaitingAsk], *, exactly: bool) -> PlannedAnswers:
-        plan = await planned(state, ready, self._most_open, exactly)
+        plan = await planned(state, ready, self._pick_limits, exactly)
         if plan.opening is not None:
             picks = [pick for group in plan.opening.groups for pick in group.picks]
             self._touched.update(pick.generator for pick in picks)
@@ -455,7 +455,7 @@ class Dispatcher:
         assert self._state is not None
         if plan.returned:
             # A worker that asks again is alive.
-            await self._store.renew_leases(self._config.name, plan.returned, self._most_open.lease_of(self._config))
+            await self._store.renew_leases(self._config.name, plan.returned, self._pick_limits.lease_of(self._config))
         state, ended = self._state, self._state.has_ended
         for ask, picks in plan.replies.items():
             reason = None if ended else plan.lacked.get(ask) or ask.waited_for

@@ -43,8 +43,8 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
     return {name: declared[name][0] for name in names}
 
 
-def check_maps(experiment: Experiment, most: int) -> None:
-    """Raise FixError where a feature map of the experiment would hold more than `most` numbers, or all together.
+def check_maps(experiment: Experiment, limit: int) -> None:
+    """Raise FixError where a feature map of the experiment would hold more than `limit` numbers, or all together.
 
     Metrics with the same kernels on the same arrays count once.
     """
@@ -54,25 +54,25 @@ def check_maps(experiment: Experiment, most: int) -> None:
         if not kernels:
             continue
         try:
-            size = _map_size(metric, experiment.widths_of(metric), most)
+            size = _map_size(metric, experiment.widths_of(metric), limit)
         except ValueError as error:
             whose = "" if metric not in experiment.config.watch else f"watch: {label}: "
             raise FixError(f"{whose}{error}") from None
         sizes[f"{kernels} {metric.array_names}"] = size
     total = sum(sizes.values())
-    if total > most:
-        raise FixError(f"watch: expected feature maps of at most {most:,} numbers together, got {total:,}")
+    if total > limit:
+        raise FixError(f"watch: expected feature maps of at most {limit:,} numbers together, got {total:,}")
 
 
-def _map_size(metric: Metric, widths: Mapping[str, int], most: int) -> int:
+def _map_size(metric: Metric, widths: Mapping[str, int], limit: int) -> int:
     kernels = [metric.setting(name) for name in metric.kernels]
     # Scores of pairs have a third map, as long as the other two together; both kernels have as many features.
     size = map_size(kernels[0], sum(widths[array] for array in metric.kernels.values()))
-    if size > most:
+    if size > limit:
         columns = "dimension" if len(kernels) == 1 else "(dimension + prompt_dimension)"
         each = f"({columns} + features)" if kernels[0].name == "nystrom" else columns
         of = " and ".join(metric.kernels)
-        raise FixError(f"{of}: expected a feature map of at most {most:,} numbers, got {each} × features = {size:,}")
+        raise FixError(f"{of}: expected a feature map of at most {limit:,} numbers, got {each} × features = {size:,}")
     return size
 
 
@@ -115,8 +115,8 @@ def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
         raise FixError(f"what the first samples fixed: expected arrays {expected}, found {shapes}")
 
 
-def too_wide(experiment: Experiment, most: int) -> str:
-    """The reason to refuse a new experiment whose batches or contexts are wider than `most`; "" where none are."""
+def too_wide(experiment: Experiment, limit: int) -> str:
+    """The reason to refuse a new experiment whose batches or contexts are wider than `limit`; "" where none are."""
     widths = experiment.columns | ({} if experiment.config.context is None else {"context": experiment.config.context})
-    wide = [f"{name}: expected at most {most} columns, got {n}" for name, n in widths.items() if n > most]
+    wide = [f"{name}: expected at most {limit} columns, got {n}" for name, n in widths.items() if n > limit]
     return "; ".join(wide)

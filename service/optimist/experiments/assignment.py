@@ -17,7 +17,7 @@ from optimist_client.models import AskRequest, ExperimentConfig, Pick, WaitReaso
 
 
 @dataclass(frozen=True, slots=True)
-class MostOpen:
+class PickLimits:
     """The limits on open picks of an experiment: in total, per worker, per access key; and for how long."""
 
     experiment: int
@@ -31,7 +31,7 @@ class MostOpen:
         return min(config.lease, self.lease)
 
 
-NO_LIMIT = MostOpen(2**31, 2**31, 2**31)
+NO_LIMIT = PickLimits(2**31, 2**31, 2**31)
 
 
 class Assignment:
@@ -41,10 +41,10 @@ class Assignment:
     anew. `returned` has the numbers of picks that were open already and that their workers got again.
     """
 
-    def __init__(self, state: PolicyState, most_open: MostOpen) -> None:
+    def __init__(self, state: PolicyState, pick_limits: PickLimits) -> None:
         self._state = state
-        self._most_open = most_open
-        self._lease = most_open.lease_of(state.config)
+        self._pick_limits = pick_limits
+        self._lease = pick_limits.lease_of(state.config)
         self._before = state.stored.rounds, state.stored.last, state.stored.version
         self._groups: dict[str, list[NewPick]] = {}
         self._is_held = state.is_held
@@ -94,7 +94,7 @@ class Assignment:
             return
         # An ask without a worker name counts as one worker.
         wanted = request.count if contexts is None else len(contexts)
-        count = min(wanted, self._most_open.worker)
+        count = min(wanted, self._pick_limits.worker)
         for index in range(count - len(kept)):
             able = self._state.able(request.generators)
             self.lacked = self.lacking(request.worker, key) or self._lacking_of(able, request.generators)
@@ -106,21 +106,21 @@ class Assignment:
     def lacking(self, worker: str | None = None, key: str = "") -> WaitReason | None:
         """The reason why no further pick can be opened for a worker: budgets, limits on open picks, or a decision that
         waits for them; None if one can."""
-        picks, most = self._state.open_picks, self._most_open
+        picks, limits = self._state.open_picks, self._pick_limits
         causes = (
             (self._is_held, WaitReason.ANSWERS),
-            (len(picks) >= most.experiment, WaitReason.EXPERIMENT_PICKS),
-            (worker is not None and picks.of_worker(worker) >= most.worker, WaitReason.WORKER_PICKS),
+            (len(picks) >= limits.experiment, WaitReason.EXPERIMENT_PICKS),
+            (worker is not None and picks.of_worker(worker) >= limits.worker, WaitReason.WORKER_PICKS),
             (self._has_handed_in_all(worker), WaitReason.WORKER_BATCHES),
-            (picks.of_key[key] >= most.key, WaitReason.KEY_PICKS),
+            (picks.of_key[key] >= limits.key, WaitReason.KEY_PICKS),
             (self._samples_left is not None and self._samples_left <= 0, WaitReason.SAMPLES),
             (self._cost_left is not None and self._cost_left <= 0, WaitReason.COST),
         )
         return next((reason for is_so, reason in causes if is_so), None)
 
     def _has_handed_in_all(self, worker: str | None) -> bool:
-        most = self._state.config.max_batches_per_worker
-        return most is not None and worker is not None and self._state.stored.of_workers.get(worker, 0) >= most
+        limit = self._state.config.max_batches_per_worker
+        return limit is not None and worker is not None and self._state.stored.of_workers.get(worker, 0) >= limit
 
     def _lacking_of(self, able: list[Arm], among: Sequence[str] | None) -> WaitReason | None:
         """The reason why none of these arms can be picked; None if one can. among: the generators that the ask
@@ -178,10 +178,10 @@ class Assignment:
             nonce=nonce,
         )
         # Samples of prompts come one for each; 0 as the largest number of rows means no limit.
-        least = 1 if config.prompts is None else size
-        most = 0 if config.prompts is None and config.allow_extra else size
+        min_rows = 1 if config.prompts is None else size
+        max_rows = 0 if config.prompts is None and config.allow_extra else size
         kept = b"" if context is None else AskedPrompt(context.row, choice.probability, context.text).pack()
-        fields = generator.ordinal, pick.model_dump_json(), nonce, part, least, most, key, kept
+        fields = generator.ordinal, pick.model_dump_json(), nonce, part, min_rows, max_rows, key, kept
         new = NewPick(*fields, request.worker or "")
         state.open(pick, new, pick.opened + self._lease)
         self._groups.setdefault(pick.request_id, []).append(new)

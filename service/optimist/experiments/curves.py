@@ -64,12 +64,12 @@ def mixture_curve(points: Sequence[ArtefactPoint], names: Sequence[str], after: 
     )
 
 
-def since(points: Sequence[ArtefactPoint], after: int, most: int, each: int = 1) -> Sequence[ArtefactPoint]:
-    """The points made after so many batches, and the last one before: of more than `most` numbers, `each` in a point,
+def since(points: Sequence[ArtefactPoint], after: int, limit: int, each: int = 1) -> Sequence[ArtefactPoint]:
+    """The points made after so many batches, and the last one before: of more than `limit` numbers, `each` in a point,
     every second, third, … point.
     """
     points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
-    every = -(-len(points) * each // most) or 1
+    every = -(-len(points) * each // limit) or 1
     # Thinned from the end, so that the newest point stays.
     return points[::-every][::-1]
 
@@ -79,8 +79,8 @@ def short(number: float | None) -> float | None:
     return None if number is None or not math.isfinite(number) else float(f"{number:.6g}")
 
 
-MOST_CHECKPOINTS = 256
-MOST_POINTS = 4000
+MAX_CHECKPOINTS = 256
+MAX_POINTS = 4000
 """Estimates drawn in all, and as many of all watched metrics: of more, every second, third, … of each generator."""
 REMEMBERED = 256
 """Batches that are kept as they were read, to tell whether a history read later is the same one, gone on."""
@@ -90,8 +90,8 @@ Points = Mapping[str, Sequence[Sequence[CurvePoint]]]
 
 
 def stride_of(told: int) -> int:
-    """Batches from one checkpoint to the next: the least power of two that keeps them at most `MOST_CHECKPOINTS`."""
-    return 1 << max(0, (max(told - 1, 0) // MOST_CHECKPOINTS).bit_length())
+    """Batches from one checkpoint to the next: the least power of two that keeps them at most `MAX_CHECKPOINTS`."""
+    return 1 << max(0, (max(told - 1, 0) // MAX_CHECKPOINTS).bit_length())
 
 
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ def _extended(old: Sequence[Sequence[CurvePoint]], new: Sequence[Sequence[CurveP
 
 
 def _thinned(curves: Points) -> Points:
-    """At most `MOST_POINTS` points in all, or little more, and always the newest of each generator."""
-    every = -(-sum(len(points) for generators in curves.values() for points in generators) // MOST_POINTS) or 1
+    """At most `MAX_POINTS` points in all, or little more, and always the newest of each generator."""
+    every = -(-sum(len(points) for generators in curves.values() for points in generators) // MAX_POINTS) or 1
     return {label: [points[::-every][::-1] for points in generators] for label, generators in curves.items()}
 
 

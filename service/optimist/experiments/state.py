@@ -525,8 +525,8 @@ class PolicyState:
     @property
     def is_spent(self) -> bool:
         """True if picks have ended because the budget, of samples, of cost, of prompts or of audits, is used up."""
-        most = self.config.max_audits
-        if most is not None and max(self.audited, default=0) >= most:
+        max_audits = self.config.max_audits
+        if max_audits is not None and max(self.audited, default=0) >= max_audits:
             return True
         left = self.cost_left
         if (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0):

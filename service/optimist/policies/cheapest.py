@@ -191,7 +191,7 @@ class Table:
         a = self.named
         if a is None:
             has_cost = ~np.isnan(self.costs)
-            least = float(np.min(against[has_cost])) if self.none_meets else math.nan
+            weakest = float(np.min(against[has_cost])) if self.none_meets else math.nan
         else:
             needed = [
                 float(np.min(np.where(counting[a], -one.met.errors[a] / one.reach(self.z)[a], math.inf)))
@@ -205,10 +205,10 @@ class Table:
                     needed.append(float(np.fmax(against[h], dearer)))
                 elif h != a and not self.not_cheaper[h, a]:
                     needed.append(float(against[h]))
-            least = min(needed, default=math.inf)
-        if math.isnan(least):
+            weakest = min(needed, default=math.inf)
+        if math.isnan(weakest):
             return None
-        doubt = self._rule.delta * _tail(least * self.z) / _tail(self.z)
+        doubt = self._rule.delta * _tail(weakest * self.z) / _tail(self.z)
         return min(1.0, max(0.0, 1.0 - doubt))
 
     def open_comparisons(self, prices: Floats, open_: Floats) -> list[_Open]:

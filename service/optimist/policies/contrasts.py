@@ -78,9 +78,9 @@ class Contrasts:
         while best not in tried:
             tried.add(best)
             differences = self.against(best).differences
-            least = min(range(len(differences)), key=differences.__getitem__)
-            if differences[least] < 0.0:
-                best = least
+            smallest = min(range(len(differences)), key=differences.__getitem__)
+            if differences[smallest] < 0.0:
+                best = smallest
         return best
 
     @cached_property

@@ -335,8 +335,8 @@ def weights(a: Side, b: Side, s_a: Floats, s_b: Floats, rho: Floats, m: Floats) 
 def variance(a: Side, b: Side, s_a: Floats, s_b: Floats, rho: Floats, m: Floats, lambdas: Sequence[Floats]) -> Floats:
     """The sampling variance of e_a − e_b + λ_a u_a − λ_b u_b, from those s of e_a and e_b."""
     level = levelled(a, b, rho, m)
-    least = 0.25 * (1.0 - rho * rho) * (a.first * s_a + b.first * s_b)  # this part is left of the linear one, at least
-    linear = np.maximum(_linear(a, b, a.first * s_a * a.n, b.first * s_b * b.n, level, m, lambdas), least)
+    floor = 0.25 * (1.0 - rho * rho) * (a.first * s_a + b.first * s_b)  # this part is left of the linear one, at least
+    linear = np.maximum(_linear(a, b, a.first * s_a * a.n, b.first * s_b * b.n, level, m, lambdas), floor)
     return linear + _curved(a, b, (1.0 - a.first) * s_a, (1.0 - b.first) * s_b, level, m, lambdas)
 
 

@@ -201,13 +201,13 @@ class Stopping:
         if len(arms) == 1:
             return Decision(best, None, False, ALONE)
         overlaps = self.overlaps(arms)
-        least = max(overlaps)
-        rival = arms[overlaps.index(least)].name
+        largest = max(overlaps)
+        rival = arms[overlaps.index(largest)].name
         tolerated = " by more than the tolerance" if self.tolerated(arms) else ""
-        if least <= 0.0:
+        if largest <= 0.0:
             reason = f"no interval overlaps the one of {best}{tolerated}, and all intervals hold at any time"
             return Decision(best, 1.0 - self.delta, True, reason)
-        reason = f"the intervals of {rival} and {best} overlap{tolerated}, by {least:.3g}"
+        reason = f"the intervals of {rival} and {best} overlap{tolerated}, by {largest:.3g}"
         return Decision(best, None, False, reason)
 
     def uniform_samples(self, arms: Sequence[Arm], told: int) -> int | None:

@@ -62,8 +62,8 @@ def deciding_tolerance(policy: Policy, arms: Sequence[Arm], told: int) -> float 
     if policy.stopping.decide(arms, told).confidence is None:
         return None
     state = _Rivals(policy, arms, told)
-    most = float((state.needed * state.errors - state.differences).max())
-    return most if math.isfinite(most) and state.is_reliable.all() else None
+    tolerance = float((state.needed * state.errors - state.differences).max())
+    return tolerance if math.isfinite(tolerance) and state.is_reliable.all() else None
 
 
 class _Rivals:
@@ -227,8 +227,8 @@ class _Rivals:
     def _cheapest(self, spread: Floats, fewest: Floats, active: Bools, allowed: Floats) -> Floats:
         """Samples of every arm for each of some splits (splits, G), ∞ where a split cannot do it."""
         rivals, best = self._is_rival, self.best
-        most = float((allowed - np.where(active, 0.0, spread / self.scored)[rivals]).min())
-        own = np.maximum(fewest[best], spread[best] / (_SPLITS * most)) if most > 0.0 else np.full(1, math.inf)
+        smallest = float((allowed - np.where(active, 0.0, spread / self.scored)[rivals]).min())
+        own = np.maximum(fewest[best], spread[best] / (_SPLITS * smallest)) if smallest > 0.0 else np.full(1, math.inf)
         own = own if active[best] else np.full(1, self.scored[best])
         enough = _quotient(spread[rivals], allowed - (spread[best] / own)[:, None])
         n = np.empty((len(own), len(self.arms)))

@@ -119,10 +119,10 @@ class ForRouting(WithModel):
     def marked(self, *, is_stale: bool) -> ForRouting:
         return replace(self, is_stale=is_stale)
 
-    def foresee(self, contexts: Sequence[AskedContext], most: int) -> None:
+    def foresee(self, contexts: Sequence[AskedContext], limit: int) -> None:
         """Predict the first contexts, where a model has been read."""
         if self.loaded is not None:
-            for context in contexts[:most]:
+            for context in contexts[:limit]:
                 context.predicted(self.loaded.model)
 
     @classmethod

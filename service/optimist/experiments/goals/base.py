@@ -166,7 +166,7 @@ class WithModel(Goal):
         """The same goal with this mark, which picks then bear."""
         return self
 
-    def foresee(self, contexts: Sequence[AskedContext], most: int) -> None:
+    def foresee(self, contexts: Sequence[AskedContext], limit: int) -> None:
         """Compute what picks for the first contexts need, at most so many. Runs in a thread."""
 
     @classmethod

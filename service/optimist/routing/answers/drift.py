@@ -87,8 +87,8 @@ class Drift:
         if not self._facts[4]:
             pull = self._covariance @ row
             variance = 1.0 + float(pull @ row)
-            most = REACH * math.sqrt(variance)
-            residual = min(max(error / scale, -most), most)
+            bound = REACH * math.sqrt(variance)
+            residual = min(max(error / scale, -bound), bound)
             self._bet(self._calibrated(residual, float(self._weights[1:] @ columns) / scale, variance), origin)
             self._weights = self._weights + pull * (scale * residual / variance)
             self._covariance -= np.outer(pull, pull) / variance
@@ -113,11 +113,11 @@ class Drift:
         certain = max(0.0, 1.0 - sure**2 * extra / bias**2) if bias else 0.0
         return (residual - certain * bias) / math.sqrt(variance + extra)
 
-    def _bet(self, residual: float, origin: tuple[int, int], least: float = 0.1) -> None:
-        """Bet on a residual; least: the part of its wealth that a bet keeps."""
+    def _bet(self, residual: float, origin: tuple[int, int], min_part: float = 0.1) -> None:
+        """Bet on a residual; min_part: the part of its wealth that a bet keeps."""
         worst = np.where(_BETS > 0.0, self._facts[2], self._facts[3])
-        parts = _BETS * np.minimum(1.0, (1.0 - least) / (np.abs(_BETS) * worst))
-        grown = np.maximum(1.0 + parts * residual, least)
+        parts = _BETS * np.minimum(1.0, (1.0 - min_part) / (np.abs(_BETS) * worst))
+        grown = np.maximum(1.0 + parts * residual, min_part)
         self._bets[:, 0] = (1.0 + self._bets[:, 0]) * grown
         starts = self._bets[:, 1] <= 0.0
         self._bets[starts, 2:4] = origin

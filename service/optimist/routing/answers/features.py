@@ -40,8 +40,8 @@ class Components:
         return cls(np.zeros(dimension), np.zeros((0, dimension)))
 
     @classmethod
-    def from_contexts(cls, contexts: NDArray[Any], most: int = COMPONENTS) -> Components:
-        """The largest components of contexts (n, d): at most `most`, and none where all contexts are equal.
+    def from_contexts(cls, contexts: NDArray[Any], limit: int = COMPONENTS) -> Components:
+        """The largest components of contexts (n, d): at most `limit`, and none where all contexts are equal.
 
         The smaller ones are stretched less than to the same spread (λ̄): they are known badly from few contexts.
         Signs make the largest entry positive, so that every process has the same directions.
@@ -53,8 +53,8 @@ class Components:
         values, vectors = np.linalg.eigh(centred @ centred.T / len(rows))
         values, vectors = values[::-1], vectors[:, ::-1]
         # What is smaller is rounding: of float32 contexts against their size, and of the products against the largest.
-        least = max(1e-12 * float(np.square(rows).sum(1).mean()), 1e-10 * float(values[0]))
-        kept = min(most, int((values > least).sum()))
+        rounding = max(1e-12 * float(np.square(rows).sum(1).mean()), 1e-10 * float(values[0]))
+        kept = min(limit, int((values > rounding).sum()))
         if not kept:
             return cls(origin, np.zeros((0, rows.shape[1])))
         values = values[:kept]

@@ -100,13 +100,13 @@ class Frontier:
         part = 1.0 - (overspent / self.dearest + reserve) / repaid
         return self.price_of_cost(ceiling * min(max(part, 1.0 / at_most), at_most))
 
-    def price_of_cost(self, most: float) -> float:
+    def price_of_cost(self, max_cost: float) -> float:
         """The smallest λ by which prompts cost at most so much on average; the largest λ where none does."""
-        return float(self.prices[min(int(np.searchsorted(-self.costs, -most)), len(self.prices) - 1)])
+        return float(self.prices[min(int(np.searchsorted(-self.costs, -max_cost)), len(self.prices) - 1)])
 
-    def price_of_score(self, least: float) -> float:
+    def price_of_score(self, min_score: float) -> float:
         """The largest λ up to which prompts score at least so much on average; 0 where they never do."""
-        enough = np.minimum.accumulate(self.scores) >= least
+        enough = np.minimum.accumulate(self.scores) >= min_score
         return float(self.prices[max(int(enough.sum()) - 1, 0)])
 
 
@@ -216,8 +216,8 @@ class RoutePolicy:
             return np.full(count, 1.0 / count)
         if self.name == "optimistic":
             # Scores of any size: those that are all the same have no error.
-            least = max(1e-12 * float(np.abs(values).max()), 1e-100)
-            return best_chances(values + self.bonus * widths, np.maximum(self.blur * widths, least), self.floor)
+            rounding = max(1e-12 * float(np.abs(values).max()), 1e-100)
+            return best_chances(values + self.bonus * widths, np.maximum(self.blur * widths, rounding), self.floor)
         return np.eye(count)[int(np.argmax(self._index(values, means, widths, costs)))]
 
     def pick(self, chances: Floats, number: int) -> int:

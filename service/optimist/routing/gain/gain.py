@@ -139,8 +139,8 @@ def route_gain(
 def _price(costs: Floats, predicted: Floats, price: float, ceiling: float | None, at_least: float | None) -> float:
     """The price at which prompts keep the budget if they go by the predictions (m, G) and costs (G,)."""
     frontier = Frontier.from_values(predicted, predicted, np.broadcast_to(costs, predicted.shape))
-    least = (at_least or 0.0) * frontier.single
-    wanted = frontier.price_of_score(least) if ceiling is None else frontier.price_of_cost(ceiling)
+    min_score = (at_least or 0.0) * frontier.single
+    wanted = frontier.price_of_score(min_score) if ceiling is None else frontier.price_of_cost(ceiling)
     # At the price itself the last prompt that is to be moved is worth as much with either generator.
     return max(price, (1.0 + 1e-9) * wanted)
 
@@ -247,13 +247,13 @@ def types_of(
     return sorted((kind for kind in kinds if kind is not None), key=lambda kind: -kind.share)
 
 
-def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[Ints, Floats]:
+def _clusters(contexts: Floats, sigma: float, max_count: int, seed: int) -> tuple[Ints, Floats]:
     """The cluster of each context (m, d), and its squared distance from the centre of it.
 
     Contexts are clustered by k-means in the span of the k largest modes of their Gaussian kernel (equations.md §3c),
     where each has length 1: spectral clustering (Ng, Jordan and Weiss 2001). The modes alone would not do, as the
-    largest one is often what all prompts have in common. k is the largest up to `most` at which clusters are nearly as
-    distinct as they can be, by their silhouette (Rousseeuw 1987).
+    largest one is often what all prompts have in common. k is the largest up to `max_count` at which clusters are
+    nearly as distinct as they can be, by their silhouette (Rousseeuw 1987).
     """
     # Only tables need it, and importing it is a tenth of what a scorer does before it is ready.
     from scipy.cluster.vq import kmeans2
@@ -261,19 +261,19 @@ def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[Int
 
     phi = ContextMap.drawn(contexts.shape[1], 256, sigma, seed)(contexts)
     _, vectors = np.linalg.eigh(phi.T @ phi)
-    modes = phi @ vectors[:, ::-1][:, :most]
+    modes = phi @ vectors[:, ::-1][:, :max_count]
     some = np.random.default_rng(seed).permutation(len(contexts))[:500]  # by which the number of types is chosen
     apart = np.asarray(cdist(contexts[some], contexts[some]), dtype=np.float64)
     tried: list[tuple[float, Ints, Floats]] = []
-    for count in range(min(2, most), most + 1):
+    for count in range(min(2, max_count), max_count + 1):
         inside = modes[:, :count] / np.maximum(np.linalg.norm(modes[:, :count], axis=1, keepdims=True), 1e-300)
         centres, cluster = kmeans2(inside, count, minit="++", rng=np.random.default_rng(seed), missing="warn")
         near = np.square(np.asarray(inside - centres[cluster], dtype=np.float64)).sum(1)
         tried.append((_silhouette(apart, cluster[some]), cluster.astype(np.int64), near))
     best = max(distinct for distinct, _, _ in tried)
     # More types are preferred from a tenth below the largest silhouette on, which may be negative.
-    least = best - 0.1 * abs(best)
-    _, cluster, near = next(each for each in reversed(tried) if each[0] >= least)
+    enough = best - 0.1 * abs(best)
+    _, cluster, near = next(each for each in reversed(tried) if each[0] >= enough)
     return cluster, near
 
 

@@ -143,8 +143,8 @@ class Outcomes:
         draws = prompts.prompt[self._is_draw], prompts.generator[self._is_draw]
         self._beyond = prompts.scores[self._is_draw] - charged[draws[1]] - self._predicted[draws]
         self._drawn = draws
-        most = math.sqrt(max(int(self.judged.sum()), 1))
-        self._weights = np.minimum(1.0 / prompts.probability[self._is_draw], most)
+        max_weight = math.sqrt(max(int(self.judged.sum()), 1))
+        self._weights = np.minimum(1.0 / prompts.probability[self._is_draw], max_weight)
         self._spread = float(np.square(self._beyond).mean()) if len(self._beyond) else 0.0
 
     def difference(self, first: Ints, second: Ints, inside: Bools) -> Mean | None:

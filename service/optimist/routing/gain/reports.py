@@ -241,13 +241,13 @@ def _savings(rows: RoutedRows, routing: Routing, single: int, success: Floats | 
     cost = float(rows.samples @ paid) / prompts
     # Of those that prompts can be given to: neither retired nor without samples.
     dearest = int(np.argmax(np.where(rows.samples > 0, paid, -np.inf)))
-    alone, most = (float(paid[index]) * _calls(success, index, tries, calls) for index in (single, dearest))
+    alone, dearest_cost = (float(paid[index]) * _calls(success, index, tries, calls) for index in (single, dearest))
     return RouteSavings(
         cost=cost,
         single_cost=alone,
-        dearest_cost=most,
+        dearest_cost=dearest_cost,
         saved=(alone - cost) * prompts,
-        saved_dearest=(most - cost) * prompts,
+        saved_dearest=(dearest_cost - cost) * prompts,
     )
 
 

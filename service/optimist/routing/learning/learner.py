@@ -144,10 +144,10 @@ def rows_of(estimators: Mapping[int, StreamingEstimator], generators: int) -> Ro
     )
 
 
-def _largest(routed: Mapping[int, Routed], most: int) -> int:
-    """The largest hash among the `most` smallest of all batches: a uniform sample. 0 without a batch."""
+def _largest(routed: Mapping[int, Routed], count: int) -> int:
+    """The largest hash among the `count` smallest of all batches: a uniform sample. 0 without a batch."""
     hashes = np.sort(np.concatenate([part.batches.hashes for part in routed.values()] or [np.zeros(0, np.uint64)]))
-    return int(hashes[:most].max(initial=0))
+    return int(hashes[:count].max(initial=0))
 
 
 def _routed(estimators: Mapping[int, StreamingEstimator]) -> dict[int, Routed]:

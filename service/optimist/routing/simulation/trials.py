@@ -275,10 +275,10 @@ class _Sums:
             self.start, (self._means, self._widths) = t, self._found.predict(block)
         return self._means[t - self.start], self._widths[t - self.start]
 
-    def sampled(self, most: int) -> tuple[Floats, Floats]:
+    def sampled(self, count: int) -> tuple[Floats, Floats]:
         """Means and widths (n, G) on at most so many of the prompts before these."""
         assert self._found is not None
-        indices = np.unique(np.linspace(0, self.start - 1, most).astype(np.int64))
+        indices = np.unique(np.linspace(0, self.start - 1, count).astype(np.int64))
         return self._found.predict(self._phi[indices])
 
     def _has_new(self, samples: list[int]) -> bool:
