@@ -210,7 +210,7 @@ def _told(point: CurvePoint) -> int:
 
 
 def _widened(counts: Ints, generators: int) -> Ints:
-    """Ints (k, g) with zeros for generators that joined."""
+    """Counts (k, g) with zeros for generators that joined."""
     return np.pad(counts, ((0, 0), (0, generators - counts.shape[1])))
 
 
