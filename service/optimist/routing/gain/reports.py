@@ -74,7 +74,7 @@ class _Problem:
 
     prompts: ScoredPrompts
     able: list[int]
-    """Ints in the experiment of the generators in `prompts`."""
+    """Ordinals in the experiment of the generators in `prompts`."""
     texts: list[str]
     sign: float
 
