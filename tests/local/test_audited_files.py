@@ -140,9 +140,16 @@ def test_several_judges_are_their_mean_and_doubt_where_they_differ(tmp_path: Pat
     aimed = json.loads(run(both, "--field", "large,small", *HOW[2:], "--doubt", "far", "--json")[0])["contrasts"]
     assert by_two == aimed
     expected = optimist.contrast(
-        {name: {**each, "far": np.abs(apart)} for name, each in in_memory().items()}, METRIC, paired=True, doubt="far"
+        {name: {**each, "far": np.abs(apart)} for name, each in in_memory().items()}, Mean(reads="human", proxy="judge", doubt="far"), paired=True
     )
     assert by_two[0]["difference"] == pytest.approx(expected.contrasts[0].difference, rel=1e-9)
+    sets = {
+        name: {"human": each["human"], "large": each["judge"] + apart, "small": each["judge"] - apart}
+        for name, each in in_memory().items()
+    }
+    found = optimist.contrast(sets, Mean(reads="human", proxy=["large", "small"]), paired=True)
+    assert by_two[0]["difference"] == pytest.approx(found.contrasts[0].difference, rel=1e-12)
+    assert by_two[0]["standard_error"] == pytest.approx(found.contrasts[0].standard_error, rel=1e-12)
 
 
 def test_what_asks_no_people_refuses_a_judge(tmp_path: Path):
@@ -171,6 +178,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path):
     nobody = run(file, *HOW[:-1], "nobody", code=1)[1]
     assert "expected what people say of two rows or more of 'ada', got 0" in nobody
     assert "expected no clusters" in run(file, *HOW, "--cluster", "id", code=1)[1]
+    assert "--doubt: expected --field" in run(file, *HOW[2:], "--doubt", "doubt", code=1)[1]
     assert "expected a mean or a win rate" in run(file, *HOW, "--metric", "rke", code=1)[1]
     wrong = {name: {**arrays, "human": np.array(["good"] * N)} for name, arrays in in_memory().items()}
     with pytest.raises(FixError, match="human: expected a number or NaN for each row"):
@@ -178,5 +186,13 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path):
     beyond = {name: {**arrays, "human": np.full(N, 7.0)} for name, arrays in in_memory().items()}
     with pytest.raises(FixError, match="expected a score from 1 to 5, got 7"):
         optimist.contrast(beyond, Mean(reads="human", proxy="judge", range=(1, 5)), paired=True)
+    with pytest.raises(FixError, match="doubt: expected a proxy"):
+        Mean(doubt="unsure")
+    for proxy, doubt in ((["large", "large"], None), (["large", "small"], "small")):
+        with pytest.raises(FixError, match="proxy, doubt: expected arrays of their own, got large"):
+            Mean(reads="human", proxy=proxy, doubt=doubt)
+    votes = {name: {"human": np.full(N, 0.5), "large": np.full(N, 0.5), "small": np.full(N, 1.5)} for name in PEOPLE}
+    with pytest.raises(FixError, match="small: expected numbers from 0 to 1"):
+        optimist.contrast(votes, WinRate(reads="human", proxy=["large", "small"]), paired=True)
     with pytest.raises(FixError, match="proxy: expected the bound 'influence'"):
         optimist.Evaluation(["ada", "bob"], metric=Mean(proxy="judge", range=(0, 1)), bound="betting")

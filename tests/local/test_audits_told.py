@@ -90,6 +90,22 @@ def test_people_decide_by_some_samples_and_it_is_what_a_table_says():
     assert evaluation.report().decision.decided
 
 
+def test_several_judges_are_told_by_an_array_each_and_their_mean_counts():
+    apart = np.random.default_rng(5).standard_normal(N)
+    evaluation = Evaluation(["ada", "bob"], metric=Mean(reads="human", proxy=["large", "small"]), stop=False)
+    alone = Evaluation(["ada", "bob"], metric=Mean(reads="human", proxy="judge"), stop=False)
+    for name, judge in JUDGE.items():
+        by_two = {"large": (judge + apart)[:, None], "small": (judge - apart)[:, None]}
+        evaluation.tell(name, by_two)
+        alone.tell(name, {"judge": (by_two["large"] + by_two["small"]) / 2.0})
+    for each in (evaluation, alone):
+        answer(each, *range(30))
+    assert evaluation.report().standings == alone.report().standings
+    assert evaluation.judge == alone.judge
+    with pytest.raises(FixError, match="expected the tensors large, small; found large"):
+        evaluation.tell("ada", {"large": JUDGE["ada"][:, None]})
+
+
 def test_audits_stay_until_they_are_answered_in_any_order_to_the_same_bits(tmp_path: Path):
     one, other = told(), told()
     audits = one.audits(40)

@@ -117,8 +117,6 @@ class RowSamples(NamedTuple):
     """The cluster of each row; None: rows are independent."""
     labels: list[float] | None = None
     """Human score of each row, NaN without one; None without labels."""
-    doubt: list[float] | None = None
-    """Uncertainty of the judge about each row, or distance of several judges; None if unavailable."""
 
 
 class Rows:
@@ -291,14 +289,6 @@ class Rows:
         arrays = {
             array: np.concatenate([kept.numbers(name) for name in names], axis=1) for array, names in chosen.items()
         }
-        doubt = None
-        if self.fields.doubt is not None:
-            doubt = kept.numbers(self.fields.doubt, "doubt").mean(axis=1).tolist()
-        if self.fields.labels is not None:
-            # Several judges: their mean, and their standard deviation.
-            judges = next(iter(arrays.values()))
-            doubt = judges.std(axis=1).tolist() if doubt is None and judges.shape[1] > 1 else doubt
-            arrays = {array: rows.mean(axis=1, keepdims=True) for array, rows in arrays.items()}
         return RowSamples(
             arrays,
             {array: (*names,) for array, names in chosen.items()},
@@ -308,7 +298,6 @@ class Rows:
             self._dropped,
             kept.clusters(),
             kept.labelled(),
-            doubt,
         )
 
     def ids(self) -> list[str] | None:
@@ -410,12 +399,12 @@ class Rows:
     def _fields_of(self, wanted: Mapping[str, int | None]) -> dict[str, list[str]]:
         """The fields of each array."""
         if self.fields.field is not None:
-            names = [self._existing(name, "number") for name in self.fields.field.split(",")]
+            doubt = [] if self.fields.doubt is None else [self.fields.doubt]
+            names = [self._existing(name, "number") for name in (*self.fields.field.split(","), *doubt)]
             if len(wanted) == 1:
                 ((array, width),) = wanted.items()
-                are_judges = self.fields.labels is not None
                 is_wide = width != 1 and all(self._columns[name].kind == "number" for name in names)
-                if len(names) == 1 or are_judges or is_wide:
+                if len(names) == 1 or is_wide:
                     return {array: names}
             return {name: [name] for name in names}
         named = {array: self._named(array) for array in wanted}
@@ -452,7 +441,7 @@ class Rows:
     def _beside(self) -> set[str | None]:
         """The fields that are no samples, by their names."""
         usual = {name for name in self.names if name.lower() in {*QUESTIONS, *PLACES}}
-        fields = (self.fields.cluster, self.fields.labels, self.fields.doubt)
+        fields = (self.fields.cluster, self.fields.labels)
         others = {self._named(name) for name in fields if name is not None}
         return usual | others | {self.id, self.cost, self.prompt, self.generator}
 

@@ -118,6 +118,8 @@ def contrast(
         shown.check()
         if fields.labels is None and (fields.doubt is not None or next is not None):
             raise FixError("--doubt and --next: expected --labels, the field of what people say")
+        if fields.doubt is not None and fields.field is None:
+            raise FixError("--doubt: expected --field, that of the judge's scores")
         metrics = (*(metric or "").split(","),) if metric else ()
         asked = Spec(metrics, filter, baseline, micro, prompts_are, delta, several(of_pass, of_all))
         is_asked = shown.is_given or asked != Spec(metrics, kind=prompts_are, delta=delta)
@@ -143,7 +145,7 @@ def contrast(
         is_paired = paired or fields.id is not None
         real = real_data(reference, reference_samples, is_paired=is_paired)
         (declared,) = metrics_of([usual_metric(metric, files, reference)], real)
-        declared = declared if fields.labels is None else audited_by(declared)
+        declared = declared if fields.labels is None else audited_by(declared, fields)
         question = question_on(declared, is_paired, delta, settings.device, prompts_are)
         wanted = wanted_by([question], reference, fields)
         wants = [Limit("best", parsed(good_enough))] if good_enough is not None else []

@@ -108,12 +108,10 @@ class SampleSet:
     """The cluster of each sample; None: samples are independent."""
     labels: Sequence[float] | None = None
     """Human labels of the samples, NaN without one; None: no labels."""
-    doubt: Sequence[float] | None = None
-    """Uncertainty of the judge about each sample; None: not given."""
 
     def at(self, positions: Sequence[int], batch: Mapping[str, NDArray[Any]], common: int | None = None) -> Self:
         """The samples at these positions of the arrays; `common` of these."""
-        beside = {name: getattr(self, name) for name in ("ids", "clusters", "labels", "doubt")}
+        beside = {name: getattr(self, name) for name in ("ids", "clusters", "labels")}
         picked = {name: [values[index] for index in positions] for name, values in beside.items() if values is not None}
         rows = {name: array[positions] for name, array in batch.items()}
         return replace(self, batch=rows, common=common, **picked)
@@ -159,7 +157,7 @@ def reader(
     """Reads the sets given by name, from files the arrays of these names, with their columns where known.
 
     Paired sets are in the order of their ids, where all are tables. beside: the fields of tables, or the arrays in
-    memory, of clusters, labels and doubt. Raises FixError for anything but sets by name.
+    memory, of clusters and labels. Raises FixError for anything but sets by name.
     """
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
         raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
@@ -204,9 +202,8 @@ def _read(samples: Mapping[str, Any], columns: Mapping[str, int | None], fields:
             batch, columns_beside = source, dict[str, Any]()
             if fields.cluster is not None:
                 batch, columns_beside["clusters"] = clusters_beside(f"samples of {name!r}", batch, fields.cluster)
-            for what, array in (("labels", fields.labels), ("doubt", fields.doubt)):
-                if array is not None:
-                    batch, columns_beside[what] = numbers_beside(f"samples of {name!r}", batch, array)
+            if fields.labels is not None:
+                batch, columns_beside["labels"] = numbers_beside(f"samples of {name!r}", batch, fields.labels)
             yield SampleSet(name, batch, **columns_beside)
         elif is_table(Path(source)):
             several = [
@@ -325,7 +322,7 @@ def _of_rows(file: Path, wanted: WantedArrays, like: dict[str, Sequence[str]], w
             notes += () if taken.clusters is None else (f"clusters by the field {wanted.fields.cluster}",)
             basis = Basis(rows={}, fields=fields, paired_by=taken.paired_by, notes=notes).model_copy(update=updates)
             ids = taken.ids if with_ids else None
-            beside: dict[str, Any] = {"clusters": taken.clusters, "labels": taken.labels, "doubt": taken.doubt}
+            beside: dict[str, Any] = {"clusters": taken.clusters, "labels": taken.labels}
             yield replace(samples, name=name, ids=ids, basis=basis, **beside)
 
 

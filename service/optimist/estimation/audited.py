@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -23,8 +24,22 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.errors import FixError
+from optimist_client.metrics.mean import DOUBT
 
 NO_PEOPLE = f"people's answers are missing, so the score is the judge's mean: a decision needs {FEWEST_SAMPLES} audits"
+
+
+def judged(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The judge's scores (b, 1) under their own name, of several judges the mean, and how unsure it is (b, 1) as `DOUBT`,
+    where it says so, or there are several: then their standard deviation.
+
+    own: the arrays of a batch by the metric's own names, those of the judges first.
+    """
+    name, *others = (each for each in own if each != DOUBT)
+    if not others:
+        return dict(own)
+    scores = torch.cat([own[each].double() for each in (name, *others)], dim=1)
+    return {name: scores.mean(1, True), DOUBT: own[DOUBT] if DOUBT in own else scores.std(1, correction=0, keepdim=True)}
 
 
 class AuditAnswer(NamedTuple):

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.audited import AuditAnswer, AuditEstimator
+from optimist.estimation.audited import AuditAnswer, AuditEstimator, judged
 from optimist.estimation.clustered import ClusterKind, Clusters
 from optimist.estimation.learner import Learner
 from optimist.estimation.paired import IndexedRows, IndexRuns, Paired, placed
@@ -146,7 +146,7 @@ class StreamingEstimator(Stateful):
         are not valid; KeyError if an array is missing.
         """
         with few_threads(self.columns, len(ids)):
-            batch = {own: batch[name] for own, name in self._reads.items()}
+            batch = self._own(batch)
             if self._paired is not None:
                 self._paired.check(indices, len(ids))
             if self.reservoir is not None:
@@ -169,6 +169,11 @@ class StreamingEstimator(Stateful):
             if self._growth == 0.0 and self._bound.name != "influence":
                 self._bound.metric.follow(self.statistic)
             return self.skip(len(ids))
+
+    def _own(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The arrays of a batch that the metric reads, by its own names."""
+        own = {own: batch[name] for own, name in self._reads.items()}
+        return own if self._audited is None else judged(own)
 
     @property
     def audited(self) -> AuditEstimator:
@@ -239,7 +244,7 @@ class StreamingEstimator(Stateful):
     def influence(self, batch: Mapping[str, Tensor]) -> NDArray[np.float64] | None:
         """The influence on the estimate of added rows (n, …), by array, up to a constant; None for a metric without
         influences. Raises FixError before the second sample."""
-        rows = {own: batch[name].double() for own, name in self._reads.items()}
+        rows = {name: array.double() for name, array in self._own(batch).items()}
         with few_threads(self.columns):
             influence = self._bound.metric.analyse(self.statistic, rows).influence
         return None if influence is None else influence.cpu().numpy()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from optimist.datasets.sets import SampleSet
-from optimist.estimation.audited import AuditAnswer
+from optimist.estimation.audited import AuditAnswer, judged
 from optimist.numerics.audited import AIMED_FROM, chances, drawn, realised, slope, strata
 from optimist.numerics.clusters import Floats
 from optimist_client.errors import FixError
@@ -33,12 +34,12 @@ class Labels:
     """How many of the first samples belong to those of all others; None: all."""
 
     @classmethod
-    def of(cls, one: SampleSet, name: str, values: Floats) -> Labels | None:
-        """The labels of a set, whose judge's scores are `values` (n,); None where nobody is asked."""
+    def of(cls, one: SampleSet, name: str, arrays: Mapping[str, Tensor]) -> Labels | None:
+        """The labels of a set with these arrays, by the metric's own names; None where nobody is asked."""
         if one.labels is None:
             return None
-        doubt = None if one.doubt is None else np.array(one.doubt, np.float64)
-        return cls(name, np.array(one.labels, np.float64), values, doubt, one.ids, one.common)
+        scores, *doubt = (array.flatten().double().numpy() for array in judged(arrays).values())
+        return cls(name, np.array(one.labels, np.float64), scores, doubt[0] if doubt else None, one.ids, one.common)
 
 
 class AuditedSets:

@@ -63,8 +63,8 @@ def basis_of(name: str, arrays: Arrays, question: Question, hashes: Hashes | Non
         copies = copies_of(hashes, question)
         counts = {"distinct": copies.distinct if copies.distinct < count else 0, "shared": copies.shared}
         return basis.model_copy(update={field: {name: number} for field, number in counts.items() if number})
-    if [*question.metric.widths.values()] == [1]:
-        (values,) = (arrays[read] for read in question.reads.values())
+    if {*question.metric.widths.values()} == {1}:
+        values = arrays[next(iter(question.reads.values()))]
         alone = lone_value(values[:, 0])
         notes = (*basis.notes, f"{name}: {alone}") if alone else basis.notes
         return basis.model_copy(update={"notes": notes})

@@ -168,7 +168,6 @@ def contrast(
     *,
     paired: bool = False,
     cluster: str | None = None,
-    doubt: str | None = None,
     prompts_are: PromptsAre = "sample",
     delta: float = 0.05,
     good_enough: float | str | None = None,
@@ -186,9 +185,8 @@ def contrast(
     tables, or of the array of this name, are one cluster, as epochs of a question are: errors then count clusters. With
     `prompts_are="list"` the clusters are all there are: the scores are those on exactly these prompts. With a judge,
     `Mean(reads="human", proxy="judge")`, the array `reads` has what people say of some of the rows, chosen at random,
-    and NaN of the others; the scores are by the people. With `doubt`, an array of how unsure the judge is, they were
-    chosen at random within each fifth of it. The
-    metric and its settings are those of `score`. `good_enough` is how much worse than the best a good generator may
+    and NaN of the others; the scores are by the people. With a `doubt`, or several judges, they were chosen at random
+    within each fifth of the doubt. The metric and its settings are those of `score`. `good_enough` is how much worse than the best a good generator may
     be, a difference or a share such as "2%", and `limits` are such as "within 0.01 of production" or "> 0.8": each
     generator then has a verdict, and with `costs` of a sample the cheapest good one is named; open kernels are
     fixed by the first rows of all sets, as a new experiment fixes them. Raises FixError for invalid samples (naming
@@ -203,7 +201,7 @@ def contrast(
     question = question_on(metric, paired, delta, device, prompts_are, **settings)
     wanted = [*([] if good_enough is None else [Limit("best", checked(good_enough, "good_enough: "))])]
     wanted += [Limit.of(text, "limits: ") for text in limits]
-    fields = Fields(cluster=cluster, labels=labels_of(question.metric), doubt=doubt)
+    fields = Fields(cluster=cluster, labels=labels_of(question.metric))
     sets = reader(samples, columns_of([question]), question.is_paired, fields)
     return contrast_of_sets(sets, question, limits=wanted, costs=costs)
 
@@ -213,11 +211,14 @@ def labels_of(metric: Metric) -> str | None:
     return (metric.reads or LABELS) if metric.is_audited else None
 
 
-def audited_by(metric: Metric) -> Metric:
-    """The metric whose scores a judge gives to all samples and people to some. Raises FixError where it has none."""
+def audited_by(metric: Metric, fields: Fields) -> Metric:
+    """The metric whose scores the judges in these fields give to all samples, and people to some. Raises FixError where
+    it has none."""
     if not isinstance(metric, OfValues):
         raise FixError(f"labels: expected a mean or a win rate, got the metric {metric.name!r}")
-    return metric.model_copy(update={"proxy": "judge", "reads": LABELS})
+    judges = (fields.field or "judge").split(",")
+    proxy = judges if len(judges) > 1 else judges[0]
+    return metric.model_copy(update={"proxy": proxy, "doubt": fields.doubt, "reads": LABELS})
 
 
 def question_on(

@@ -54,7 +54,7 @@ def seen(sets: Iterable[SampleSet], question: Question) -> SetsSummary:
         for cluster in one.clusters or ():
             clusters.setdefault(cluster, len(clusters))
         if one.labels is not None:
-            labels.append(Labels.of(one, longer, next(iter(tensors.values())).flatten().numpy()))
+            labels.append(Labels.of(one, longer, tensors))
     counts = Counter(name for name, *_ in parts)
     names = [name if counts[name] == 1 else longer for name, longer, *_ in parts]
     for name, count in Counter(names).items():
@@ -92,6 +92,7 @@ def streamed(
             # Numbers take no room: all of them are compared.
             is_number = sum(bound.metric.widths.values()) == 1
             how: dict[str, Any] = {"common": rows if is_number else None, "clusters": question.counts}
+            how |= {"reads": {own: own for own in tensors}}
             estimator = StreamingEstimator(bound, 0.0, question.is_paired, **how)
             listed = None if one.clusters is None else torch.tensor([clusters[each] for each in one.clusters])
             for start, end in pairwise([0, *ends, rows]):

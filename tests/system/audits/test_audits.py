@@ -90,6 +90,25 @@ def same_numbers(experiment: Experiment, evaluation: Evaluation) -> bool:
     return shown[0] == shown[1]
 
 
+def test_several_judges_are_told_by_an_array_each(client: Optimist, name: str):
+    metric = Mean(reads="human", proxy=["large", "small"], range=(-9, 9))
+    experiment = client.create_experiment(name, list(JUDGE), metric=metric, batch_size=N, stop=False)
+    evaluation = Evaluation(list(JUDGE), metric=metric, batch_size=N, stop=False)
+    for each, judge in JUDGE.items():
+        batch = {"large": judge[:, None] + 1.0, "small": judge[:, None] - 0.5}
+        experiment.append(each, batch, start=0)
+        evaluation.tell(each, batch, start=0)
+    audits = experiment.audits(25, rater="anna")
+    assert [one.index for one in audits] == evaluation.audits(25)
+    for one in audits:
+        assert one.index is not None
+        scores = {each: float(of[one.index]) for each, of in PEOPLE.items()}
+        experiment.answer(one, scores, rater="anna")
+        evaluation.answer(one.index, scores)
+    assert same_numbers(experiment, evaluation)
+    assert client.experiment(name).info.config.metric == metric
+
+
 def test_an_answer_counts_once_is_corrected_and_taken_back(client: Optimist, http: httpx.Client, name: str):
     experiment = begun(client, name, stop=False)
     audits = asked(http, name, "anna", 30)["audits"]

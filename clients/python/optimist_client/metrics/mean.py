@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from optimist_client.errors import FixError
 from optimist_client.metrics.base import ArrayName, Metric, declare
@@ -15,6 +15,8 @@ from optimist_client.wire import flag, optional
 
 FiniteValue = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
 Range = tuple[FiniteValue, FiniteValue]
+DOUBT = "doubt"
+"""The metric's own name for the array of a judge's doubt."""
 _LARGEST = "of a latency the largest value is its time-out, of a cost what a call may cost at most"
 _HOLDS = "bound 'betting' then holds whatever values have not come yet"
 
@@ -31,19 +33,36 @@ class OfValues(Metric):
     repeatable: bool = flag()
     """True if a prompt's answer always has the same score, as at temperature 0, where `prompts_are` a "list". No
     generator is then asked for more than the list, at whose end its scores are exact."""
-    proxy: ArrayName | None = optional()
+    proxy: ArrayName | Annotated[list[ArrayName], Field(min_length=2, max_length=16)] | None = optional()
     """The array that a judge's scores are in, where `reads` names what people say of some of the samples: the score is
-    the mean by the people, and the judge only makes its error smaller. Batches bring the judge's scores alone."""
+    the mean by the people, and the judge only makes its error smaller. Batches bring the judge's scores alone. Of
+    several judges, each with an array of its own, the mean counts, and their spread is the doubt."""
+    doubt: ArrayName | None = optional()
+    """The array of how unsure the judge is of each sample, in any unit, instead of the spread of several judges: people
+    are asked more often where it foretells them badly."""
+
+    @model_validator(mode="after")
+    def _are_apart(self) -> Self:
+        names = [*self.array_names.values()]
+        if self.doubt is not None and self.proxy is None:
+            raise FixError("doubt: expected a proxy, the judge that is unsure")
+        if len(set(names)) < len(names):
+            raise FixError(f"proxy, doubt: expected arrays of their own, got {', '.join(names)}")
+        return self
 
     @property
     def array_names(self) -> dict[str, str]:
-        """Arrays of a batch, which hold the judge's scores where there is a judge."""
-        return super().array_names if self.proxy is None else {self.first_array(): self.proxy}
+        """Arrays of a batch; where there is a judge, those of its scores, and of its doubt as `DOUBT`."""
+        if self.proxy is None:
+            return super().array_names
+        proxies = [self.proxy] if isinstance(self.proxy, str) else self.proxy
+        names = {f"{self.first_array()} {place}" if place else self.first_array(): at for place, at in enumerate(proxies)}
+        return names if self.doubt is None else {**names, DOUBT: self.doubt}
 
     @property
     def first_name(self) -> str:
-        """The array of the judge's scores where there is a judge."""
-        return self.proxy or super().first_name
+        """The array of the first judge's scores where there is a judge."""
+        return self.array_names[self.first_array()]
 
     @property
     def answers_between(self) -> tuple[float, float] | None:
@@ -52,8 +71,8 @@ class OfValues(Metric):
 
     @property
     def widths(self) -> dict[str, int]:
-        """One column."""
-        return {"values": 1}
+        """One column of each."""
+        return dict.fromkeys(self.array_names, 1)
 
     @property
     def scores_lists(self) -> bool:
@@ -152,7 +171,7 @@ class WinRate(OfValues):
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
         """0 to 1."""
-        return {"values": (0.0, 1.0)}
+        return {own: (0.0, 1.0) for own in self.array_names if own != DOUBT}
 
     @property
     def answers_between(self) -> tuple[float, float] | None:
