@@ -6,7 +6,9 @@ People are real: the rewards of two language models on 3,609 prompts that the wh
 (Apache-2.0), of which each run draws as many with replacement; the second model's rewards are moved so that the first
 one is better by 0.15 standard deviations of the differences, or by nothing (a tie). The judge says the reward and
 noise, as much as makes its differences have this correlation with the people's; "unfair" likes the second model by 0.3
-deviations more than people do, and "knows its doubt" says on which prompts people see a large difference, with noise.
+deviations more than people do. "Knows its doubt" says on which prompts people see a large difference, with noise. Two
+judges name a quarter of the prompts, with noise: "errs on a quarter" errs ten times as much there, and "mute on a
+quarter" sees no difference.
 
 Every tenth audit the rule of the service looks: labels of people only, audits at random, and audits by doubt. Nothing
 was tuned here. A run is wrong if the rule names the worse model; of ties it counts how many stop within 600 labels.
@@ -30,16 +32,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from optimist.numerics.audited import AIMED_FROM, audited, chances, drawn, slope, strata
-from optimist.policies.audits import audits_as_batches
+from optimist.numerics.audited import DOUBTED, AuditedMean, audited, drawn
+from optimist.policies.audits import audits_as_batches, new_audits
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 
 Array = NDArray[np.float64]
 GAP, UNFAIR = 0.15, 0.3
 STEP, LONGEST, TIES = 10, 3_000, 600
 ZS = (50, 200)
-JUDGES = {"0": 0.0, "0.3": 0.3, "0.6": 0.6, "0.8": 0.8, "0.95": 0.95, "0.8, unfair": 0.8, "knows its doubt": 0.6}
+JUDGES = {
+    "0": 0.0,
+    "0.3": 0.3,
+    "0.6": 0.6,
+    "0.8": 0.8,
+    "0.95": 0.95,
+    "0.8, unfair": 0.8,
+    "knows its doubt": 0.6,
+    "errs on a quarter": 0.5,
+    "mute on a quarter": 0.95,
+}
 """The correlation of each judge's differences with people's."""
+UNSURE = 10.0
+"""How many times as much a judge errs on its quarter."""
 WAYS = ("people", "random", "doubt")
 
 
@@ -75,7 +89,15 @@ def problem(name: str, known: Array, gap: float, random: np.random.Generator) ->
     rho = JUDGES[name]
     if name == "knows its doubt":
         doubt = np.abs(people - gap) + 0.5 * np.abs(random.standard_normal(len(people)))
+    is_unsure = np.zeros(len(people), bool)
+    if name.endswith("on a quarter"):
+        is_unsure = random.uniform(size=len(people)) < 0.25
+        doubt = is_unsure + 0.3 * random.standard_normal(len(people))
+    if name == "errs on a quarter":
+        noise = np.where(is_unsure, UNSURE, 1.0) * noise / math.sqrt(0.25 * UNSURE**2 + 0.75)
     judge = noise if rho == 0.0 else people + math.sqrt(1.0 / rho**2 - 1.0) * noise
+    if name == "mute on a quarter":
+        judge = np.where(is_unsure, 0.0, judge)
     return people, judge - UNFAIR * (name == "0.8, unfair"), doubt
 
 
@@ -83,15 +105,26 @@ def play(
     people: Array, judge: Array, doubt: Array, way: str, cap: int, random: np.random.Generator
 ) -> Iterator[tuple[int, float, bool]]:
     """At each look up to `cap` labels: their number, the difference in its errors, and whether the rule stops."""
-    n, stopping, bins = len(people), Stopping(0.05), strata(doubt)
+    n, stopping, seed = len(people), Stopping(0.05), int(random.integers(2**32))
     by_judge = np.zeros(n) if way == "people" else judge
     mean, of_mean = float(by_judge.mean()), float(by_judge.var()) / n
     free, places, weights = np.ones(n, bool), np.zeros(0, np.int64), np.zeros(0)
     while len(places) < cap:
-        if way == "doubt" and len(places) >= AIMED_FROM:
-            residuals = people[places] - slope(people[places], judge[places]) * judge[places]
-            by_bin = chances(bins, bins[places], residuals - residuals.mean())
-            more, weight = drawn(STEP, free, random, bins, by_bin)
+        if way == "doubt":
+            at = np.sort(places)
+            own = AuditedMean(
+                samples=n,
+                mean=mean,
+                variance=of_mean * n,
+                judged=judge[:0],
+                audits=at.astype(np.int32),
+                people=people[at],
+                scores=judge[at],
+                weights=weights[places.argsort()],
+                doubts=doubt[:DOUBTED],
+            )
+            new = new_audits(seed, np.ones(n, bool), free, [own], len(places), STEP)
+            more, weight = np.array([index for index, _ in new], np.int64), np.array([weight for _, weight in new])
         else:
             more, weight = drawn(STEP, free, random)
         if len(more) < STEP:

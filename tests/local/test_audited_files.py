@@ -140,7 +140,9 @@ def test_several_judges_are_their_mean_and_doubt_where_they_differ(tmp_path: Pat
     aimed = json.loads(run(both, "--field", "large,small", *HOW[2:], "--doubt", "far", "--json")[0])["contrasts"]
     assert by_two == aimed
     expected = optimist.contrast(
-        {name: {**each, "far": np.abs(apart)} for name, each in in_memory().items()}, Mean(reads="human", proxy="judge", doubt="far"), paired=True
+        {name: {**each, "far": np.abs(apart)} for name, each in in_memory().items()},
+        Mean(reads="human", proxy="judge", doubt="far"),
+        paired=True,
     )
     assert by_two[0]["difference"] == pytest.approx(expected.contrasts[0].difference, rel=1e-9)
     sets = {

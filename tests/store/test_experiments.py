@@ -96,7 +96,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     instance = (await store.state("one")).instance
     await store.put_previews("one", 1, [PreparedPreview(0, 0, "{}", b"pixels")], 8, instance=instance)
     wanted = [WantedAudit(16 * digit, 0, 1.0, 1, [1]) for digit in "ab"]
-    assert len(await store.ask_audits("one", "anna", 2, wanted, instance=instance)) == 2
+    assert await store.ask_audits("one", "anna", 2, wanted, known=0, instance=instance) == ([16 * "a", 16 * "b"], False)
     await store.answer("one", 16 * "a", "anna", {1: 0.5}, "odd", batch=1, instance=instance)
     await store.put_share("one", instance, "0", "{}", 60.0, 100)
     await store.put_webhook("one", instance, "{}", ["own:decided"], 100)

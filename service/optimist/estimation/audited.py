@@ -17,7 +17,7 @@ from optimist.estimation.paired import IndexRuns, runs_of
 from optimist.metrics.bound import SMALLEST_ERROR
 from optimist.metrics.mean import MeanStatistic
 from optimist.metrics.state import Stateful
-from optimist.numerics.audited import AUDITABLE, AuditedMean
+from optimist.numerics.audited import AUDITABLE, DOUBTED, AuditedMean
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.clusters import Floats
 from optimist.numerics.estimate import Estimate
@@ -30,8 +30,8 @@ NO_PEOPLE = f"people's answers are missing, so the score is the judge's mean: a 
 
 
 def judged(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The judge's scores (b, 1) under their own name, of several judges the mean, and how unsure it is (b, 1) as `DOUBT`,
-    where it says so, or there are several: then their standard deviation.
+    """The judge's scores (b, 1) under their own name, of several judges the mean, and how unsure it is (b, 1) as
+    `DOUBT`, where it says so, or there are several: then their standard deviation.
 
     own: the arrays of a batch by the metric's own names, those of the judges first.
     """
@@ -39,7 +39,8 @@ def judged(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if not others:
         return dict(own)
     scores = torch.cat([own[each].double() for each in (name, *others)], dim=1)
-    return {name: scores.mean(1, True), DOUBT: own[DOUBT] if DOUBT in own else scores.std(1, correction=0, keepdim=True)}
+    doubt = own[DOUBT] if DOUBT in own else scores.std(1, correction=0, keepdim=True)
+    return {name: scores.mean(1, keepdim=True), DOUBT: doubt}
 
 
 class AuditAnswer(NamedTuple):
@@ -60,43 +61,53 @@ class AuditEstimator(Stateful):
     The state, and every number that follows, depends on the answers and not on the order in which they came.
     """
 
-    held = ("scores", "_answers")
+    held = ("by_index", "_answers")
 
-    def __init__(self, delta: float, most: int, between: tuple[float, float] | None) -> None:
-        """most: number of first indices whose judge's scores are in estimates. between: limits of human scores."""
+    def __init__(
+        self, delta: float, most: int, between: tuple[float, float] | None, states_doubt: bool = False
+    ) -> None:
+        """most: number of first indices whose judge's scores are in estimates. between: limits of human scores.
+        states_doubt: whether batches say how unsure the judge is."""
         self._delta, self._most, self._between = delta, most, between
-        self._kept, self._end = np.zeros(0), 0
+        self._kept, self._end = np.zeros((2 if states_doubt else 1, 0)), 0
         self._answers = np.zeros((0, len(AuditAnswer._fields)))
 
     @property
-    def scores(self) -> Floats:
-        """The judge's scores by index, NaN where none has come."""
-        return self._kept[: self._end]
+    def by_index(self) -> Floats:
+        """The judge's scores, and its doubt if it states that, by index (1 or 2, n), NaN where none has come."""
+        return self._kept[:, : self._end]
 
-    @scores.setter
-    def scores(self, values: Floats) -> None:
-        self._kept, self._end = values, len(values)
+    @by_index.setter
+    def by_index(self, values: Floats) -> None:
+        self._kept, self._end = values, values.shape[1]
+
+    @property
+    def scores(self) -> Floats:
+        """The judge's scores by index (n,), NaN where none has come."""
+        return self.by_index[0]
 
     @property
     def answers(self) -> list[AuditAnswer]:
         """All answers, by the numbers of their audits."""
         return [AuditAnswer(int(audit), int(sample), *rest) for audit, sample, *rest in self._answers.tolist()]
 
-    def add(self, values: Tensor, indices: IndexRuns | None) -> None:
-        """Add the judge's scores (b, 1) of a batch, whose indices have passed `CommonRows.check`."""
-        rows, row = values.flatten().double().cpu().numpy(), 0
+    def add(self, said: Sequence[Tensor], indices: IndexRuns | None) -> None:
+        """Add the judge's scores (b, 1) of a batch, and its doubt if it states that, at indices that have passed
+        `CommonRows.check`."""
+        rows, row = np.array([each.flatten().double().cpu().numpy() for each in said]), 0
         for first, count in runs_of(indices or ()):
             end = min(first + count, AUDITABLE)
             if first < end:
                 self._reserve(end)
-                part = self._kept[first:end]
-                part[:] = np.where(np.isnan(part), rows[row : row + end - first], part)
+                part = self._kept[:, first:end]
+                part[:] = np.where(np.isnan(part), rows[:, row : row + end - first], part)
             row += count
 
     def _reserve(self, end: int) -> None:
-        if end > len(self._kept):
-            more = max(end, 2 * len(self._kept)) - len(self._kept)
-            self._kept = np.concatenate([self._kept, np.full(more, np.nan)])
+        kinds, size = self._kept.shape
+        if end > size:
+            more = max(end, 2 * size) - size
+            self._kept = np.concatenate([self._kept, np.full((kinds, more), np.nan)], axis=1)
         self._end = max(self._end, end)
 
     @property
@@ -124,7 +135,7 @@ class AuditEstimator(Stateful):
 
         Nothing happens for a sample that is not there. Raises FixError for a score or a weight that is none.
         """
-        if not 0 <= answer.sample < self._end or math.isnan(self._kept[answer.sample]):
+        if not 0 <= answer.sample < self._end or math.isnan(self.scores[answer.sample]):
             return
         if abs(answer.score) > LARGEST or not 0.0 < answer.weight < math.inf:
             raise FixError(
@@ -149,7 +160,7 @@ class AuditEstimator(Stateful):
         return by_audit
 
     def _check(self, new: AuditAnswer) -> None:
-        if not 0 <= new.sample < self._end or math.isnan(self._kept[new.sample]):
+        if not 0 <= new.sample < self._end or math.isnan(self.scores[new.sample]):
             raise FixError(f"audit {new.audit}: expected a sample that the judge has scored, got index {new.sample}")
         if not abs(new.score) <= LARGEST or not 0.0 < new.weight < math.inf:
             raise FixError(f"audit {new.audit}: expected a score of at most {LARGEST:g} in size, got {new.score:g}")
@@ -167,8 +178,9 @@ class AuditEstimator(Stateful):
             judged=self.scores[: self._most].copy(),
             audits=audits.astype(np.int32),
             people=people.copy(),
-            scores=self._kept[indices.astype(np.int64)],
+            scores=self.scores[indices.astype(np.int64)],
             weights=weights.copy(),
+            doubts=self.by_index[1:, :DOUBTED].flatten(),
         )
 
     def estimate(self, judged: Estimate, statistic: MeanStatistic) -> Estimate:

@@ -97,7 +97,7 @@ class StreamingEstimator(Stateful):
         self._audited: AuditEstimator | None = None
         if isinstance(bound.metric, MeanScore) and bound.metric.is_audited:
             most = common_count(1) if common is None else common
-            self._audited = AuditEstimator(bound.delta, most, bound.metric.answers_between)
+            self._audited = AuditEstimator(bound.delta, most, bound.metric.answers_between, len(self._reads) > 1)
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
 
     @property
@@ -165,7 +165,7 @@ class StreamingEstimator(Stateful):
             if self._timed is not None and seconds is not None:
                 self._timed.add(next(iter(batch.values())), seconds)
             if self._audited is not None:
-                self._audited.add(next(iter(batch.values())), indices)
+                self._audited.add([*batch.values()], indices)
             if self._growth == 0.0 and self._bound.name != "influence":
                 self._bound.metric.follow(self.statistic)
             return self.skip(len(ids))

@@ -13,16 +13,14 @@ from optimist.experiments.decision import explained_decision
 from optimist.experiments.slices import prompt_order
 from optimist.experiments.state import PolicyState
 from optimist.numerics.audited import AUDITABLE
-from optimist.policies.audits import next_audits
+from optimist.policies.audits import audit_keys, new_audits
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import AuditsState, WantedAudit
+from optimist.records import Audit, AuditsState, WantedAudit
 from optimist_client.errors import FixError
 from optimist_client.metrics.mean import OfValues
 from optimist_client.models import Experiment
 
 Intervals = Sequence[tuple[int, int]]
-RACED = 16
-"""Audits that are offered beyond those that somebody wants, as others may take some meanwhile."""
 
 
 def check_audited(experiment: Experiment) -> None:
@@ -57,7 +55,7 @@ def wanted_audits(
     *,
     shown: Collection[int] | None = None,
 ) -> list[WantedAudit]:
-    """What somebody may get: first what they have, then the next ones in their order, a few more than `count`.
+    """What somebody may get: first what they have, then audits that others had, then up to `count` new ones.
 
     told: the indices that were told of each of the `questioned`, in their order. shown: for a blind rater, the indices
     of samples that can be shown; generators are in an order of their own for each audit and rater.
@@ -69,26 +67,31 @@ def wanted_audits(
     is_open = _common(told, min((intervals[-1][1] if intervals else 0 for intervals in told), default=0))
     if shown is not None:
         is_open &= np.isin(np.arange(len(is_open)), list(shown))
-    own: list[int] = []
-    for one in audits.audits.values():
-        if one.index >= len(is_open) or not is_open[one.index]:
-            continue
+    is_there = is_open.copy()
+    own, begun = list[Audit](), list[Audit]()
+    keys = audit_keys(experiment.config.seed, len(is_open))
+    there = (one for one in audits.audits.values() if one.index < len(is_open) and is_open[one.index])
+    for one in sorted(there, key=lambda one: keys[one.index]):
+        is_open[one.index] = False
         answered = {*one.raters_of(places)}
-        is_own = rater in held[one.id] - answered
-        is_open[one.index] = is_own or len((answered | held[one.id]) - {rater}) < _raters(experiment, one.id)
-        is_open[one.index] &= rater not in answered
-        own += [one.index] if is_own else []
-    is_kept = np.zeros_like(is_open)
-    is_kept[own] = True
-    first = next_audits(experiment.config.seed, is_kept, len(own))
-    found = [*first, *next_audits(experiment.config.seed, is_open, count + len(own) + RACED)]
-    return [_wanted(experiment, index, rater, places, shown is not None) for index in dict.fromkeys(found)]
+        if rater in held[one.id] - answered:
+            own.append(one)
+        elif rater not in answered and len(answered | held[one.id]) < _raters(experiment, one.id):
+            begun.append(one)
+    means = [one.audited for one in map(state.estimates.__getitem__, places) if one is not None and one.audited]
+    # Generators are compared by the same audits: where one has no estimate yet, nothing is known of differences.
+    means = means if len(means) == len(places) else []
+    new = new_audits(experiment.config.seed, is_there, is_open, means, len(audits.audits), count)
+    known = ((one.index, one.weight) for one in (*own, *begun))
+    return [_wanted(experiment, *one, rater, places, shown is not None) for one in (*known, *new)]
 
 
-def _wanted(experiment: Experiment, index: int, rater: str, places: Sequence[int], is_blind: bool) -> WantedAudit:
+def _wanted(
+    experiment: Experiment, index: int, weight: float, rater: str, places: Sequence[int], is_blind: bool
+) -> WantedAudit:
     id_ = audit_id(experiment, index)
     shown = _shuffled(experiment, id_, rater, places) if is_blind else places
-    return WantedAudit(id_, index, 1.0, _raters(experiment, id_), shown)
+    return WantedAudit(id_, index, weight, _raters(experiment, id_), shown)
 
 
 def _raters(experiment: Experiment, id_: str) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from optimist.datasets.sets import SampleSet
 from optimist.estimation.audited import AuditAnswer, judged
-from optimist.numerics.audited import AIMED_FROM, chances, drawn, realised, slope, strata
+from optimist.numerics.audited import AIMED_FROM, chances, drawn, realised, strata, unforetold
 from optimist.numerics.clusters import Floats
 from optimist_client.errors import FixError
 
@@ -115,18 +115,13 @@ class AuditedSets:
         chosen: list[int] = []
         if self._bins is not None and complete.sum() >= AIMED_FROM:
             at = np.flatnonzero(complete)
-            by_bin = chances(self._bins[0], self._bins[0][at], self._unforetold(at))
+            by_bin = chances(self._bins[0], self._bins[0][at], unforetold(*self._said(at)))
             chosen = drawn(count - len(first), ~begun, random, self._bins[0], by_bin)[0].tolist()
         free = ~begun
         free[chosen] = False
         rest = drawn(count - len(first) - len(chosen), free, random)[0].tolist()
         return [*first, *chosen, *rest]
 
-    def _unforetold(self, at: NDArray[np.int64]) -> Floats:
-        """What the judge does not foretell of the labels at these places (n,), of differences between generators."""
-        both = [(one.people[at], one.judge[at]) for one in self._sets]
-        residuals = np.array([people - slope(people, judge) * judge for people, judge in both])
-        residuals -= residuals.mean(axis=1, keepdims=True)
-        if len(residuals) > 1:
-            residuals -= residuals.mean(axis=0)
-        return np.sqrt(np.square(residuals).mean(axis=0))
+    def _said(self, at: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """What people, and the judge, say (G, n) at these places (n,)."""
+        return np.array([one.people[at] for one in self._sets]), np.array([one.judge[at] for one in self._sets])

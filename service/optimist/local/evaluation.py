@@ -38,7 +38,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.policies import blend_counts
 from optimist.policies.arms import rivals
-from optimist.policies.audits import A_BATCH, next_audits, said_of_judge
+from optimist.policies.audits import A_BATCH, new_audits, next_audits, said_of_judge
 from optimist.records import (
     NEVER_SCORED,
     AcceptanceRecord,
@@ -277,15 +277,25 @@ class Evaluation(BaseEvaluation):
     def audits(self, count: int = 10) -> list[int]:
         """The indices of the samples that people are to score next, in their order: of each generator in question.
 
-        They are chosen at random among those that a judge has scored of all these generators, and stay the same until
-        they are answered. Raises FixError for a metric without a judge.
+        They are chosen among those that a judge has scored of all these generators, at random or by its doubt, and stay
+        the same until they are answered. Raises FixError for a metric without a judge.
         """
         check_whole("count", count, 1)
-        audited = [self._primary.estimator(arm.name).audited for arm in rivals(self._arms())]
+        arms = rivals(self._arms())
+        audited = [self._primary.estimator(arm.name).audited for arm in arms]
         rows = min(len(one.scores) for one in audited)
-        is_open = np.logical_and.reduce([one.is_scored[:rows] for one in audited])
-        is_open &= ~np.logical_and.reduce([one.is_answered[:rows] for one in audited])
-        return next_audits(self.state.config.seed, is_open, count)
+        is_there = np.logical_and.reduce([one.is_scored[:rows] for one in audited])
+        is_answered = np.logical_and.reduce([one.is_answered[:rows] for one in audited])
+        self._weights |= {answer.audit: answer.weight for one in audited for answer in one.answers}
+        is_asked = np.isin(np.arange(rows), [*self._weights])
+        seed = self.state.config.seed
+        open_audits = next_audits(seed, is_there & is_asked & ~is_answered, count)
+        means = [arm.estimate.audited for arm in arms if arm.estimate is not None and arm.estimate.audited]
+        means = means if len(means) == len(arms) else []
+        more = count - len(open_audits)
+        new = new_audits(seed, is_there, is_there & ~is_asked, means, len(self._weights), more)
+        self._weights |= dict(new)
+        return [*open_audits, *(index for index, _ in new)]
 
     def answer(self, audit: int, scores: Mapping[str, float]) -> None:
         """Record what people say of a sample that `audits` named, by generator. The same answer again changes nothing.
@@ -293,7 +303,7 @@ class Evaluation(BaseEvaluation):
         The rule looks at every fifth audit. Raises NotFoundError for an unknown name; FixError, changing nothing, for a
         sample that a judge has not scored, for a score that is none, and for another answer to the same audit.
         """
-        answers = [AuditAnswer(audit, audit, 1.0, score) for score in scores.values()]
+        answers = [AuditAnswer(audit, audit, self._weights.get(audit, 1.0), score) for score in scores.values()]
         audited = [self._estimator(name, None).audited for name in scores]
         for one, answer in zip(audited, answers, strict=True):
             one.check([answer])

@@ -180,6 +180,8 @@ class BaseEvaluation(Readings):
         """By generator the index after the largest one told."""
         self._gaps = {name: list[IndexRun]() for name in self.generators}
         """By generator the runs of indices before that which were not told, ascending."""
+        self._weights: dict[int, float] = {}
+        """The weight of each audit that somebody was asked for, by its index."""
         self._credits = [0.0] * len(self.generators)
         self._table: models.Routes | None = None
         """The newest table of the goal's model."""
@@ -322,6 +324,7 @@ class BaseEvaluation(Readings):
             "counts": {name: [getattr(one, name) for one in stored.generators] for name in _COUNTS},
             "ends": self._ends,
             "gaps": self._gaps,
+            "audits": [*self._weights.items()],
             "credits": self._credits,
             "columns": self.state.experiment.columns,
             "accepted": [
@@ -357,6 +360,7 @@ class BaseEvaluation(Readings):
         restored = make(values["generators"], metric=first, watch=watch, device=device, **values["settings"])
         restored._credits, restored._ends = values["credits"], values["ends"]
         restored._gaps = {name: [(start, size) for start, size in runs] for name, runs in values["gaps"].items()}
+        restored._weights = dict(map(tuple, values["audits"]))
         columns = restored.state.experiment.columns
         columns |= values["columns"]
         for estimators, (place, one) in zip(restored._metrics.values(), saved, strict=True):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -27,6 +27,8 @@ from optimist.records import codec
 
 AUDITABLE = 2**20
 """Samples with larger indices are never audited: the judge's scores are kept by index, 8 bytes each."""
+DOUBTED = 4096
+"""First indices whose doubt is in estimates, 8 bytes each: audits that doubt chooses are among these."""
 FEWEST = 5
 """Audits of a half from which on it has a slope."""
 SHRUNK = 4.0
@@ -114,6 +116,9 @@ class AuditedMean:
     """f (n,)."""
     weights: PackedFloats
     """w (n,)."""
+    doubts: PackedFloats = field(default_factory=lambda: np.zeros(0))
+    """How unsure the judge is of the samples of the first indices, NaN where one is not there; empty if it never says.
+    """
 
     def __eq__(self, other: object) -> bool:
         return codec.encode(self) == codec.encode(other) if isinstance(other, AuditedMean) else NotImplemented
@@ -135,7 +140,8 @@ class AuditedMean:
         """True if every number may be stored; a judge's score of an index may be NaN."""
         rows = (self.people, self.scores, self.weights, [self.mean, self.variance])
         is_even = len({len(self.audits), len(self.people), len(self.scores), len(self.weights)}) == 1
-        return is_even and bool(np.isfinite(np.concatenate(rows)).all()) and not bool(np.isinf(self.judged).any())
+        by_index = np.concatenate([self.judged, self.doubts])
+        return is_even and bool(np.isfinite(np.concatenate(rows)).all()) and not bool(np.isinf(by_index).any())
 
 
 def differing(first: AuditedMean, other: AuditedMean) -> Audited | None:
@@ -196,6 +202,18 @@ def chances(bins: NDArray[np.int64], audited_bins: NDArray[np.int64], residuals:
     raised = np.maximum(spreads, MIN_SHARE * float(shares @ spreads))
     total = float(shares @ raised)
     return raised / total if total > 0.0 else np.ones(len(sizes))
+
+
+def unforetold(people: Floats, judge: Floats) -> Floats:
+    """What the judge does not foretell of n audits (n,), of the differences between generators.
+
+    people, judge: what they say (G, n) of the samples of G generators.
+    """
+    residuals = np.array([own - slope(own, its) * its for own, its in zip(people, judge, strict=True)])
+    residuals -= residuals.mean(axis=1, keepdims=True)
+    if len(residuals) > 1:
+        residuals -= residuals.mean(axis=0)
+    return np.sqrt(np.square(residuals).mean(axis=0))
 
 
 def drawn(

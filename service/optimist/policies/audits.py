@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.audited import CERTAIN, Audited, differing
+from optimist.numerics.audited import (
+    AIMED_FROM,
+    CERTAIN,
+    Audited,
+    AuditedMean,
+    chances,
+    differing,
+    drawn,
+    strata,
+    unforetold,
+)
+from optimist.numerics.clusters import Floats
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import contrasts_among
 
@@ -37,6 +49,55 @@ def next_audits(seed: int, is_open: NDArray[np.bool_], count: int) -> list[int]:
         first = np.argpartition(keys, count)[:count]
         places, keys = places[first], keys[first]
     return places[keys.argsort()].tolist()
+
+
+def new_audits(
+    seed: int,
+    is_there: NDArray[np.bool_],
+    is_free: NDArray[np.bool_],
+    means: Sequence[AuditedMean],
+    before: int,
+    count: int,
+) -> list[tuple[int, float]]:
+    """Up to `count` indices to audit next, in their order, with their weights.
+
+    At random among those that are free; from the 40th audit on by the judge's doubt (rules/audits.md), where it states
+    that. Where a bin of doubt is used up, at random among samples whose doubt is not known.
+    is_there: whether each index (rows,) has a sample of all generators that can be audited. is_free: of these, whether
+    nobody was asked about it. means: of these generators. before: number of the audits that somebody was asked for.
+    """
+    of_doubt = _by_doubt(is_there, means)
+    if of_doubt is None:
+        return [(index, 1.0) for index in next_audits(seed, is_free, count)]
+    places, bins, by_bin = of_doubt
+    free = is_free[places]
+    if (2 * np.bincount(bins[free], minlength=len(by_bin)) < np.bincount(bins)).any():
+        by_bin = np.ones(len(by_bin))  # so that no bin is soon used up
+    found, weights = drawn(count, free, np.random.default_rng((seed, before)), bins, by_bin)
+    is_outside = is_free.copy()
+    is_outside[places] = False
+    rest = next_audits(seed, is_outside, count - len(found)) if len(found) < count else []
+    return [*zip(places[found].tolist(), weights.tolist(), strict=True), *((index, 1.0) for index in rest)]
+
+
+def _by_doubt(
+    is_there: NDArray[np.bool_], means: Sequence[AuditedMean]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats] | None:
+    """The indices whose doubt is known (N,), their bins (N,), and how often each bin is to be drawn relative to drawing
+    at random (B,). None while audits are at random."""
+    common = reduce(np.intersect1d, [mean.audits for mean in means]) if means else np.zeros(0, np.int32)
+    rows = min([len(is_there), *(len(mean.doubts) for mean in means)])
+    if len(common) < AIMED_FROM or not rows:
+        return None
+    doubts = np.mean([mean.doubts[:rows] for mean in means], axis=0)
+    places = np.flatnonzero(is_there[:rows] & ~np.isnan(doubts))
+    if not len(places):
+        return None
+    bins = strata(doubts[places])
+    shared = [mean.at(np.searchsorted(mean.audits, common)) for mean in means]
+    residuals = unforetold(np.array([one.people for one in shared]), np.array([one.scores for one in shared]))
+    is_known = np.isin(common, places)
+    return places, bins, chances(bins, bins[np.searchsorted(places, common[is_known])], residuals[is_known])
 
 
 def audits_as_batches(audits: Sequence[int]) -> int:

@@ -44,12 +44,13 @@ class StoredAudits:
         return None if stored is None else Audit.from_stored(id_, stored.decode())
 
     async def ask_audits(
-        self, experiment: str, rater: str, count: int, wanted: Sequence[WantedAudit], *, instance: str
-    ) -> list[str]:
-        """Give a rater up to `count` of the wanted audits, in their order, for `LEASE` seconds; return their ids.
+        self, experiment: str, rater: str, count: int, wanted: Sequence[WantedAudit], *, known: int, instance: str
+    ) -> tuple[list[str], bool]:
+        """Give a rater up to `count` of the wanted audits, in their order, for `LEASE` seconds.
 
         The rater keeps current leases. Nobody gets an audit that enough other raters have or answered. An experiment
-        has at most `MOST_AUDITS`.
+        has at most `MOST_AUDITS`. known: the number of audits that were known when these were chosen. Returns the ids,
+        and whether new ones were left out, as others had got new ones since: the caller is to choose again.
         """
         answer = await self._commands.experiment_script(
             "ask_audits",
@@ -60,6 +61,7 @@ class StoredAudits:
             seconds=LEASE,
             most=MOST_AUDITS,
             most_raters=MOST_RATERS,
+            known=known,
             wanted=[
                 {
                     "id": audit.id,
@@ -71,7 +73,7 @@ class StoredAudits:
                 for audit in wanted
             ],
         )
-        return [id_.decode() for id_ in answer[0]]
+        return [id_.decode() for id_ in answer[0]], bool(answer[1])
 
     async def answer(
         self,

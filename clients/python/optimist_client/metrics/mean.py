@@ -56,7 +56,8 @@ class OfValues(Metric):
         if self.proxy is None:
             return super().array_names
         proxies = [self.proxy] if isinstance(self.proxy, str) else self.proxy
-        names = {f"{self.first_array()} {place}" if place else self.first_array(): at for place, at in enumerate(proxies)}
+        first = self.first_array()
+        names = {f"{first} {place}" if place else first: name for place, name in enumerate(proxies)}
         return names if self.doubt is None else {**names, DOUBT: self.doubt}
 
     @property

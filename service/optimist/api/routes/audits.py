@@ -30,7 +30,7 @@ from optimist.experiments.audits import (
 )
 from optimist.experiments.state import PolicyState
 from optimist.policies.audits import A_BATCH
-from optimist.records import Audit, NotFound, StoredPreview
+from optimist.records import Audit, AuditsState, NotFound, StoredPreview
 from optimist.store.audits import LEASE
 from optimist.turns import aside
 from optimist_client import models
@@ -40,6 +40,8 @@ from optimist_client.models.audits import RaterName
 
 MOST_TEXT = 2**20
 """Bytes of the texts of a reply; the others are at their addresses."""
+RACES = 8
+"""Times that audits are chosen for somebody while others get new ones; then they get fewer, and ask again."""
 TAKEN = 512
 """Bytes that an audit, or an answer beside its comment, takes in Redis for each sample: twice what was measured."""
 router = APIRouter(prefix="/v1/experiments/{name}/audits", tags=["audits"], route_class=ModelRoute)
@@ -77,17 +79,7 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
     request = request or AuditRequest()
     rater, is_blind = _rater(caller, request.rater), caller.role == "rater"
     state = await context.latched_state(experiment)
-    stored, given = await context.store.audits(name), list[str]()
-    count = audits_left(state, stored, rater, request.count)
-    if count > 0:
-        places = questioned(state)
-        told = await context.store.told(name, places)
-        shown_indices = await context.store.shown_indices(name, places) if is_blind else None
-        choose = partial(wanted_audits, state, stored, told, rater, count, shown=shown_indices)
-        wanted = await aside(len(stored.audits), choose)
-        async with context.redis_health.room_for(TAKEN * count, reserve=RESERVE):
-            given = await context.store.ask_audits(name, rater, count, wanted, instance=experiment.instance)
-        stored = await context.store.audits(name) if given else stored
+    given, stored = await _given(context, state, rater, request.count, is_blind=is_blind)
     own = [stored.audits[id_] for id_ in given if id_ in stored.audits]
     return Audits(
         audits=await _seen(context, state, own, rater, is_blind=is_blind),
@@ -99,6 +91,29 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
         scale=scale_of(experiment),
         done=is_done(state, stored),
     )
+
+
+async def _given(
+    context: Context, state: PolicyState, rater: str, count: int, *, is_blind: bool
+) -> tuple[list[str], AuditsState]:
+    """The ids of up to `count` audits that a rater has now, and all audits."""
+    name, places = state.config.name, questioned(state)
+    told = await context.store.told(name, places)
+    shown_indices = await context.store.shown_indices(name, places) if is_blind else None
+    tries = 0
+    while True:
+        tries += 1
+        stored = await context.store.audits(name)
+        known, left = len(stored.audits), audits_left(state, stored, rater, count)
+        if left <= 0:
+            return [], stored
+        wanted = await aside(known, partial(wanted_audits, state, stored, told, rater, left, shown=shown_indices))
+        async with context.redis_health.room_for(TAKEN * left, reserve=RESERVE):
+            given, was_late = await context.store.ask_audits(
+                name, rater, left, wanted, known=known, instance=state.experiment.instance
+            )
+        if not was_late or tries == RACES:
+            return given, await context.store.audits(name) if given else stored
 
 
 async def _seen(

@@ -1,10 +1,12 @@
 -- uses: prelude audits
 -- keys: audits audit_leases
--- args: rater count seconds most most_raters wanted*(id index weight raters places)
+-- args: rater count seconds most most_raters known wanted*(id index weight raters places)
 
 -- Gives somebody up to `count` of the wanted audits, in their order: first those that they have, then those that fewer
 -- than `raters` others have, or have answered. places: the generators whose samples are shown, in that order, with spaces
--- between. most, most_raters: audits of an experiment, and raters of an audit. Answers the ids.
+-- between. most, most_raters: audits of an experiment, and raters of an audit. known: of how many audits the caller knew when
+-- it chose: where somebody has asked for new ones since, none is new, so that each is drawn with the chance that its weight
+-- says. Answers the ids, and 1 where new ones were left out for that.
 local deadline = string.format('%.6f', now() + seconds)
 redis.call('ZREMRANGEBYSCORE', audit_leases, '-inf', now())
 -- A deadline further off than a lease can last means that the server's clock was set back.
@@ -68,6 +70,7 @@ end
 
 local answer, taken = {}, {}
 local size = redis.call('HLEN', audits)
+local is_late = size ~= tonumber(known)
 
 local function give(one, is_own)
   if #answer >= tonumber(count) or taken[one.id] or is_own ~= ((held[one.id] or {})[rater] == true) then
@@ -78,7 +81,7 @@ local function give(one, is_own)
     return
   end
   if not audit then
-    if size >= tonumber(most) then
+    if is_late or size >= tonumber(most) then
       return
     end
     size = size + 1
@@ -118,4 +121,4 @@ end
 if #answer > 0 then
   touch() -- reports say how many are asked
 end
-return {'ok', answer}
+return {'ok', answer, is_late and #answer < tonumber(count) and 1 or 0}
