@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import optimist
+from optimist.experiments.report import report_of
 from optimist.local.evaluation import Evaluation
+from optimist.numerics.audited import differing
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.metrics import Mean
 
@@ -163,3 +165,34 @@ def test_missing_answers_are_named_whatever_the_prompts(prompts: list[str], sett
     assert [each.units for each in estimates] == 2 * [(20, "audits")]
     assert not any(each.warnings or each.is_exact for each in estimates)
     assert all(each.stopping_error for each in estimates)
+
+
+def test_what_people_and_the_judge_cost_and_what_people_alone_would_have():
+    """ρ² and the share that is saved are those of the sentence before; N/n = √(ρ² c_h/((1 − ρ²) c_f))."""
+    how: dict[str, Any] = {"metric": METRIC, "stop": False, "label_cost": 2.0}
+    priced = Evaluation(["ada", "bob"], costs={"ada": 0.02, "bob": 0.04}, **how)
+    unpriced = Evaluation(["ada", "bob"], **how)
+    for evaluation in (priced, unpriced):
+        for name, judge in JUDGE.items():
+            evaluation.tell(name, {"judge": judge[:, None]})
+        assert evaluation.judge == ()
+        answer(evaluation, *evaluation.audits(30))
+    means = [each.audited for each in priced.estimates().values() if each is not None and each.audited is not None]
+    found = differing(*means)
+    assert found is not None
+    alone, rho = 60 / (1 - found.saved), found.correlation**2
+    spent, best = priced.judge[1:3]
+    shown = f"{float(f'{alone:.3g}'):,g} scores, for {float(f'{2 * alone:.3g}'):,g}"
+    assert spent == (
+        f"people gave 60 scores for 120, the judged samples 36; without the judge it would take about {shown}"
+    )
+    cheapest = (rho * 2.0 / ((1 - rho) * 0.03)) ** 0.5
+    of_each = "judged samples for each that people score"
+    assert best == f"at these costs about {cheapest:.2g} {of_each} are cheapest; there are {N // 30}"
+    assert unpriced.judge[1:] == (f"people gave 60 scores for 120; without the judge it would take about {shown}",)
+    assert f"{best[0].upper()}{best[1:]}." in " ".join(f"{priced.report()}".split())
+    hint = report_of(priced.state, 1).hint
+    assert hint is not None
+    assert "more prompts that people score would decide it. People's scores would then cost" in hint
+    free = Evaluation(["ada", "bob"], metric=METRIC, stop=False, label_cost=0.0)
+    assert free.state.config.label_cost == 0.0

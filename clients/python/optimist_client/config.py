@@ -186,6 +186,9 @@ class ExperimentConfig(Wire):
     max_audits: Annotated[int, Field(ge=20, multiple_of=5)] | None = optional()
     """Where people audit a judge: the audits after which nobody is asked, and no picks are made; None: no limit. The
     answers count in fives."""
+    label_cost: Cost | None = optional()
+    """Where people audit a judge: what a score that somebody gives to one sample costs, in the unit of `costs`. The
+    judge's own cost is part of the cost of a sample. Reports then say what was spent, and what the judge saves."""
     previews: Annotated[int, Field(ge=0, le=MOST_KEPT)] = optional(0)
     """How many previews of samples (thumbnails, or texts of at most 64 KiB) are kept of each generator; 0: none. Times
     the number of generators it is at most 4,096."""
@@ -245,8 +248,9 @@ class ExperimentConfig(Wire):
         check_previews(self.previews, len(self.generators))
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
         self._check_clusters()
-        if (self.audit_overlap or self.max_audits) and not metric.is_audited:
-            raise FixError("audit_overlap, max_audits: expected a metric with a proxy, a judge that people audit")
+        if (self.audit_overlap or self.max_audits or self.label_cost is not None) and not metric.is_audited:
+            of = "audit_overlap, max_audits, label_cost"
+            raise FixError(f"{of}: expected a metric with a proxy, a judge that people audit")
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())
         object.__setattr__(self, "embedding", embedding)
         object.__setattr__(self, "embeddings", embeddings)

@@ -124,6 +124,7 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
         )
     if decision.hardest is not None:
         said.append(_more(decision.hardest))
+        said += _cost_of_more(state, decision.hardest)
     said += _with_tolerance(state)
     return " ".join([*said, *_budget(state)])
 
@@ -143,6 +144,15 @@ def _more(hardest: HardestRival) -> str:
     if hardest.more_samples is None:
         return "How many more samples would decide it cannot be said: the difference may be too small."
     return f"{about(hardest.more_samples)} more samples would decide it."
+
+
+def _cost_of_more(state: PolicyState, hardest: HardestRival) -> list[str]:
+    """A sentence on what people's further scores would cost, or none."""
+    if hardest.more_audits is None or not state.config.label_cost:
+        return []
+    each = state.config.label_cost * len(state.rivals)
+    low, high = (float(f"{more * each:.2g}") for more in hardest.more_audits)
+    return [f"People's scores would then cost {low:,g} to {high:,g} more."]
 
 
 def _with_tolerance(state: PolicyState) -> list[str]:

@@ -3,6 +3,7 @@ and mixture. No I/O."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +28,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, contrast, shown_mixture
 from optimist.policies.agreement import agreement_among
 from optimist.policies.arms import rivals
-from optimist.policies.audits import said_of_judge, unanswered_text
+from optimist.policies.audits import Spent, said_of_judge, unanswered_text
 from optimist.policies.gates import Gated, gate_of
 from optimist.policies.ranks import ranking_of
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
@@ -212,7 +213,7 @@ def report_of(
         regret=regret(state.arms, best, counted) if names_one else None,
         optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
         contrasts=contrasts,
-        judge=_said_of_audits(state, audits) if explain else [],
+        judge=said_of_audits(state, audits) if explain else [],
         ranks=_ranks_of(state.arms, state.config.metric, state) if explain else None,
         tags=tags,
         note=note,
@@ -236,9 +237,20 @@ def report_of(
     return state.goal.reported(report, table) if isinstance(state.goal, WithModel) and table is not None else report
 
 
-def _said_of_audits(state: PolicyState, audits: AuditsState | None) -> list[str]:
-    """Sentences on the worth of the judge, the agreement of raters, and audits without an answer."""
-    said = said_of_judge(rivals(state.arms))
+def said_of_audits(state: PolicyState, audits: AuditsState | None) -> list[str]:
+    """Sentences on the worth of the judge, what people cost, the agreement of raters, and audits without an answer.
+
+    audits: None in memory, where each sample has one score.
+    """
+    config, spent = state.config, None
+    if config.label_cost is not None:
+        means = [one.audited for one in state.estimates if one is not None and one.audited is not None]
+        scores = sum(len(one.audits) for one in means) if audits is None else len(ratings_of(audits.audits.values()))
+        costs = [state.costs.get(each.name, math.nan) for each in state.contenders]
+        per_sample = sum(costs) / len(costs)
+        of_samples = state.cost if state.costs else None
+        spent = Spent(scores, config.label_cost, of_samples, None if math.isnan(per_sample) else per_sample)
+    said = said_of_judge(rivals(state.arms), spent)
     if audits is None:
         return [*said]
     agreement = agreement_among(ratings_of(audits.audits.values()), state.config.delta)

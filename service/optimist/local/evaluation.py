@@ -27,6 +27,7 @@ from optimist.estimation.metric_estimators import (
 from optimist.estimation.question import Question, prepared, with_real_data
 from optimist.experiments.goals.asked import AskedContext
 from optimist.experiments.goals.registry import learner_of
+from optimist.experiments.report import said_of_audits
 from optimist.experiments.state import PolicyState
 from optimist.local.basis import FEATURES
 from optimist.local.config import experiment_of
@@ -38,7 +39,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.policies import blend_counts
 from optimist.policies.arms import rivals
-from optimist.policies.audits import A_BATCH, new_audits, next_audits, said_of_judge
+from optimist.policies.audits import A_BATCH, new_audits, next_audits
 from optimist.records import (
     NEVER_SCORED,
     AcceptanceRecord,
@@ -316,8 +317,9 @@ class Evaluation(BaseEvaluation):
 
     @property
     def judge(self) -> tuple[str, ...]:
-        """What the judge is worth, and a warning for each generator that it favours; nothing before the audits."""
-        return said_of_judge(rivals(self._arms()))
+        """What the judge is worth, what people cost, and a warning for each generator that the judge favours; nothing
+        before the audits."""
+        return tuple(said_of_audits(self.state, None))
 
     def _follow(self) -> None:
         """Take what is new of the estimates into the state, and make the mixture that is due."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,8 +106,22 @@ def audits_as_batches(audits: Sequence[int]) -> int:
     return max(sum(audits) // A_BATCH, 1)
 
 
-def said_of_judge(arms: Sequence[Arm]) -> tuple[str, ...]:
-    """What the judge is worth for the closest comparison, and a warning for each generator that it favours.
+class Spent(NamedTuple):
+    """What people and samples have cost, all in one unit."""
+
+    scores: int
+    """Scores that people gave to samples."""
+    each: float
+    """Cost of one of them."""
+    samples: float | None = None
+    """Cost of all samples, which the judge scored; None if it is not known."""
+    per_sample: float | None = None
+    """Cost of one sample, on average; None if that of a generator is not known."""
+
+
+def said_of_judge(arms: Sequence[Arm], spent: Spent | None = None) -> tuple[str, ...]:
+    """What the judge is worth for the closest comparison, also in money if what was `spent` is known, and a warning for
+    each generator that it favours.
 
     Nothing where nobody audits a judge, or an arm has no estimate.
     """
@@ -126,7 +141,8 @@ def said_of_judge(arms: Sequence[Arm]) -> tuple[str, ...]:
         if abs(found.favour) > CERTAIN:
             liked, other = (best, place) if sign * found.favour > 0.0 else (place, best)
             warnings.append(f"the judge favours {arms[liked].name} over {arms[other].name}, by more than people do")
-    return worth(closest), *warnings
+    money = () if spent is None else costs_of_people(closest, spent, min(mean.samples for mean in means))
+    return worth(closest), *money, *warnings
 
 
 def title_by_people(metric: Metric, arms: Sequence[Arm]) -> str:
@@ -154,3 +170,25 @@ def worth(found: Audited) -> str:
     if found.saved < 0.005:
         return f"the judge saves no labels {of}"
     return f"the judge saves {100 * found.saved:.0f}% of the labels {of}"
+
+
+def costs_of_people(found: Audited, spent: Spent, samples: int) -> tuple[str, ...]:
+    """What people and the judge have cost, what people alone would have, and how many samples to judge for each that
+    people score, if N/n = √(ρ² c_h/((1 − ρ²) c_f)) is known.
+
+    samples: N, of the generator with the fewest.
+    """
+    alone = spent.scores / max(1.0 - found.saved, 1e-9)
+    judged = "" if spent.samples is None else f", the judged samples {_amount(spent.samples)}"
+    said = f"people gave {spent.scores:,} scores for {_amount(spent.scores * spent.each)}{judged}"
+    said += f"; without the judge it would take about {_amount(alone)} scores, for {_amount(alone * spent.each)}"
+    explained = found.correlation**2
+    if not spent.per_sample or not spent.each or not 0.0 < explained < 1.0:
+        return (said,)
+    cheapest = math.sqrt(explained * spent.each / ((1.0 - explained) * spent.per_sample))
+    ratio = f"{_amount(max(cheapest, 1.0), 2)} judged samples for each that people score"
+    return said, f"at these costs about {ratio} are cheapest; there are {_amount(samples / found.audits, 2)}"
+
+
+def _amount(number: float, digits: int = 3) -> str:
+    return f"{float(f'{number:.{digits}g}'):,g}"

@@ -169,7 +169,7 @@ def test_raters_get_only_what_can_be_shown(client: Optimist, http: httpx.Client,
 def test_two_raters_score_the_share_that_overlaps_and_their_mean_counts(
     client: Optimist, http: httpx.Client, name: str
 ):
-    experiment = begun(client, name, stop=False, audit_overlap=1.0)
+    experiment = begun(client, name, stop=False, audit_overlap=1.0, label_cost=0.5)
     first = asked(http, name, "anna", 25)["audits"]
     assert [one["audit"] for one in asked(http, name, "ben", 25)["audits"]] == [one["audit"] for one in first]
     assert not {one["audit"] for one in asked(http, name, "cleo", 25)["audits"]} & {one["audit"] for one in first}
@@ -182,6 +182,7 @@ def test_two_raters_score_the_share_that_overlaps_and_their_mean_counts(
     assert same_numbers(experiment, in_memory([one["index"] for one in first], means))
     said = experiment.report().judge
     assert any(one.startswith("raters agree (Krippendorff's alpha 0.") for one in said), said
+    assert any(one.startswith("people gave 100 scores for 50; without the judge") for one in said), said
 
 
 def test_an_audit_that_was_taken_back_and_has_two_raters_counts_once(client: Optimist, http: httpx.Client, name: str):
