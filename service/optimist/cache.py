@@ -15,12 +15,12 @@ def _one(value: object) -> int:
 
 
 class Cache(Generic[Key, Value]):
-    """A mapping that keeps the entries that were put last: as many as weigh at most `most` together, and at least
+    """A mapping that keeps the entries that were put last: as many as weigh at most `max_weight` together, and at least
     one. Several threads may use it."""
 
-    def __init__(self, most: int = 256, weigh: Callable[[Value], int] = _one) -> None:
+    def __init__(self, max_weight: int = 256, weigh: Callable[[Value], int] = _one) -> None:
         """weigh: the weight of a value, which does not change; by default 1."""
-        self._most = most
+        self._max_weight = max_weight
         self._weigh = weigh
         self._weight = 0
         self._entries: dict[Key, Value] = {}
@@ -43,6 +43,6 @@ class Cache(Generic[Key, Value]):
             self.pop(key)
             self._entries[key] = value
             self._weight += self._weigh(value)
-            while self._weight > self._most and len(self._entries) > 1:
+            while self._weight > self._max_weight and len(self._entries) > 1:
                 self.pop(next(iter(self._entries)))
         return value

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from optimist_client.errors import FixError
 
-MOST_VALUES = 2**16
+MAX_VALUES = 2**16
 """Values of a request body: numbers, texts, lists and objects. The prompts of an experiment are the most, 20,000."""
-MOST_FIELDS = 2000
+MAX_FIELDS = 2000
 """Fields of all objects of a request body. The costs of an experiment are the most, one for each generator."""
-_LEAST_VALUE, _LEAST_FIELD = 2, 5
+_MIN_VALUE, _MIN_FIELD = 2, 5
 """Bytes of `0,` and `"":0,`."""
 
 
-def check_size(body: bytes, most: int = MOST_VALUES, most_fields: int = MOST_FIELDS) -> None:
-    """Raise FixError if a JSON text has more than `most` values, or more than `most_fields` fields.
+def check_size(body: bytes, max_values: int = MAX_VALUES, max_fields: int = MAX_FIELDS) -> None:
+    """Raise FixError if a JSON text has more than `max_values` values, or more than `max_fields` fields.
 
     It counts what stands outside of texts, 64 KiB at a time, so that other threads go on and copies are small.
     """
-    if len(body) < min(_LEAST_VALUE * most, _LEAST_FIELD * most_fields):
+    if len(body) < min(_MIN_VALUE * max_values, _MIN_FIELD * max_fields):
         return
     values, fields, in_text, left = 1, 0, False, b""
     for start in range(0, len(body), 2**16):
@@ -31,7 +31,7 @@ def check_size(body: bytes, most: int = MOST_VALUES, most_fields: int = MOST_FIE
         in_text ^= len(parts) % 2 == 0
         values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
         fields += outside.count(b":")
-        if values > most:
-            raise FixError(f"expected at most {most:,} values in JSON")
-        if fields > most_fields:
-            raise FixError(f"expected at most {most_fields:,} fields in JSON")
+        if values > max_values:
+            raise FixError(f"expected at most {max_values:,} values in JSON")
+        if fields > max_fields:
+            raise FixError(f"expected at most {max_fields:,} fields in JSON")

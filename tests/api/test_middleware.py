@@ -23,7 +23,7 @@ from optimist.api.middleware.limits import BodyLimits, SharedCounters
 from optimist.api.middleware.permissions import PUBLIC, GuardedRoute, permits
 from optimist.api.middleware.service import RawRoute, Service, read_parameters
 from optimist.api.problems import invalid
-from optimist.json_sizes import MOST_FIELDS, MOST_VALUES
+from optimist.json_sizes import MAX_FIELDS, MAX_VALUES
 from optimist.records import Conflict
 from optimist.settings import Settings
 
@@ -121,19 +121,19 @@ def test_parameters_are_read_like_a_query(query: str):
 
 @pytest.mark.parametrize("item", [b"0", b"[]", b"{}", b'""', b'"\\\\"', b'"\\""'])
 def test_values_are_counted_before_they_are_parsed(item: bytes):
-    whole = b"[" + b",".join([item] * (MOST_VALUES // 3)) + b"]"
-    assert len(parsed(whole)) == MOST_VALUES // 3
+    whole = b"[" + b",".join([item] * (MAX_VALUES // 3)) + b"]"
+    assert len(parsed(whole)) == MAX_VALUES // 3
     with pytest.raises(ValueError, match="at most 65,536 values in JSON"):
-        parsed(b"[" + b",".join([item] * (MOST_VALUES + 1)) + b"]")
+        parsed(b"[" + b",".join([item] * (MAX_VALUES + 1)) + b"]")
 
 
 def test_fields_are_counted_before_they_are_parsed():
     with pytest.raises(ValueError, match="at most 2,000 fields in JSON"):
-        parsed(b"{" + b",".join([b'"" \t: 0'] * (MOST_FIELDS + 1)) + b"}")
+        parsed(b"{" + b",".join([b'"" \t: 0'] * (MAX_FIELDS + 1)) + b"}")
 
 
 @pytest.mark.parametrize("start", range(4))
 def test_what_is_in_a_text_is_no_value(start: int):
     """Whatever stands at the end of a piece."""
-    text = "x" * start + r",:[{\"" * (2 * MOST_VALUES)
+    text = "x" * start + r",:[{\"" * (2 * MAX_VALUES)
     assert parsed(json.dumps({"text": text}).encode()) == {"text": text}

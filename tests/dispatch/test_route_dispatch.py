@@ -330,7 +330,7 @@ async def test_a_new_generator_has_its_warm_up_and_waits_for_the_next_model(stor
     world = await made(store)
     await world.warm_up()
     name = await world.put(AB)
-    await store.add_generator("x", "c", most=10)
+    await store.add_generator("x", "c", limit=10)
     world.dispatcher.wake()
     first = (await world.ask(contexts(3))).picks
     assert [(pick.generator, pick.probability) for pick in first] == [("c", None)] * 3

@@ -395,7 +395,7 @@ class Both:
         name = f"g{GENERATORS + self.random.randrange(3)}"
         found = await self.both(
             lambda oracle: controls.add_generator(oracle, name, GENERATORS + 2, 1.5),
-            self.store.add_generator(self.name, name, most=GENERATORS + 2, cost=1.5),
+            self.store.add_generator(self.name, name, limit=GENERATORS + 2, cost=1.5),
         )
         if found is not None:
             self.same(*found)

@@ -351,7 +351,7 @@ class Simulation(Both):
             new, worker = group.picks, group.picks[0].worker
             parts = [pick.part or Slice(0, 0) for pick in new]
             choices = [
-                picks.Chosen(pick.generator, part.size, pick.least, pick.most, not part.again)
+                picks.Chosen(pick.generator, part.size, pick.min_rows, pick.max_rows, not part.again)
                 for pick, part in zip(new, parts, strict=True)
             ]
             assert all(tables.generators[one.generator].state == "active" for one in choices), (

@@ -100,7 +100,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.answer("one", 16 * "a", "anna", {1: 0.5}, "odd", batch=1, instance=instance)
     await store.put_share("one", instance, "0", "{}", 60.0, 100)
     await store.put_webhook("one", instance, "{}", ["own:decided"], 100)
-    await store.claim_message("one", instance, "own:decided", "id", "token", seconds=60.0, most=6)
+    await store.claim_message("one", instance, "own:decided", "id", "token", seconds=60.0, max_attempts=6)
     await store.set_state("one", 1, "paused")
     await store.control("one", {"stopped": "yes"})
     await store.latch_decision("one", "{}")

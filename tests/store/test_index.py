@@ -92,12 +92,12 @@ async def test_of_many_generators_added_at_once_as_many_are_added_as_there_may_b
 
     async def add(name: str) -> bool:
         try:
-            return bool(await store.add_generator("x", name, most=MOST))
+            return bool(await store.add_generator("x", name, limit=MOST))
         except Full:
             return False
 
     added = await asyncio.gather(*(add(f"g{n}") for n in range(10)))
     assert added.count(True) == MOST - 1
     with pytest.raises(Full, match="at most 3 generators"):
-        await store.add_generator("x", "another", most=MOST)
-    assert await store.add_generator("x", "a", most=MOST) == 0
+        await store.add_generator("x", "another", limit=MOST)
+    assert await store.add_generator("x", "a", limit=MOST) == 0

@@ -45,7 +45,7 @@ async def remembered(redis: Redis) -> Back:
 
 async def opened(store: Store, generator: int, nonce: str, least: int = 1, most: int = 0) -> int:
     stored = await store.state("x")
-    group = AskGroup(f"ask {nonce}", [new_pick(generator, "{}", nonce=nonce, least=least, most=most, key="k")])
+    group = AskGroup(f"ask {nonce}", [new_pick(generator, "{}", nonce=nonce, min_rows=least, max_rows=most, key="k")])
     done = await open_picks(store, "x", stored.rounds, [group], 60.0, last=stored.last)
     assert done is not None
     [[number]] = done.numbers.values()

@@ -82,8 +82,10 @@ class Context:
 
     def __post_init__(self) -> None:
         self.polls = Polls(self)
-        most = self.settings
-        self._pick_limits = PickLimits(most.max_open_picks, most.max_worker_picks, most.max_key_picks, most.max_lease)
+        limits = self.settings
+        self._pick_limits = PickLimits(
+            limits.max_open_picks, limits.max_worker_picks, limits.max_key_picks, limits.max_lease
+        )
 
     def in_namespace(self, namespace: str) -> Context:
         """The context of one namespace in this process; `self` is shared by all namespaces and answers no request."""

@@ -23,7 +23,7 @@ from optimist.store.clients import Outage
 
 logger = logging.getLogger(__name__)
 
-LEAST_RESERVE = 16 * 2**20
+MIN_RESERVE = 16 * 2**20
 """Minimum bytes of Redis' memory that are reserved for snapshots, however small its `maxmemory` is."""
 ROUNDED_UP = 1.25
 """Bytes of Redis' memory per byte of a large body, at most: jemalloc, the allocator of Redis, has four sizes of blocks
@@ -172,7 +172,7 @@ class RedisHealth:
         REDIS_BYTES.set(usage.used_bytes)
         REDIS_LIMIT_BYTES.set(usage.limit_bytes)
         if usage.limit_bytes:
-            self._memory_reserve = max(self._share * usage.limit_bytes, LEAST_RESERVE)
+            self._memory_reserve = max(self._share * usage.limit_bytes, MIN_RESERVE)
             self._memory = usage.limit_bytes - usage.used_bytes - self._memory_reserve
             self._memory_message = (
                 f"Redis uses {_mib(usage.used_bytes)}, and {_mib(self._memory_reserve)} of the "

@@ -208,9 +208,9 @@ def _moments(arrays: Arrays, max_dimension: int) -> Moments:
     raise FixError(f"expected mean and covariance, or mu and sigma, perhaps with samples; or features; found {given}")
 
 
-def _check_width(width: int, most: int) -> None:
-    if not 1 <= width <= most:
-        raise FixError(f"mean: expected shape (d,) with d from 1 to {most}, got ({width},)")
+def _check_width(width: int, max_width: int) -> None:
+    if not 1 <= width <= max_width:
+        raise FixError(f"mean: expected shape (d,) with d from 1 to {max_width}, got ({width},)")
 
 
 async def standing_reference(store: Store, name: str) -> ReferenceInfo | None:

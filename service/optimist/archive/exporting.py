@@ -110,8 +110,8 @@ class Exporter:
         (levels,) = await self._store.levels(self._name, [state.ordinal])
         pages: list[str] = []
         while position < state.seq:
-            most = min(PAGE_ENTRIES, state.seq - position)
-            entries = await self._store.read_log(self._name, state.ordinal, position, max_entries=most)
+            count = min(PAGE_ENTRIES, state.seq - position)
+            entries = await self._store.read_log(self._name, state.ordinal, position, max_entries=count)
             if not entries:
                 raise LogGap(f"the log of {state.name!r} changed during the export")
             pages += [await asyncio.to_thread(self._writer.add_page, page) for page in _pages(entries)]

@@ -327,9 +327,9 @@ class Archive:
             first = error.errors(include_url=False)[:1]
             raise FixError(f"{name}: {each_in_words(first)[:1000]}") from None
 
-    def _read(self, name: str, most: float = math.inf) -> bytes:
-        if (size := self._sizes.get(name, 0)) > most:
-            raise FixError(f"{name}: expected at most {most} bytes, found {size}")
+    def _read(self, name: str, max_bytes: float = math.inf) -> bytes:
+        if (size := self._sizes.get(name, 0)) > max_bytes:
+            raise FixError(f"{name}: expected at most {max_bytes} bytes, found {size}")
         try:
             # A piece at a time: a copy of all of it would hold the interpreter.
             body = BytesIO()

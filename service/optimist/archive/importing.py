@@ -294,9 +294,9 @@ def _check_controls(state: PolicyState, names: Sequence[str]) -> None:
     )
 
 
-def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
+def _check_maps(experiment: Experiment, archive: Archive, max_map: int) -> None:
     """Raise FixError if the feature maps are too large, or the fitted parts do not match the config."""
-    check_maps(experiment, most)
+    check_maps(experiment, max_map)
     for label, metric in experiment.config.metrics.items():
         fitted = archive.fitted(label)
         if fitted is not None:

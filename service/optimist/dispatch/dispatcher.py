@@ -108,7 +108,7 @@ class WaitingAsk:
             self.request = self.request.model_copy(update={"request_id": uuid.uuid4().hex})
 
     @property
-    def least(self) -> int:
+    def min_picks(self) -> int:
         """The number of picks below which the worker is told to ask again: one, or one for each context."""
         return 1 if self.contexts is None else len(self.contexts)
 
@@ -461,7 +461,7 @@ class Dispatcher:
             reason = None if ended else plan.lacked.get(ask) or ask.waited_for
             # Whoever has handed in all that it may need not ask again.
             is_done = ended or (reason == WaitReason.WORKER_BATCHES and not picks)
-            waits = DRAINING if len(picks) < ask.least and not is_done else None
+            waits = DRAINING if len(picks) < ask.min_picks and not is_done else None
             if not picks and not ended and plan.is_fresh:
                 self._refusing_until = time.monotonic() + DRAINING
             reply = AskReply(

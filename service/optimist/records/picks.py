@@ -106,8 +106,8 @@ class NewPick:
     """A random name, never used before, that the tell must send back."""
     part: Slice | None = None
     """None where samples have no indices."""
-    least: int = 1
-    most: int = 0
+    min_rows: int = 1
+    max_rows: int = 0
     """The smallest and the largest number of rows of its batch; 0 as the largest means no limit."""
     key: str = ""
     """Id of the access key that asked."""

@@ -37,10 +37,10 @@ class Connections:
     """The connections of one process. Where there are too many, the one that has been idle for the longest is closed:
     of those without a key in all, else of the same share."""
 
-    def __init__(self, most: int, share: float) -> None:
-        """most: how many there may be. share: the part of them that one key, or one address, may have."""
-        self._most = most
-        self._share = max(1, int(most * share))
+    def __init__(self, max_connections: int, share: float) -> None:
+        """max_connections: how many there may be. share: the part of them that one key, or one address, may have."""
+        self._max_connections = max_connections
+        self._share = max(1, int(max_connections * share))
         self._shares: dict[str, dict[Shareable, None]] = {}
         """Those of each key and address; whichever was used the longest ago is first."""
         self._without_key: dict[Shareable, None] = {}
@@ -49,7 +49,9 @@ class Connections:
     def open(self, one: Shareable, address: str) -> bool:
         """Count a new connection from this address. False if there is no room for it: its requests are refused."""
         share = f"address {address}"
-        has_room = self._has_room(share) and (len(self._share_of) < self._most or _close_idle(self._without_key))
+        has_room = self._has_room(share) and (
+            len(self._share_of) < self._max_connections or _close_idle(self._without_key)
+        )
         self._enter(one, share)
         self._without_key[one] = None
         return has_room

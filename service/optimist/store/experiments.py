@@ -78,13 +78,13 @@ class Experiments:
     _index: Index
     _webhooks: Index
 
-    async def reserve(self, experiment: str, most: int) -> None:
-        """Reserve one of the `most` places of the namespace for an experiment that is about to be created.
+    async def reserve(self, experiment: str, max_experiments: int) -> None:
+        """Reserve one of the `max_experiments` places of the namespace for an experiment that is about to be created.
 
         Raises Full if none is left; the limit is exact, also for simultaneous calls. A place whose experiment is not
         created within a minute may be given to another one.
         """
-        await self._index.reserve(self._commands.full(experiment), most)
+        await self._index.reserve(self._commands.full(experiment), max_experiments)
 
     async def create_experiment(
         self,
@@ -208,16 +208,28 @@ class Experiments:
         return {name: text.decode() for name, text in zip(names, sizes, strict=True) if text is not None}
 
     async def add_generator(
-        self, experiment: str, name: str, *, most: int = 1000, cost: float | None = None, is_seedless: bool = False
+        self,
+        experiment: str,
+        name: str,
+        *,
+        limit: int = 1000,
+        cost: float | None = None,
+        is_seedless: bool = False,
     ) -> int:
         """Add a generator, with its cost per sample, and True if it ignores seeds, and return its ordinal.
 
         An existing generator keeps its ordinal and cost. Raises Conflict for the name of a retired generator, Full if
-        there are `most` already.
+        there are `limit` already.
         """
         control, value = ("", "") if cost is None else (f"{COST}{name}", repr(cost))
         ordinal = await self._commands.experiment_script(
-            "add_generator", experiment, name=name, most=most, control=control, value=value, seedless=int(is_seedless)
+            "add_generator",
+            experiment,
+            name=name,
+            limit=limit,
+            control=control,
+            value=value,
+            seedless=int(is_seedless),
         )
         return ordinal[0]
 

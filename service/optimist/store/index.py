@@ -37,16 +37,16 @@ class Index:
         self._key_of = key_of
         self._patience = patience
 
-    async def reserve(self, full: str, most: int) -> None:
+    async def reserve(self, full: str, limit: int) -> None:
         """Add a name that is about to be created, with the present time; idempotent.
 
-        Raises Full where its namespace has `most` other names. The limit is exact, also for simultaneous calls.
+        Raises Full where its namespace has `limit` other names. The limit is exact, also for simultaneous calls.
         """
-        if not await self._reserved(full, most):
+        if not await self._reserved(full, limit):
             # Only now: names of things that are gone are looked for when their places are needed.
             await self.sweep()
-            if not await self._reserved(full, most):
-                raise Full(f"expected at most {most} {self._key.rpartition(':')[2]} in a namespace")
+            if not await self._reserved(full, limit):
+                raise Full(f"expected at most {limit} {self._key.rpartition(':')[2]} in a namespace")
 
     async def add(self, full: str) -> None:
         """Add the name of an existing thing, unless the index has it."""
@@ -74,10 +74,10 @@ class Index:
         if since is not None:
             await self._commands.script("remove_names", [self._key], seconds=0, names=[{"name": full, "since": since}])
 
-    async def _reserved(self, full: str, most: int) -> bool:
+    async def _reserved(self, full: str, limit: int) -> bool:
         namespace = namespace_of(full)
         prefix = "" if namespace == DEFAULT_NAMESPACE else f"{namespace}/"
-        (has_place,) = await self._commands.script("reserve", [self._key], name=full, namespace=prefix, most=most)
+        (has_place,) = await self._commands.script("reserve", [self._key], name=full, namespace=prefix, limit=limit)
         return bool(has_place)
 
     async def sweep(self) -> None:

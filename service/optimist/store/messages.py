@@ -77,13 +77,13 @@ class StoredMessages:
             for instance, token, noted in stored
         ]
 
-    async def put_webhook(self, experiment: str, instance: str, record: str, places: Sequence[str], most: int) -> None:
+    async def put_webhook(self, experiment: str, instance: str, record: str, places: Sequence[str], limit: int) -> None:
         """Set the destination of an experiment's messages. places: of the messages that another webhook has not sent.
 
-        Raises Full where `most` other experiments of the namespace have one; NotFound without the experiment, or where
+        Raises Full where `limit` other experiments of the namespace have one; NotFound without the experiment, or where
         the name has another `instance`.
         """
-        await self._webhooks.reserve(self._commands.full(experiment), most)
+        await self._webhooks.reserve(self._commands.full(experiment), limit)
         await self._commands.experiment_script(
             "put_webhook", experiment, instance=instance, record=record, places=places
         )
@@ -114,11 +114,11 @@ class StoredMessages:
         return kept
 
     async def claim_message(
-        self, experiment: str, instance: str, place: str, id_: str, token: str, *, seconds: float, most: int
+        self, experiment: str, instance: str, place: str, id_: str, token: str, *, seconds: float, max_attempts: int
     ) -> MessageClaim:
         """Claim the next attempt to send a message for `seconds`, after which another process may claim it.
 
-        token: a word that no other claim has. most: the attempts that may be begun. Raises NotFound as `put_webhook`.
+        token: a word of its own. max_attempts: number that may be begun. Raises NotFound as `put_webhook`.
         """
         outcome, number = await self._commands.experiment_script(
             "claim_message",
@@ -128,7 +128,7 @@ class StoredMessages:
             id=id_,
             token=token,
             seconds=seconds,
-            most=most,
+            max_attempts=max_attempts,
         )
         match outcome:
             case b"claimed":

@@ -38,15 +38,15 @@ class StoredPreviews:
         experiment: str,
         pick: int,
         previews: Sequence[PreparedPreview],
-        most: int,
+        max_kept: int,
         *,
         instance: str,
         nonce: str = "",
     ) -> tuple[int, int]:
         """Keep previews of a pick that was told; previews kept already, or replaced before, change nothing.
 
-        most: maximum number kept per generator, half newest, half random by indices equal for every generator. nonce:
-        of the pick; "" matches any pick with this number. Samples that do not count have no previews. Returns the
+        max_kept: number kept per generator, half newest, half random by indices equal for all generators. nonce: of the
+        pick; "" matches any pick with this number. Samples that do not count have no previews. Returns the
         generator, and the number of these previews that are kept. Raises Conflict for a pick without a batch that
         counts, Retracted for a pick whose batch counts no longer, Gone for an unknown pick, Refused for a place beyond
         the batch, NotFound without the experiment, or where the name has another `instance`.
@@ -57,7 +57,7 @@ class StoredPreviews:
             instance=instance,
             number=pick,
             nonce=nonce,
-            most=most,
+            max_kept=max_kept,
             items=[
                 {
                     "place": preview.place,
@@ -347,7 +347,7 @@ def _opening(opening: Opening) -> tuple[list[dict[str, Argument]], list[dict[str
                     "slice": "" if part is None else f"{part.start} {part.size}",
                     "again": 1 if part is not None and part.again else "",
                     "left": 0 if part is None else part.left,
-                    "terms": f"{pick.nonce} {pick.least} {pick.most}",
+                    "terms": f"{pick.nonce} {pick.min_rows} {pick.max_rows}",
                     "key": pick.key,
                     "worker": pick.worker,
                     "asked": "" if part is None else _digest_of(part.prompts),

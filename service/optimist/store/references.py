@@ -39,13 +39,13 @@ class References:
         # An upload cannot take longer than its temporary key lives.
         self._index = Index(commands, keys.REFERENCES, keys.reference_key, 2 * _UPLOAD_SECONDS)
 
-    async def reserve(self, name: str, most: int) -> None:
-        """Reserve a place for a new reference among the `most` of its namespace, as `Index.reserve` does.
+    async def reserve(self, name: str, max_references: int) -> None:
+        """Reserve a place for a new reference among the `max_references` of its namespace, as `Index.reserve` does.
 
         Raises Full where there is none.
         """
         if await self.meta(name) is None:
-            await self._index.reserve(self._commands.full(name), most)
+            await self._index.reserve(self._commands.full(name), max_references)
 
     async def put(self, name: str, meta: str, body: bytes) -> bool:
         """Store a reference as `put_parts` does."""

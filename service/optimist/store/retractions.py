@@ -51,7 +51,7 @@ class StoredLevels:
             number=of.number,
             who=who,
             reason=reason,
-            most=MAX_ACCEPTED,
+            max_single=MAX_ACCEPTED,
             instance=instance,
         )
         return codec.from_entry(AcceptanceRecord, record), bool(already)
@@ -116,7 +116,7 @@ class Retractions:
             who=who,
             reason=reason,
             kernels=int(fits_kernels and until is None),
-            most=MAX_RETRACTED,
+            max_single=MAX_RETRACTED,
             channel=keys.DUE,
             instance=instance,
         )

@@ -179,7 +179,7 @@ class Scores:
             reason=reason,
             token=token,
             chain=chain,
-            most_named=QUARANTINE_LIMIT,
+            max_named=QUARANTINE_LIMIT,
         )
 
     async def put_scoring_error(

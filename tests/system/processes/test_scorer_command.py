@@ -18,7 +18,7 @@ import pytest
 from redis import Redis
 
 import optimist
-from optimist.api.redis_health import LEAST_RESERVE
+from optimist.api.redis_health import MIN_RESERVE
 from optimist.store import start_embedded
 from optimist_client import FixError, Optimist
 from tests.support import warm
@@ -191,7 +191,7 @@ def test_a_redis_filled_by_batches_has_room_for_the_snapshot_that_trims_them(pai
 
         experiment = client.create_experiment("full", ["a", "b"], reference=(np.zeros(D), np.eye(D)))
         with pair.paused():
-            redis.config_set("maxmemory", LEAST_RESERVE)
+            redis.config_set("maxmemory", MIN_RESERVE)
             until(lambda: append(1).status_code == 503)  # the service looks once a second whether there is a limit
             redis.config_set("maxmemory", LIMIT)
             for rows in (64, 8, 1):

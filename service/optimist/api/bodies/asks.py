@@ -17,15 +17,15 @@ from optimist.api.middleware.limits import Body
 from optimist.api.middleware.service import parameters_in_openapi
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.goals.asked import AskedContext
-from optimist.json_sizes import MOST_VALUES
+from optimist.json_sizes import MAX_VALUES
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.models import AskRequest, Experiment, Identifier
 from optimist_client.wire import GeneratorName, RequestId, WorkerName
 
-MOST_CONTEXTS = 1000
+MAX_CONTEXTS = 1000
 """Contexts of one ask."""
-MOST_NUMBERS = 2**19
+MAX_NUMBERS = 2**19
 """Numbers of all contexts of one ask."""
 CONTEXTS = "contexts"
 _ONLY_OF_THEM = "only asks of the goal 'route' have"
@@ -79,7 +79,7 @@ async def read_ask(
         whole = await body.whole()
         wanted, contexts = await run_in_thread(JSON_WORK * len(whole), _contexts_of_json, whole, width)
     else:
-        numbers, texts = min(MOST_NUMBERS, MOST_CONTEXTS * width), MOST_CONTEXTS * tensors.LONGEST_TEXT
+        numbers, texts = min(MAX_NUMBERS, MAX_CONTEXTS * width), MAX_CONTEXTS * tensors.LONGEST_TEXT
         body.expect(tensors.LONGEST_HEADER + 8 * numbers + texts)
         whole = await body.whole()
         wanted, contexts = await run_in_thread(len(whole), _contexts_of_tensors, whole, given, width)
@@ -110,7 +110,7 @@ def _of_json(body: bytes, width: int = 0) -> AskRequest:
         return AskRequest()
     try:
         # Numbers, the lists that they are in, prompts, generators; and what fields there are beside.
-        wanted = AskRequest.model_validate_json(text_of(body, min(MOST_VALUES, MOST_CONTEXTS * (width + 3) + 64)))
+        wanted = AskRequest.model_validate_json(text_of(body, min(MAX_VALUES, MAX_CONTEXTS * (width + 3) + 64)))
     except ValidationError as error:
         raise _invalid(error, has_input=len(body) <= LARGE) from None
     except ValueError as error:
@@ -144,9 +144,9 @@ def _contexts_of_tensors(
     rows = arrays.pop(CONTEXTS, None)
     if arrays:
         raise invalid(f"{next(iter(arrays))}: expected no arrays but {CONTEXTS} and {tensors.TEXTS}")
-    if rows is not None and (rows.ndim != 2 or rows.shape[1] != width or not 1 <= len(rows) <= MOST_CONTEXTS):
+    if rows is not None and (rows.ndim != 2 or rows.shape[1] != width or not 1 <= len(rows) <= MAX_CONTEXTS):
         raise invalid(
-            f"contexts: expected an array of at most {MOST_CONTEXTS:,} rows of {width:,} numbers, got one of shape "
+            f"contexts: expected an array of at most {MAX_CONTEXTS:,} rows of {width:,} numbers, got one of shape "
             f"{rows.shape}"
         )
     fields = given.model_dump(exclude={"name"}) | ({} if prompts is None else {"prompts": prompts})
@@ -167,9 +167,11 @@ def _with_contexts(wanted: AskRequest, rows: NDArray[np.floating]) -> tuple[AskR
     texts: Sequence[str] | None = wanted.prompts
     if texts is not None and len(texts) != len(rows):
         raise invalid(f"prompts: expected one for each of the {len(rows):,} contexts, got {len(texts):,}")
-    if rows.size > MOST_NUMBERS:
-        most = max(1, MOST_NUMBERS // rows.shape[1])
-        raise invalid(f"contexts: expected at most {most:,} of {rows.shape[1]:,} numbers in one ask, got {len(rows):,}")
+    if rows.size > MAX_NUMBERS:
+        limit = max(1, MAX_NUMBERS // rows.shape[1])
+        raise invalid(
+            f"contexts: expected at most {limit:,} of {rows.shape[1]:,} numbers in one ask, got {len(rows):,}"
+        )
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float32)
     if not np.isfinite(rows).all():

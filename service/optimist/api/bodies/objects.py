@@ -19,7 +19,7 @@ from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body, has_gone
 from optimist.api.middleware.permissions import GuardedRoute
 from optimist.api.problems import ApiError
-from optimist.json_sizes import MOST_VALUES, check_size
+from optimist.json_sizes import MAX_VALUES, check_size
 
 _Result = TypeVar("_Result")
 
@@ -57,7 +57,7 @@ def _boxed(work: Callable[..., _Result], args: tuple[Any, ...]) -> list[_Result 
         return [error.with_traceback(None)]
 
 
-def text_of(body: bytes, most: int = MOST_VALUES) -> str:
+def text_of(body: bytes, max_values: int = MAX_VALUES) -> str:
     """The text of a body of JSON.
 
     Raises HTTPException 400 unless it is UTF-8, which is what `check_size` counts, FixError as that does.
@@ -68,14 +68,14 @@ def text_of(body: bytes, most: int = MOST_VALUES) -> str:
         raise HTTPException(400, f"expected JSON in UTF-8, got other bytes at {error.start}") from None
     if text.startswith("\ufeff") or "\0" in text:  # UTF-16 and UTF-32 of ASCII is UTF-8 with zeros
         raise HTTPException(400, "expected JSON in UTF-8, got a byte order mark, or zeros")
-    check_size(body, most)
+    check_size(body, max_values)
     return text
 
 
-def parsed(body: bytes, most: int = MOST_VALUES) -> Any:
+def parsed(body: bytes, max_values: int = MAX_VALUES) -> Any:
     """The value of a body of JSON. Raises JSONDecodeError, also where `check_size` raises; HTTPException 400."""
     try:
-        text = text_of(body, most)
+        text = text_of(body, max_values)
     except ValueError as error:
         raise json.JSONDecodeError(str(error), "", 0) from None
     # Without calls into Python code, json.loads would hold the GIL until it has finished and block all other threads.
@@ -103,9 +103,9 @@ class _Parsed(Request):
 
 
 class ModelRoute(GuardedRoute):
-    """A route whose body FastAPI reads as a model, of at most `most` bytes."""
+    """A route whose body FastAPI reads as a model, of at most `max_bytes` bytes."""
 
-    most: ClassVar[int] = LARGE
+    max_bytes: ClassVar[int] = LARGE
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, which gets requests that parse JSON by `parsed`."""
@@ -114,7 +114,7 @@ class ModelRoute(GuardedRoute):
         async def handle(request: Request) -> Response:
             if self.body_field is not None:
                 body: Body = request.scope["body"]
-                body.expect(self.most)
+                body.expect(self.max_bytes)
                 expect_json(request)
             return await handler(_Parsed(request.scope, request.receive))
 
@@ -124,4 +124,4 @@ class ModelRoute(GuardedRoute):
 class LongRoute(ModelRoute):
     """A route whose model has long texts: prompts, or images in base64."""
 
-    most = 2**24
+    max_bytes = 2**24

@@ -184,7 +184,7 @@ class Messenger:
         body, place, token = body_of(webhook, event, namespace, made.report), f"{whom}:{kind}", uuid.uuid4().hex
         instance = made.state.stored.instance
         claim = await self._store.claim_message(
-            full, instance, place, event.id, token, seconds=CLAIM, most=len(PAUSES) + 1
+            full, instance, place, event.id, token, seconds=CLAIM, max_attempts=len(PAUSES) + 1
         )
         if claim.outcome != "claimed":
             return claim.until or math.inf

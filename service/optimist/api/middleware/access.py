@@ -56,15 +56,15 @@ class Rates:
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic, burst_seconds: float = 2.0) -> None:
         """burst_seconds: size of the largest burst, in seconds of the permitted rate."""
         self._rate = rate
-        self._most = max(1.0, burst_seconds * rate)
+        self._max_tokens = max(1.0, burst_seconds * rate)
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def take(self, key: str) -> None:
         """Count a request. Raises `ApiError` 429 with the time to wait (Retry-After) if it exceeds the rate."""
         now = self._clock()
-        tokens, since = self._buckets.get(key, (self._most, now))
-        tokens = min(self._most, tokens + (now - since) * self._rate)
+        tokens, since = self._buckets.get(key, (self._max_tokens, now))
+        tokens = min(self._max_tokens, tokens + (now - since) * self._rate)
         if tokens < 1.0:
             wait = math.ceil((1.0 - tokens) / self._rate)
             raise ApiError(

@@ -100,7 +100,7 @@ class BodyLimits:
 
     def __init__(self, settings: Settings, files: Mapping[re.Pattern[str], int], counters: SharedCounters) -> None:
         patience = settings.body_timeout
-        self._of_files = {path: BodyLimit(most, 0, patience) for path, most in files.items()}
+        self._of_files = {path: BodyLimit(max_bytes, 0, patience) for path, max_bytes in files.items()}
         # Two copies while reading, or the body, its arrays and their checks.
         self._of_tensors = BodyLimit(settings.max_body, 3, patience)
         # Python's objects for `{"":0}` take thirty bytes of memory for each of it, and the text up to four.
@@ -154,7 +154,7 @@ class Body:
         self._when_slow = when_slow
         self._turns = turns
         self._share: BodyShare = scope["memory"]
-        self._most = limit.largest
+        self._max_bytes = limit.largest
         self._hint = ""
         length = header(scope, b"content-length") or ""
         self._announced = int(length) if length.isascii() and length.isdigit() else 0
@@ -166,13 +166,13 @@ class Body:
         self._more = True
         self._whole: bytes | None = None
 
-    def expect(self, most: int, hint: str = "") -> None:
-        """From now on take at most `most` bytes, if that is less than any body may have. hint: what else to send.
+    def expect(self, max_bytes: int, hint: str = "") -> None:
+        """From now on take at most `max_bytes` bytes, if that is less than any body may have. hint: what else to send.
 
         Raises `ApiError` 413 if more is announced, or has come.
         """
-        self._most, self._hint = min(self._limit.largest, most), hint
-        if max(self._taken, self._announced) > self._most:
+        self._max_bytes, self._hint = min(self._limit.largest, max_bytes), hint
+        if max(self._taken, self._announced) > self._max_bytes:
             raise of_http(self._too_large())
 
     async def __call__(self) -> Message:
@@ -181,7 +181,7 @@ class Body:
             return await self._receive()
         if not self._taken and self._limit.weight:
             # Refuse the body before it is sent if there is no room for it.
-            self._share.expect(min(self._announced, self._most))
+            self._share.expect(min(self._announced, self._max_bytes))
         begun = time.monotonic()
         try:
             # Most bodies have come by now, and a timer takes as long as the other checks of a body together.
@@ -197,7 +197,7 @@ class Body:
         # Each 64 KiB gain a second. A fast transfer does not allow a longer pause later: the budget never exceeds
         # `patience`.
         self._left = min(self._limit.patience, self._left - (now - begun) + size / 2**16)
-        if max(self._taken + size, self._announced) > self._most:
+        if max(self._taken + size, self._announced) > self._max_bytes:
             raise self._too_large()
         self._taken += size
         # The body is decoded only when it is complete, so that until then it is counted once.
@@ -235,7 +235,7 @@ class Body:
         self._share.release()
 
     def _too_large(self) -> HTTPException:
-        return _refusal(413, f"expected a body of at most {self._most} bytes{self._hint}")
+        return _refusal(413, f"expected a body of at most {self._max_bytes} bytes{self._hint}")
 
     async def _piece(self) -> bytes:
         message = await self()
@@ -253,9 +253,9 @@ class Memory:
     service together. The share of a key is divided: each process grants its part.
     """
 
-    def __init__(self, most: int, share: float, counters: SharedCounters) -> None:
-        self._most = most
-        self._share = int(most * share / counters.processes)
+    def __init__(self, max_bytes: int, share: float, counters: SharedCounters) -> None:
+        self._max_bytes = max_bytes
+        self._share = int(max_bytes * share / counters.processes)
         self._counters = counters
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
@@ -265,12 +265,12 @@ class Memory:
         Without access keys there is no separate limit. The only request of a key may exceed the key's limit, because
         otherwise it would never be served.
         """
-        if size > self._most:
-            raise _refusal(413, f"expected a body that needs at most {self._most} bytes of memory, got {size}")
+        if size > self._max_bytes:
+            raise _refusal(413, f"expected a body that needs at most {self._max_bytes} bytes of memory, got {size}")
         others = self._of_keys[share.key] - share.counted
         if share.key and others > 0 and others + size > self._share:
             raise _refusal(503, "other requests with this key use its share of the memory for bodies: try again later")
-        if self._counters.held - share.held + size > self._most:
+        if self._counters.held - share.held + size > self._max_bytes:
             raise _refusal(503, "other requests use all of the memory for request bodies: try again later")
 
     def hold(self, by: int) -> None:

@@ -106,11 +106,11 @@ async def create_experiment(
     return existing
 
 
-def _check_lease(lease: float, most: float) -> None:
+def _check_lease(lease: float, max_lease: float) -> None:
     """Raise `ApiError` 422 where a lease is longer than the service gives."""
-    if lease > most:
+    if lease > max_lease:
         default = ", the default" if lease == ExperimentConfig.model_fields["lease"].default else ""
-        raise invalid(f"lease: expected at most {most:g} seconds, got {lease:g}{default}")
+        raise invalid(f"lease: expected at most {max_lease:g} seconds, got {lease:g}{default}")
 
 
 async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:

@@ -193,9 +193,10 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
         raise invalid(f"seeds: {INDEXED}")
     if is_new:
         _refusing(check_previews, experiment.config.previews, count)
-    most = context.settings.max_generators
     seeds = experiment.config.seeds is not False if wanted.seeds is None else wanted.seeds
-    await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost, is_seedless=not seeds)
+    await context.store.add_generator(
+        name, wanted.name, limit=context.settings.max_generators, cost=wanted.cost, is_seedless=not seeds
+    )
     context.polls.changed(name)
     return await context.report(experiment)
 

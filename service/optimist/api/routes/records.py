@@ -22,7 +22,7 @@ from optimist.records import LogEntry, LogGap, Runs, Unavailable
 from optimist_client import tensors
 from optimist_client.models import Identifier, SampleRecord
 
-MOST = 256
+MAX_BATCHES = 256
 """Batches of a page."""
 _BYTES = 4 * 2**20
 """Bytes of lines from which on a page ends."""
@@ -57,7 +57,7 @@ async def get_records(
             description="Only what is behind this position of the log, or a row of the batch there: `7`, `7:300`",
         ),
     ] = "0",
-    batches: Annotated[int, Query(ge=1, le=MOST, description="Most batches of the page")] = MOST,
+    batches: Annotated[int, Query(ge=1, le=MAX_BATCHES, description="Most batches of the page")] = MAX_BATCHES,
 ) -> StreamingResponse:
     """The records of a generator's samples that count, as lines of JSON, in the order of its log.
 

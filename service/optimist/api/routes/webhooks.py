@@ -35,7 +35,7 @@ async def set_webhook(name: Identifier, context: ContextDep, caller: CallerDep, 
     record = webhook.model_dump_json()
     async with context.redis_health.room_for(len(record)):
         # Few, as the service looks at each of them every few seconds.
-        await context.store.put_webhook(name, experiment.instance, record, OWN_PLACES, most=1_000)
+        await context.store.put_webhook(name, experiment.instance, record, OWN_PLACES, limit=1_000)
     return await _info(context, name, webhook, made)
 
 

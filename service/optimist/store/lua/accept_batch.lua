@@ -1,8 +1,8 @@
 -- uses: prelude retracted named_batch
 -- keys: generators counts acceptances retractions
--- args: who reason most
+-- args: who reason max_single
 
--- Accepts the named batch, which is on another scale, as it is. most: how many single batches of an experiment may be
+-- Accepts the named batch, which is on another scale, as it is. max_single: how many single batches of an experiment may be
 -- accepted. Answers the record as fields and values, and 1 if it was accepted before.
 --
 -- `acceptances` is a stream of these records. In `counts`, accepted_<g>_<position> is the id of that of one batch, and
@@ -40,8 +40,8 @@ local field = 'accepted_' .. g .. '_' .. at
 local known = at > 0 and redis.call('HGET', counts, field)
 if known then
   return {'ok', entry_in(acceptances, known), 1}
-elseif at > 0 and tonumber(redis.call('HGET', counts, 'acceptances') or 0) >= tonumber(most) then
-  return {'conflict', 'expected at most ' .. most .. ' single batches; possible: all batches of a generator at once'}
+elseif at > 0 and tonumber(redis.call('HGET', counts, 'acceptances') or 0) >= tonumber(max_single) then
+  return {'conflict', 'expected at most ' .. max_single .. ' single batches; possible: all batches of a generator at once'}
 end
 local id = redis.call('XADD', acceptances, '*', 'generator', g, 'position', at, 'until', at == 0 and seq or at,
   'who', who, 'when', string.format('%.6f', now()), 'reason', reason)

@@ -1,8 +1,8 @@
 -- uses: prelude enrol
 -- keys: generators states controls
--- args: name most control value seedless
+-- args: name limit control value seedless
 
--- Adds a generator, where there are fewer than `most`, and sets a control with it ('' for none). seedless: 1 if it
+-- Adds a generator, where there are fewer than `limit`, and sets a control with it ('' for none). seedless: 1 if it
 -- ignores seeds. Answers the ordinal of the generator of this name; idempotent.
 local known = redis.call('HGETALL', generators)
 for i = 1, #known, 2 do
@@ -14,8 +14,8 @@ for i = 1, #known, 2 do
   end
 end
 local g = #known / 2
-if g >= tonumber(most) then
-  return {'full', 'expected at most ' .. most .. ' generators'}
+if g >= tonumber(limit) then
+  return {'full', 'expected at most ' .. limit .. ' generators'}
 end
 enrol(g, name, seedless)
 if control ~= '' then

@@ -1,11 +1,11 @@
 -- uses: prelude
 -- keys: messages
--- args: place id token seconds most
+-- args: place id token seconds max_attempts
 
 -- Claims the sending of message `id` for `seconds`, as its next attempt. `place`: of whom it is for and what it tells; a
 -- message of another id takes the place of the one before. Answers 'claimed' and the number of the attempt; 'waits' and
 -- until when, where it is claimed by somebody or its next attempt is not due; or 'sent' or 'failed'. It has failed once
--- `most` attempts were begun and the last of them has not sent it.
+-- `max_attempts` attempts were begun and the last of them has not sent it.
 local fields = {}
 for field in ((redis.call('HGET', messages, place) or '') .. '\t'):gmatch('([^\t]*)\t') do
   fields[#fields + 1] = field
@@ -19,7 +19,7 @@ if fields[1] == id then
   end
   attempts = tonumber(fields[3])
 end
-local word = attempts < tonumber(most) and 'waits' or 'failed'
+local word = attempts < tonumber(max_attempts) and 'waits' or 'failed'
 if word == 'waits' then
   attempts = attempts + 1
 end

@@ -1,8 +1,8 @@
 -- uses: prelude picks
 -- keys: previews settled terms
--- args: number nonce most items*(place index rank about body)
+-- args: number nonce max_kept items*(place index rank about body)
 
--- Keeps previews of samples of a pick that was told. most: how many are kept of one generator. index: of the sample in
+-- Keeps previews of samples of a pick that was told. max_kept: how many are kept of one generator. index: of the sample in
 -- the generator's sequence, '' for none. about: text of the caller. Answers the generator, and how many of these
 -- previews are there now. nonce: the pick's, or '' for whichever pick has the number.
 
@@ -76,14 +76,14 @@ end
 table.sort(all, function(a, b) return a.rank < b.rank end)
 local kept, left = {}, {}
 for i, one in ipairs(all) do
-  if i <= (ranked and tonumber(most) or math.floor(most / 2)) then
+  if i <= (ranked and tonumber(max_kept) or math.floor(max_kept / 2)) then
     kept[one.name] = true
   else
     left[#left + 1] = one
   end
 end
 table.sort(left, function(a, b) return a.seq > b.seq or (a.seq == b.seq and a.rank < b.rank) end)
-for i = 1, ranked and 0 or math.min(#left, most - math.floor(most / 2)) do
+for i = 1, ranked and 0 or math.min(#left, max_kept - math.floor(max_kept / 2)) do
   kept[left[i].name] = true
 end
 

@@ -1,16 +1,16 @@
 -- other keys: index
--- args: name namespace most
+-- args: name namespace limit
 
 -- Adds a name to the index, or renews its time. namespace: with its slash, '' for the default one. Answers 1 if the
--- name has a place now, 0 if its namespace has `most` others.
-if not redis.call('ZSCORE', index, name) and redis.call('ZCARD', index) >= tonumber(most) then
+-- name has a place now, 0 if its namespace has `limit` others.
+if not redis.call('ZSCORE', index, name) and redis.call('ZCARD', index) >= tonumber(limit) then
   local others = 0
   for _, other in ipairs(redis.call('ZRANGE', index, 0, -1)) do
     if (other:match('^.*/') or '') == namespace then
       others = others + 1
     end
   end
-  if others >= tonumber(most) then
+  if others >= tonumber(limit) then
     return {'ok', 0}
   end
 end

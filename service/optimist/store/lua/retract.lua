@@ -1,10 +1,10 @@
 -- uses: prelude units chunks retracted named_batch levels told forgetting audits
 -- keys: log told decision units claims claimed_until checks named_copies quarantined fitted generators states returned counts retractions
--- args: until_then who reason kernels most channel experiment
+-- args: until_then who reason kernels max_single channel experiment
 
 -- Retracts the named batch, or everything that the generator was told, with until_then only up to that position. The
 -- retraction is an entry of the log itself, and has a record in `retractions`. kernels: 1 where the first samples fix a
--- part of one of the metrics, which are fixed anew; 0 with until_then. most: how many single batches of an experiment may
+-- part of one of the metrics, which are fixed anew; 0 with until_then. max_single: how many single batches of an experiment may
 -- be retracted. Answers the record as fields and values, none where the generator has no batches; 1 if it was retracted
 -- before; 1 if a decision was dropped.
 
@@ -108,8 +108,8 @@ if is_one then
   elseif entry.retracts or entry.answers then
     local what = entry.answers and 'an answer' or 'a retraction'
     return {'not-found', 'position ' .. at .. ' of generator ' .. name .. ' is ' .. what .. ', not a batch'}
-  elseif tonumber(redis.call('HGET', counts, 'retractions') or 0) >= tonumber(most) then
-    return impossible('expected at most ' .. most .. ' single batches; possible: all batches of a generator at once')
+  elseif tonumber(redis.call('HGET', counts, 'retractions') or 0) >= tonumber(max_single) then
+    return impossible('expected at most ' .. max_single .. ' single batches; possible: all batches of a generator at once')
   end
   lost_rows, lost_batches = tonumber(entry.rows), 1
 elseif batches == 0 or is_part and last <= start then
