@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.mean import MeanScore
 from optimist.numerics.estimate import is_due
-from optimist.policies.gates import Gated, gate_of
+from optimist.policies.gates import GateSides, gate_of
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.metrics import Mean
 from rankings import DELTA, said
@@ -133,7 +133,7 @@ def play(bed: Bed, seed: int, *, once: bool) -> Run:
         told = count
         made = [estimate(bound, *known, paired=True) for known in zip(statistics, rows, strict=True)]
         pairs = zip(labels, made[::2], made[1::2], strict=True)
-        compared = {label: Gated(bed.metric, candidate, baseline) for label, candidate, baseline in pairs}
+        compared = {label: GateSides(bed.metric, candidate, baseline) for label, candidate, baseline in pairs}
         answer = gate_of("new", "old", compared, margins, DELTA, None if once else 2 * count // BATCH).answer
         if answer != "open":
             return Run(answer, count)

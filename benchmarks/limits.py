@@ -38,8 +38,8 @@ from scipy.stats import beta, norm
 from optimist import Evaluation
 from optimist.experiments.goals.cheapest import ForCheapest
 from optimist.policies.arms import Arm, rivals
-from optimist.policies.cheapest import Cheapest, Table
-from optimist.policies.limits import Margins, Side
+from optimist.policies.cheapest import Cheapest, LimitTable
+from optimist.policies.limits import Margins, MarginSide
 from optimist_client.metrics import FID, Mean
 
 Array = NDArray[np.float64]
@@ -189,11 +189,11 @@ class TrueMargins(Margins):
     truth: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     def left(self, z: float, side: Literal["met", "missed"], costs: Array, open_: Array) -> Array:
-        known = (Side(self.truth, of.error) for of in (self.met, self.missed))
+        known = (MarginSide(self.truth, of.error) for of in (self.met, self.missed))
         return Margins.left(replace(self, **dict(zip(("met", "missed"), known, strict=True))), z, side, costs, open_)
 
 
-class TrueTable(Table):
+class TrueTable(LimitTable):
     """A table of an oracle, which knows the answer."""
 
     def __init__(self, rule: Oracle, arms: Sequence[Arm], told: int) -> None:
@@ -214,7 +214,7 @@ class Oracle(Cheapest):
 
     truth: tuple[float, ...] = ()
 
-    def table(self, arms: Sequence[Arm], told: int) -> Table:
+    def table(self, arms: Sequence[Arm], told: int) -> LimitTable:
         return TrueTable(self, arms, told) if told > 1 else Cheapest.table(self, arms, told)
 
 
@@ -253,7 +253,7 @@ def play(cell: Cell, policy: str, seed: int) -> Outcome:
         if decision.decided:
             decided, best = True, decision.best
             break
-        while len(open_) < cell.in_flight and not decision.awaited:
+        while len(open_) < cell.in_flight:
             g = names.index(evaluation.ask(pending=pending))
             start, size = ends[g], max(BATCH, ends[g] // 10)
             if start + size > cell.cap:

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from optimist.experiments.anomalies import Anomalous
+from optimist.experiments.anomalies import Anomalies
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
@@ -32,7 +32,7 @@ def calls(generators: int) -> int:
     config = config_of(name="e", generators=names, metric="fid", reference="r")
     state = PolicyState(experiment_of(config, created=time.time(), instance="i"), ExperimentState(60, 60, stored))
     with cProfile.Profile() as profile:
-        report = report_of(state, 1000, anomalous=Anomalous(tuple(groups), origins))
+        report = report_of(state, 1000, anomalous=Anomalies(tuple(groups), origins))
     assert [len(one.warnings) for one in report.standings] == [2] * generators
     assert report.standings[1].warnings[-1] == "identical to 'g0' so far (5 batches agree): stop?"
     assert len(report.anomalies) == generators

@@ -13,7 +13,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Earlier, intervals_of
 from optimist.policies import Arm, Policy, Stopping, contrast, described, explained
 from optimist.policies.contrasts import MANY, Contrasts, contrasts_of
-from optimist.policies.correlation import Influences
+from optimist.policies.correlation import InfluenceTable
 from optimist.policies.paired import Against, Columns, Errors, compared
 from optimist.policies.policy import gains
 from tests.support.paired_arms import arm, correlated, estimate, pairing, written_out
@@ -23,7 +23,7 @@ KINDS: tuple[Errors, Errors] = ("selection", "stopping")
 
 
 def rho_of(x: np.ndarray, y: np.ndarray) -> float:
-    return float(Influences(np.array([x, y])).correlations(0)[1])
+    return float(InfluenceTable(np.array([x, y])).correlations(0)[1])
 
 
 def test_correlations_of_reference():
@@ -152,7 +152,7 @@ def test_many_estimates_are_compared_anew_only_where_they_are_others(monkeypatch
 
     sizes = list[int]()
 
-    def counted(columns: Columns, base: int, influences: Influences, beyond: float) -> Against:
+    def counted(columns: Columns, base: int, influences: InfluenceTable, beyond: float) -> Against:
         sizes.append(len(columns.n))
         return compared(columns, base, influences, beyond)
 

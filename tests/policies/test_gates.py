@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optimist.numerics.estimate import Estimate
-from optimist.policies.gates import Gated, gate_of
+from optimist.policies.gates import GateSides, gate_of
 from optimist_client import FixError
 from optimist_client.metrics import FID, Mean
 from optimist_client.models import Gate
@@ -26,7 +26,7 @@ def estimate(value: float, samples: int = 100, error: float = ERROR) -> Estimate
 def asked(*worse: float, margin: float | str = 1.0, told: int | None = 40, samples: int = 100) -> Gate:
     """The answer on a candidate that is so much worse by one metric or more, of which the baseline has 5."""
     compared = {
-        f"m{place}": Gated(METRIC, estimate(5.0 + each, samples), estimate(5.0)) for place, each in enumerate(worse)
+        f"m{place}": GateSides(METRIC, estimate(5.0 + each, samples), estimate(5.0)) for place, each in enumerate(worse)
     }
     return gate_of(*NAMES, compared, dict.fromkeys(compared, margin), DELTA, told)
 
@@ -75,12 +75,12 @@ def test_few_samples_leave_it_open():
     found = asked(-9.0, samples=19)
     assert (found.answer, found.samples) == ("open", 19)
     assert found.text == "open: new is not compared by FID yet (19 samples of each)"
-    missing = gate_of(*NAMES, {"fid": Gated(METRIC, None, estimate(1.0))}, {"fid": 1.0}, DELTA, 40)
+    missing = gate_of(*NAMES, {"fid": GateSides(METRIC, None, estimate(1.0))}, {"fid": 1.0}, DELTA, 40)
     assert (missing.answer, missing.verdicts[0].value) == ("open", None)
 
 
 def test_the_same_generator_and_unknown_metrics_are_refused():
-    compared = {"fid": Gated(METRIC, estimate(1.0), estimate(1.0))}
+    compared = {"fid": GateSides(METRIC, estimate(1.0), estimate(1.0))}
     with pytest.raises(FixError, match="expected two different generators, got 'a' twice"):
         gate_of("a", "a", compared, {"fid": 1.0}, DELTA, 1)
     with pytest.raises(FixError, match="margin: unknown metric 'is'; expected fid"):
@@ -89,7 +89,7 @@ def test_the_same_generator_and_unknown_metrics_are_refused():
 
 def test_a_share_of_what_is_not_above_0_means_nothing():
     compared = {
-        "mean": Gated(Mean(), estimate(1.0), Estimate(-0.5, -0.5, 100, -1.0, 1.0, 0.0, ERROR, ERROR, floor=None))
+        "mean": GateSides(Mean(), estimate(1.0), Estimate(-0.5, -0.5, 100, -1.0, 1.0, 0.0, ERROR, ERROR, floor=None))
     }
     with pytest.raises(FixError, match=r"margin: 2% of old.s score of -0\.5 means nothing; expected a number"):
         gate_of(*NAMES, compared, {"mean": "2%"}, DELTA, 40)
@@ -128,7 +128,7 @@ def test_markdown_has_a_row_and_junit_a_test_for_each_metric():
 
 def test_warnings_are_those_of_both_and_each_once():
     warned = Estimate(1.0, 1.0, 100, 0.0, 2.0, 1.0, ERROR, ERROR, warnings=("few rows",))
-    compared = {label: Gated(Mean(), warned, estimate(1.0)) for label in ("a", "b")}
+    compared = {label: GateSides(Mean(), warned, estimate(1.0)) for label in ("a", "b")}
     found = gate_of(*NAMES, compared, {"a": 1.0, "b": 1.0}, DELTA, 1)
     assert found.warnings == ("new: few rows",)
     assert str(found).splitlines()[-1] == "Warning: new: few rows."

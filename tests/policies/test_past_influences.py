@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Earlier, Pairing, joined, packed, parted, unpacked
 from optimist.policies.contrasts import Contrasts
-from optimist.policies.correlation import Influences
+from optimist.policies.correlation import InfluenceTable
 from optimist.records import codec
 from tests.support.paired_arms import correlated, estimate, pairing
 
@@ -66,10 +66,12 @@ def test_influences_that_were_not_alike_are_no_control_variate():
 def test_the_correlation_is_that_over_the_earlier_indices():
     one, other = correlated(0.9, 30)
     long = np.concatenate([one, np.random.default_rng(2).standard_normal(COMMON - 30)])
-    found = Influences(np.array([long, long])).correlations_with_past([0, 1, 0], [packed(other), packed(one[:9]), b""])
+    found = InfluenceTable(np.array([long, long])).correlations_with_past(
+        [0, 1, 0], [packed(other), packed(one[:9]), b""]
+    )
     assert found[0] == pytest.approx(0.9, abs=1e-4)
     assert np.isnan(found[1:]).all(), "fewer than 10, and none"
-    constant = Influences(np.array([np.full(COMMON, 2.0), long])).correlations_with_past([0, 1], [packed(one)] * 2)
+    constant = InfluenceTable(np.array([np.full(COMMON, 2.0), long])).correlations_with_past([0, 1], [packed(one)] * 2)
     assert constant[0] == 0.0
 
 

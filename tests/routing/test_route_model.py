@@ -10,7 +10,7 @@ import pytest
 from optimist.numerics.distances import usual_distance
 from optimist.routing.answers.features import Components, ContextMap, ContextSettings, contexts_to_fit
 from optimist.routing.answers.model import RouteModel
-from optimist.routing.answers.ridge import Published, Regressions, Sums
+from optimist.routing.answers.ridge import PublishedRidge, Regressions, Sums
 from optimist_client import tensors
 
 WIDTH, LINEAR, GENERATORS, COLUMNS = 32, 4, 3, 6
@@ -27,7 +27,7 @@ def moments(contexts: ContextMap) -> list[Sums]:
     return found
 
 
-def made(kind: type[Regressions] | type[Published]) -> tuple[RouteModel, Regressions | Published, ContextMap]:
+def made(kind: type[Regressions] | type[PublishedRidge]) -> tuple[RouteModel, Regressions | PublishedRidge, ContextMap]:
     components = Components.from_contexts(np.random.default_rng(3).standard_normal((64, COLUMNS)), most=LINEAR)
     contexts = ContextMap.drawn(COLUMNS, WIDTH - LINEAR, 2.0, components=components)
     told = moments(contexts)
@@ -40,9 +40,9 @@ def made(kind: type[Regressions] | type[Published]) -> tuple[RouteModel, Regress
     )
 
 
-@pytest.mark.parametrize("kind", [Regressions, Published])
+@pytest.mark.parametrize("kind", [Regressions, PublishedRidge])
 def test_predictions_are_those_of_the_regressions_to_the_rounding_of_singles(
-    kind: type[Regressions] | type[Published],
+    kind: type[Regressions] | type[PublishedRidge],
 ):
     model, found, contexts = made(kind)
     again = RouteModel.unpack(model.pack())

@@ -13,7 +13,7 @@ from optimist.routing.answers.policy import RoutePolicy
 from optimist.routing.answers.rows import RoutedRows
 from optimist.routing.gain.gain import route_gain
 from optimist.routing.gain.outcomes import Outcomes, ScoredPrompts
-from optimist.routing.gain.reports import Routing, route_table
+from optimist.routing.gain.reports import RoutingSettings, route_table
 from optimist.routing.simulation.trials import RoutingProblem, play
 from optimist_client.models.routes import Routes
 
@@ -46,7 +46,7 @@ def told(count: int = 800, *, seed: int = 0, sign: float = 1.0, policy: str = "o
 
 
 def table(rows: RoutedRows, **settings: Any) -> Routes:
-    return route_table(rows, Routing(**{"names": NAMES, **settings}))
+    return route_table(rows, RoutingSettings(**{"names": NAMES, **settings}))
 
 
 def kind_of(text: str) -> int:

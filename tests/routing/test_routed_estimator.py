@@ -16,7 +16,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.records import AskedPrompt, LogEntry, RetractedLog, codec
 from optimist.routing.answers.features import ContextMap, ContextSettings
 from optimist.routing.answers.ridge import Regressions, Sums
-from optimist.routing.learning.kept import Routed
+from optimist.routing.learning.kept import RoutedStatistic
 from optimist.routing.learning.learner import RouteLearner, model_of, rows_of
 from optimist.scoring.cached import CachedStatistic
 from optimist_client.metrics import Mean
@@ -80,7 +80,7 @@ def test_a_change_is_said_with_its_place_in_the_log_and_on_the_scale_of_the_metr
 
 
 def moments_of(estimator: StreamingEstimator) -> Sums:
-    assert isinstance(estimator.learned, Routed)
+    assert isinstance(estimator.learned, RoutedStatistic)
     return estimator.learned.moments
 
 
@@ -100,7 +100,7 @@ def test_sums_are_those_of_every_row_with_the_context_of_its_batch_in_any_order(
     estimator = fed(told, metric)
     for found in (moments_of(estimator), moments_of(fed(told[::-1], metric))):
         assert_close(found, expected)
-    assert isinstance(estimator.learned, Routed)
+    assert isinstance(estimator.learned, RoutedStatistic)
     assert estimator.learned.sum == pytest.approx(scores.sum())
     assert estimator.bytes == sum(part.nbytes for part in estimator.state().values())
 
@@ -171,7 +171,7 @@ def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeyp
     monkeypatch.setattr("optimist.routing.learning.kept.BATCHES", most)
     monkeypatch.setattr("optimist.routing.learning.learner.BATCHES", most)
     narrow, counts = ContextMap.drawn(1, 2, 1.0), (1500, 750, 0, 250)
-    routed = [Routed(narrow, True, ordinal) for ordinal in range(4)]
+    routed = [RoutedStatistic(narrow, True, ordinal) for ordinal in range(4)]
     for ordinal, count in enumerate(counts):
         for number in range(count):
             scores = torch.tensor([[float(number)], [-1.0]][: 1 + number % 2])

@@ -16,7 +16,7 @@ from optimist.routing.answers.ridge import (
     RIDGES,
     SHARED_RIDGES,
     KernelRidge,
-    Published,
+    PublishedRidge,
     Regressions,
     Sums,
     common_mean,
@@ -74,7 +74,7 @@ def test_sums_take_no_numbers_that_are_not_finite():
 def test_the_published_regression_is_that_of_all_rows():
     contexts, scores = sample(3)
     phi = ContextMap.drawn(5, 12, 2.0)(contexts)
-    means, widths = Published.from_moments([Sums.from_rows(phi, scores)], ridge=0.7).predict(phi[:3])
+    means, widths = PublishedRidge.from_moments([Sums.from_rows(phi, scores)], ridge=0.7).predict(phi[:3])
     inverse = np.linalg.inv(0.7 * np.eye(12) + phi.T @ phi)
     np.testing.assert_allclose(means[:, 0], phi[:3] @ inverse @ phi.T @ scores)
     np.testing.assert_allclose(widths[:, 0], np.sqrt(np.einsum("nr,rs,ns->n", phi[:3], inverse, phi[:3])))
@@ -128,7 +128,7 @@ def covariance(rows: list[np.ndarray], own: np.ndarray, shared: np.ndarray) -> n
 def test_factors_are_those_of_the_inverse_at_any_width(columns: int):
     rng = np.random.default_rng(columns)
     rows = rng.standard_normal((40, columns))
-    factor = Published.from_moments([Sums.from_rows(rows, rng.standard_normal(40))], ridge=0.3).factors[0]
+    factor = PublishedRidge.from_moments([Sums.from_rows(rows, rng.standard_normal(40))], ridge=0.3).factors[0]
     covariance = rows.T @ rows + 0.3 * np.eye(columns)
     np.testing.assert_allclose(factor @ covariance @ factor.T, np.eye(columns), atol=1e-11)
 

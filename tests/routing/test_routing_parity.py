@@ -7,7 +7,7 @@ import pytest
 
 from optimist.routing.answers.features import ContextMap
 from optimist.routing.answers.policy import RoutePolicy, reservation_index, values_of_tries
-from optimist.routing.answers.ridge import KernelRidge, Published, Sums
+from optimist.routing.answers.ridge import KernelRidge, PublishedRidge, Sums
 from tests.support.places import DATA
 
 PAK = np.load(DATA / "pak_ucb.npz")
@@ -39,7 +39,7 @@ def test_rff_ucb_chooses_as_published():
     for t, phi in enumerate(features):
         new = [place for place, each in enumerate(moments) if not each.samples]
         means, widths = (
-            part[0] for part in Published.from_moments(moments, ridge=float(PAK["alpha"])).predict(phi[None])
+            part[0] for part in PublishedRidge.from_moments(moments, ridge=float(PAK["alpha"])).predict(phi[None])
         )
         chosen = new[0] if new else policy.pick(policy.chances(means, widths), t)
         assert chosen == PAK["rff_arms"][t]

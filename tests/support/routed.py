@@ -13,7 +13,7 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.goals.registry import learner_of
 from optimist.records import AskedPrompt, AskGroup, Contents, LogExtent, NewPick, Opened, Opening, PickBatch, Settled
 from optimist.routing.answers.ridge import Sums
-from optimist.routing.learning.kept import Routed
+from optimist.routing.learning.kept import RoutedStatistic
 from optimist.scoring.cached import CachedStatistic
 from tests.support.logs import entry
 from tests.support.made import Made, until
@@ -122,5 +122,5 @@ async def table_of_now(made: Made) -> tuple[dict[int, LogExtent], str]:
 
 def moments(estimator: StreamingEstimator) -> Sums:
     """The sums over contexts of an estimator."""
-    assert isinstance(estimator.learned, Routed)
+    assert isinstance(estimator.learned, RoutedStatistic)
     return estimator.learned.moments

@@ -11,11 +11,11 @@ from pydantic import Field, model_validator
 from optimist_client.embeddings import spelled_out
 from optimist_client.errors import FixError
 from optimist_client.goals import (
-    BestPolicy,
+    BestPolicyName,
     DeclaredGoal,
     GoalName,
-    MixturePolicy,
-    RoutePolicy,
+    MixturePolicyName,
+    RoutePolicyName,
     declared_goals,
     find_goal,
 )
@@ -31,7 +31,7 @@ from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, 
 
 BoundName = str
 """A name of `Metric.bounds`; `check_bound` checks it."""
-PolicyName = Literal[BestPolicy, MixturePolicy, RoutePolicy]
+PolicyName = Literal[BestPolicyName, MixturePolicyName, RoutePolicyName]
 
 RULES = 1
 """The version of the defaults and formulas, which an experiment keeps from its creation.

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from optimist_client.config import ExperimentConfig
     from optimist_client.models.reports import Report
 
-BestPolicy = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
+BestPolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
 """The policies of the goal "best"."""
-MixturePolicy = Literal["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy"]
+MixturePolicyName = Literal["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy"]
 """The policies of the goal "mixture": the default, and three as published. `uniform` serves all goals."""
-RoutePolicy = Literal["optimistic", "rff-ucb", "promptwise", "best-single"]
+RoutePolicyName = Literal["optimistic", "rff-ucb", "promptwise", "best-single"]
 """The policies that only the goal "route" has: its default, two as published, and the best generator for all prompts.
 It also has `ucb`, `greedy` and `uniform`."""
 PACED = ("optimistic", "ucb", "greedy")
@@ -153,7 +153,7 @@ class Best(DeclaredGoal):
     """Which generator is the best one. A policy may be a preset, which sets bound, warm-up and growth, too."""
 
     name = "best"
-    policies = get_args(BestPolicy)
+    policies = get_args(BestPolicyName)
 
     @classmethod
     def with_defaults(cls, data: Mapping[str, Any], metric: type[Metric] | None) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class BestMixture(DeclaredGoal):
     """Which weights make the best mixture of the generators."""
 
     name = "mixture"
-    policies = (*get_args(MixturePolicy), "uniform")
+    policies = (*get_args(MixturePolicyName), "uniform")
     names_one = False
     view = "mixture"
     leader_is = "best mixture"
@@ -291,7 +291,7 @@ class BestRoutes(DeclaredGoal):
     """Which generator is the best one for each prompt."""
 
     name = "route"
-    policies = (*get_args(RoutePolicy), "ucb", "greedy", "uniform")
+    policies = (*get_args(RoutePolicyName), "ucb", "greedy", "uniform")
     names_one = False
     view = "routes"
     leader_is = "best alone"

@@ -22,7 +22,7 @@ from optimist.api.redis_health import RedisHealth
 from optimist.cache import Cache
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.states import read_levels, state_of, want_answers, with_decision_latched
-from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
+from optimist.experiments.anomalies import NOTHING, Anomalies, AnomalyLog, repeats
 from optimist.experiments.assignment import PickLimits
 from optimist.experiments.decision import GeneratorLevels, anomalous_among
 from optimist.experiments.goals.base import WithModel
@@ -75,7 +75,7 @@ class Context:
     _states: Cache[str, PolicyState] = field(default_factory=lambda: Cache())
     """Last states, so that the next one is parsed only where it differs."""
     _mixtures: Cache[tuple[str, str], LoadedMixture] = field(default_factory=lambda: Cache())
-    _anomalous: Cache[str, tuple[str, Anomalous, Sequence[GeneratorLevels]]] = field(default_factory=lambda: Cache())
+    _anomalous: Cache[str, tuple[str, Anomalies, Sequence[GeneratorLevels]]] = field(default_factory=lambda: Cache())
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _anomaly_log: AnomalyLog = field(default_factory=AnomalyLog)
     polls: Polls = field(init=False)
@@ -196,7 +196,7 @@ class Context:
         made = partial(report_of, state, hint_after, mixture=mixture, table=table, anomalous=anomalous, audits=audits)
         return await aside(state.stored.breadth, made)
 
-    async def anomalous(self, state: PolicyState) -> Anomalous:
+    async def anomalous(self, state: PolicyState) -> Anomalies:
         """The batches on another scale, by a state that was just read."""
         stored = state.stored
         now = f"{stored.instance} {stored.version} {stored.state_token}"

@@ -32,14 +32,14 @@ from optimist.commands.shared import (
 )
 from optimist_client.config import ExperimentConfig
 from optimist_client.display import MOST, standings
-from optimist_client.goals import BestPolicy
+from optimist_client.goals import BestPolicyName
 from optimist_client.layout import Page
 from optimist_client.models import Report
 from optimist_client.progress import Line, bars, expected_total
 from optimist_client.rows import NO_FIELDS, Fields
 
 IGNORE = "--ignore-anomalies"
-POLICIES = ", ".join(get_args(BestPolicy))
+POLICIES = ", ".join(get_args(BestPolicyName))
 
 
 @takes(Fields, "field", "id", "prompt", "cost", "by", "where", "cluster", into="fields")

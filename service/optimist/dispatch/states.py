@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optimist.experiments.anomalies import Anomalous
+from optimist.experiments.anomalies import Anomalies
 from optimist.experiments.decision import GeneratorLevels, anomalous_among, arrays_with_levels, latched_text
 from optimist.experiments.state import PolicyState
 from optimist.records import Artefact, ExperimentState
@@ -25,7 +25,7 @@ def _decided(experiment: Experiment, stored: ExperimentState, earlier: PolicySta
     return state
 
 
-async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalous:
+async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalies:
     """The anomalous batches of now; of_decision: only batches that the current estimates include."""
     return anomalous_among(state, await read_levels(store, state), of_decision=of_decision)
 

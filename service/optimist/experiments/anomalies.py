@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Anomalous:
+class Anomalies:
     """The batches on another scale in one state of an experiment."""
 
     groups: tuple[AnomalousBatches, ...] = ()
@@ -72,10 +72,10 @@ class Anomalous:
     """The anomalies of each batch, as phrases."""
 
 
-NOTHING = Anomalous()
+NOTHING = Anomalies()
 
 
-def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[AnomalousBatch]:
+def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalies = NOTHING) -> list[AnomalousBatch]:
     """The anomalous batches of these generators, newest first: copies, and what is `anomalous`."""
     batches: list[AnomalousBatch] = []
     origins = defaultdict[int, dict[int, Origin]](dict)
@@ -117,7 +117,7 @@ def repeats(position: int) -> str:
     return f"repeats the batch at position {position}"
 
 
-def standing_warnings(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[list[str]]:
+def standing_warnings(generators: Sequence[GeneratorState], anomalous: Anomalies = NOTHING) -> list[list[str]]:
     """The report's warnings about the batches of each of these generators."""
     scaled, identical = defaultdict[str, list[str]](list), defaultdict[int, list[str]](list)
     for group in anomalous.groups:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from optimist.experiments.anomalies import NOTHING, Anomalous
+from optimist.experiments.anomalies import NOTHING, Anomalies
 from optimist.experiments.state import PolicyState
 from optimist.numerics.anomalies import Anomaly, Level, Levels
 from optimist.numerics.plausibility import levelled, reference_level, sized
@@ -53,7 +53,7 @@ class GeneratorLevels:
         return cls(generator, kept, arrays)
 
 
-def anomalous_among(state: PolicyState, levels: Sequence[GeneratorLevels], *, of_decision: bool = False) -> Anomalous:
+def anomalous_among(state: PolicyState, levels: Sequence[GeneratorLevels], *, of_decision: bool = False) -> Anomalies:
     """The anomalous batches by the levels of each generator; without levels nothing is anomalous.
 
     of_decision: among the batches that the estimates of the state are made of.
@@ -74,7 +74,7 @@ def anomalous_among(state: PolicyState, levels: Sequence[GeneratorLevels], *, of
     return replace(anomalous, origins=origins)
 
 
-def anomalous_in(state: PolicyState, arrays: Mapping[str, Sequence[Levels]], *, of_decision: bool = False) -> Anomalous:
+def anomalous_in(state: PolicyState, arrays: Mapping[str, Sequence[Levels]], *, of_decision: bool = False) -> Anomalies:
     """The anomalous batches by the levels of each generator in each of these arrays, without their origins.
 
     of_decision: as of `anomalous_among`.
@@ -96,10 +96,10 @@ def anomalous_in(state: PolicyState, arrays: Mapping[str, Sequence[Levels]], *, 
         for one in those:
             findings.setdefault((one.generator, one.position), []).append(f"is {finding(name, one, len(arrays))}")
     groups = grouped(anomalies, [generator.name for generator in generators], len(arrays))
-    return Anomalous(groups, findings=findings)
+    return Anomalies(groups, findings=findings)
 
 
-def with_anomalies(decision: DecisionInfo, anomalous: Anomalous) -> DecisionInfo:
+def with_anomalies(decision: DecisionInfo, anomalous: Anomalies) -> DecisionInfo:
     """A decision that is not latched, with what is anomalous now."""
     return decision.model_copy(update={"anomalies": anomalous.groups}) if anomalous.groups else decision
 
@@ -208,7 +208,7 @@ _SAMPLES = "samples"
 """The further field of a stored `DecisionInfo`: recorded samples of each generator, by ordinal."""
 
 
-def latched_text(state: PolicyState, anomalous: Anomalous) -> str:
+def latched_text(state: PolicyState, anomalous: Anomalies) -> str:
     """The JSON text that latches the live decision, with what is anomalous."""
     decision = with_anomalies(_explained(state, state.about_answers(state.live_decision)), anomalous).model_dump(
         mode="json"

@@ -11,7 +11,7 @@ from typing import Any
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.anomalies import (
     NOTHING,
-    Anomalous,
+    Anomalies,
     acceptances_of,
     anomalies_among,
     identical_so_far,
@@ -29,7 +29,7 @@ from optimist.policies import Arm, contrast, shown_mixture
 from optimist.policies.agreement import agreement_among
 from optimist.policies.arms import rivals
 from optimist.policies.audits import Spent, said_of_judge, unanswered_text
-from optimist.policies.gates import Gated, gate_of
+from optimist.policies.gates import GateSides, gate_of
 from optimist.policies.ranks import ranking_of
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
@@ -159,7 +159,7 @@ def report_of(
     *,
     mixture: models.Mixture | None = None,
     table: Any = None,
-    anomalous: Anomalous = NOTHING,
+    anomalous: Anomalies = NOTHING,
     explain: bool = True,
     audits: AuditsState | None = None,
 ) -> Report:
@@ -279,10 +279,10 @@ def gate_on(state: PolicyState, candidate: str, baseline: str, margins: Mapping[
     """
     check_compared(state)
     indices = [_ordinal(state, name) for name in (candidate, baseline)]
-    compared: dict[str, Gated] = {}
+    compared: dict[str, GateSides] = {}
     for label, metric in state.config.metrics.items():
         estimates = state.estimates_by(label)
-        compared[label] = Gated(metric, *(estimates[index] for index in indices))
+        compared[label] = GateSides(metric, *(estimates[index] for index in indices))
     return gate_of(candidate, baseline, compared, margins, state.config.delta, state.looks)
 
 

@@ -19,7 +19,7 @@ from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Cheapest, LimitOn, Stopping, shown_mixture
 from optimist.policies.audits import said_of_judge
-from optimist.policies.cheapest import Table
+from optimist.policies.cheapest import LimitTable
 from optimist.policies.contrasts import contrasts_among, described, pointwise
 from optimist.policies.ranks import ranking_of
 from optimist.policies.reports import scores_and_intervals
@@ -322,7 +322,7 @@ def _table(
     names: Sequence[str],
     estimates: Sequence[Estimate],
     question: Question,
-) -> Table:
+) -> LimitTable:
     """The verdicts by these limits at one look. Raises FixError for a limit or a cost of another generator."""
     if unknown := sorted(({limit.against for limit in limits} | costs.keys()) - {"", *names}):
         raise FixError(f"limits, costs: no generator is called {', '.join(unknown)}")
@@ -335,7 +335,7 @@ def _table(
         Arm(name, estimate, estimate.samples, cost=costs.get(name))
         for name, estimate in zip(names, estimates, strict=True)
     ]
-    return Table(rule, arms, None)
+    return LimitTable(rule, arms, None)
 
 
 def _counted(estimate: Estimate) -> str:

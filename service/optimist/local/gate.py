@@ -15,7 +15,7 @@ from optimist.estimation.question import Question, by_label
 from optimist.local.contrast import contrast_of_sets, question_on
 from optimist.local.evaluation import Evaluation
 from optimist.local.run import run
-from optimist.policies.gates import Gated, gate_of
+from optimist.policies.gates import GateSides, gate_of
 from optimist_client import margins
 from optimist_client.config import PromptsAre
 from optimist_client.errors import FixError
@@ -112,11 +112,11 @@ def gate_on_sets(
     names = [(one.name, f"{one.file}:{one.name}") for one in sets()]
     if len(names) != 2:
         raise FixError(f"expected two sets of samples, got {len(names)}")
-    compared: dict[str, Gated] = {}
+    compared: dict[str, GateSides] = {}
     candidate, baseline = (longer if names[0][0] == names[1][0] else name for name, longer in names)
     for label, question in zip(labels, questions, strict=True):
         estimates = contrast_of_sets(partial(_own, sets, question), question, begun).estimates
-        compared[label] = Gated(question.metric, estimates[candidate], estimates[baseline])
+        compared[label] = GateSides(question.metric, estimates[candidate], estimates[baseline])
     return gate_of(candidate, baseline, compared, margins.by_label(margin, labels), questions[0].delta, None)
 
 

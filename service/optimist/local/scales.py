@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optimist.experiments.anomalies import NOTHING, Anomalous
+from optimist.experiments.anomalies import NOTHING, Anomalies
 from optimist.experiments.decision import anomalous_in
 from optimist.experiments.state import PolicyState
 from optimist.numerics.anomalies import Level, Levels, keep
@@ -18,7 +18,7 @@ class Scales:
         self._generators = generators
         self._kept: dict[str, list[list[Level]]] = {}
         """The levels by array and ordinal."""
-        self._found: Anomalous | None = None
+        self._found: Anomalies | None = None
 
     def add(self, ordinal: int, position: int, sizes: Sequence[Magnitude], rows: int) -> None:
         """Keep the levels of a batch's arrays."""
@@ -32,7 +32,7 @@ class Scales:
         """Look anew for what is anomalous, as something was accepted."""
         self._found = None
 
-    def anomalous(self, state: PolicyState) -> Anomalous:
+    def anomalous(self, state: PolicyState) -> Anomalies:
         """All batches on another scale."""
         if not self._kept:
             return NOTHING

@@ -69,7 +69,7 @@ class _Open(NamedTuple):
         return [self.arm] if self.rival < 0 else [self.arm, self.rival]
 
 
-class Table:
+class LimitTable:
     """The verdicts on G generators by all limits, and the cheapest generator that meets all. Indices are of the
     arms."""
 
@@ -319,9 +319,9 @@ class Cheapest:
     weigh_costs: bool = True
     """True if picks are weighed by what they cost."""
 
-    def table(self, arms: Sequence[Arm], told: int) -> Table:
+    def table(self, arms: Sequence[Arm], told: int) -> LimitTable:
         """The verdicts on these arms after `told` batches."""
-        return Table(self, arms, told)
+        return LimitTable(self, arms, told)
 
     def decide(self, arms: Sequence[Arm], told: int, explain: bool = False) -> Decision:
         """The decision on these contenders after `told` batches; with the verdicts on all limits where it is to be
@@ -335,7 +335,7 @@ class Cheapest:
             best, table.confidence, decided, self._reason(table), limits=verdicts, none_meets=table.none_meets
         )
 
-    def _reason(self, table: Table) -> str:
+    def _reason(self, table: LimitTable) -> str:
         arms, a = table.arms, table.leader
         if table.none_meets:
             return "every generator misses a limit"

@@ -16,7 +16,7 @@ import numpy as np
 from optimist.cache import Cache
 from optimist.numerics.estimate import Estimate, finite
 from optimist.policies.arms import Arm, known_error, ratio
-from optimist.policies.correlation import Influences
+from optimist.policies.correlation import InfluenceTable
 from optimist.policies.paired import UNRELATED, Against, Columns, Errors, compared
 from optimist.policies.rare_values import Means, moments_of
 from optimist_client.errors import FixError
@@ -28,7 +28,7 @@ _KEPT = 16_384
 """Estimates in all sets whose contrasts are kept."""
 MANY = 64
 """Estimates from which on it takes longer to compare all than to look for what is known of most."""
-Computed = TypeVar("Computed")
+Reused = TypeVar("Reused")
 
 
 class Contrasts:
@@ -137,7 +137,7 @@ class Contrasts:
             standard_errors = self._errors[base, kind, beyond] = self._made(error_at, before)
         return standard_errors
 
-    def _before(self, base: int, computed: Callable[[Contrasts], Computed | None]) -> Computed | None:
+    def _before(self, base: int, computed: Callable[[Contrasts], Reused | None]) -> Reused | None:
         """The result of an earlier set with this base, if that was the same estimate."""
         if self._earlier is None or base in self._changed or not self.is_uniform:
             return None
@@ -217,13 +217,13 @@ class Contrasts:
 
 
 @lru_cache(maxsize=4)  # a set has few bases, which are needed one after the other; the arrays are large
-def _influences(contrasts: Contrasts) -> Influences:
+def _influences(contrasts: Contrasts) -> InfluenceTable:
     paired = [(e, p) for e in contrasts.estimates if (p := e.pairing) is not None]
     table = np.full((len(paired), max(len(p.influence) for _, p in paired)), np.nan)
     for index, (_, pairing) in enumerate(paired):
         table[index, : len(pairing.influence)] = pairing.influence
     effects = np.array([e.shared_effect for e, _ in paired])
-    return Influences(table, effects if (effects != 1.0).any() else None, [p.prompts for _, p in paired])
+    return InfluenceTable(table, effects if (effects != 1.0).any() else None, [p.prompts for _, p in paired])
 
 
 def _kind(estimate: Estimate) -> tuple[bool, bool, bool, int]:

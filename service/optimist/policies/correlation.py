@@ -26,7 +26,7 @@ CAP = 0.9999
 """The largest correlation that is believed, before it is shrunk."""
 
 
-class Influences:
+class InfluenceTable:
     """The influences of k estimates on their own values, one row each (k, m); NaN where an index has no sample."""
 
     def __init__(
@@ -206,7 +206,7 @@ class Indices:
             return np.minimum(self.n, self.n[base])
         return self._told.within(self._told.before(base))
 
-    def sides(self, influences: Influences, m: Floats, base: int, at: Ints) -> tuple[Side, Side]:
+    def sides(self, influences: InfluenceTable, m: Floats, base: int, at: Ints) -> tuple[Side, Side]:
         """The estimates `at` these rows, and the one at `base` compared with each of them; m: their common samples."""
         lacking = [influences.only_in_rows(base, at), influences.only_in(base, at)]
         means = [np.zeros(len(at)), np.zeros(len(at))]
@@ -262,9 +262,9 @@ def _as_array(ends: tuple[int, ...]) -> Ints:
 
 
 class _Later:
-    """The influences of k estimates beyond the common indices, minus the same constants as in `Influences`."""
+    """The influences of k estimates beyond the common indices, minus the same constants as in `InfluenceTable`."""
 
-    def __init__(self, pairings: Sequence[Pairing], influences: Influences) -> None:
+    def __init__(self, pairings: Sequence[Pairing], influences: InfluenceTable) -> None:
         self._told = _Intervals([each.later_told for each in pairings])
         self._counts = np.array([len(each.later) for each in pairings])
         values = np.zeros((len(pairings), 1 + self._counts.max()))
@@ -294,8 +294,8 @@ class _Later:
         )
 
 
-@lru_cache(maxsize=4)  # as of `Influences`
-def _later(indices: Indices, influences: Influences) -> _Later:
+@lru_cache(maxsize=4)  # as of `InfluenceTable`
+def _later(indices: Indices, influences: InfluenceTable) -> _Later:
     return _Later(indices.pairings, influences)
 
 

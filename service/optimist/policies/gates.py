@@ -21,7 +21,7 @@ _CANDIDATE, _BASELINE = "candidate", "baseline"
 _NONE = np.zeros(2, bool)
 
 
-class Gated(NamedTuple):
+class GateSides(NamedTuple):
     """The sides of a gate by one metric: the estimates of the candidate and the baseline, None without one."""
 
     metric: Metric
@@ -32,7 +32,7 @@ class Gated(NamedTuple):
 def gate_of(
     candidate: str,
     baseline: str,
-    compared: Mapping[str, Gated],
+    compared: Mapping[str, GateSides],
     margins: Mapping[str, float | str],
     delta: float,
     told: int | None,
@@ -105,7 +105,7 @@ def _verdict(label: str, metric: Metric, margins: Margins, quantiles: tuple[floa
     )
 
 
-def _warnings(candidate: str, baseline: str, compared: Iterable[Gated]) -> Iterable[str]:
+def _warnings(candidate: str, baseline: str, compared: Iterable[GateSides]) -> Iterable[str]:
     for one in compared:
         for name, estimate in ((candidate, one.candidate), (baseline, one.baseline)):
             yield from (f"{name}: {warning}" for warning in (() if estimate is None else estimate.warnings))

@@ -23,7 +23,7 @@ from optimist.policies.contrasts import contrasts_of
 from optimist.policies.stopping import is_early
 from optimist_client.limits import Limit
 
-Answer = Literal["yes", "no", "open"]
+GateAnswer = Literal["yes", "no", "open"]
 
 _EQUAL = 1e-6
 """Two values are equal if they differ by at most this part of the range, as influences are stored in single
@@ -41,7 +41,7 @@ def threshold(delta: float, comparisons: float, told: int | None) -> float:
     return -NormalDist().inv_cdf(delta / (max(comparisons, 1.0) * looks))
 
 
-class Side(NamedTuple):
+class MarginSide(NamedTuple):
     """The basis of one verdict on a margin: arrays (G, J)."""
 
     margin: Floats
@@ -70,9 +70,9 @@ class Margins:
     """The difference from the rival, or from the fixed limit; above 0 where it is worse."""
     allowed: Floats
     """The allowed difference, so that the margin is `values` − `allowed`."""
-    met: Side
+    met: MarginSide
     """The margins as a limit that is met has them: it is claimed that they are below 0."""
-    missed: Side
+    missed: MarginSide
     """The margins as a limit that is not met has them."""
     rows: Floats
     """The samples of the side that has fewer, where the t quantile counts them; else ∞."""
@@ -193,7 +193,7 @@ def margins_of(
 
     if not scored or not columns:
         nothing = spread_out(math.nan)
-        none, side = np.full(len(names), math.nan), Side(nothing, nothing)
+        none, side = np.full(len(names), math.nan), MarginSide(nothing, nothing)
         return Margins(limit, rivals, nothing, nothing, side, side, nothing, none, none, nothing[0], nothing)
     lumps = _Lumps(present, span)
     samples, spreads = np.full((2, len(names)), math.nan)
@@ -209,7 +209,7 @@ def margins_of(
         values, allowed, met, missed, rho, factors = _relative(limit, present, at, lumps)
         of_rivals = np.full(len(rivals), math.nan)
         of_rivals[columns] = factors * spreads[[rivals[column] for column in columns]]
-    met, missed = (Side(*(spread_out(numbers) for numbers in side)) for side in (met, missed))
+    met, missed = (MarginSide(*(spread_out(numbers) for numbers in side)) for side in (met, missed))
     values, allowed, rho = spread_out(values), spread_out(allowed), spread_out(rho, 0.0)
     rows = spread_out(rows, math.inf)
     return Margins(limit, rivals, values, allowed, met, missed, rows, samples, spreads, of_rivals, rho)
@@ -231,7 +231,7 @@ def _errors(estimates: Sequence[Estimate]) -> Floats:
     return np.array([math.inf if one.stopping_error is None else one.stopping_error for one in estimates])
 
 
-def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[Floats, float, Side, Side]:
+def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[Floats, float, MarginSide, MarginSide]:
     """Differences from a number (k, 1), what they may be, and the margins of both sides."""
     assert isinstance(limit.allowed, float)
     sign, scale = 1.0 if limit.kind == "below" else -1.0, estimates[0].scale
@@ -240,17 +240,17 @@ def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[
     if all(one.strict for one in estimates):
         ends = np.sort(sign * (np.array([(one.lower, one.upper) for one in estimates]) - fixed), axis=1)
         exact = np.zeros_like(ends[:, 1:])
-        return margins[:, None], 0.0, Side(ends[:, 1:], exact), Side(ends[:, :1], exact)
+        return margins[:, None], 0.0, MarginSide(ends[:, 1:], exact), MarginSide(ends[:, :1], exact)
     skewness = sign * np.array([one.value_skewness or 0.0 for one in estimates])
     factors = widening(np.where(skewness * margins < 0.0, skewness, 0.0), _rows(estimates), OF_MEANS)
     errors = np.where(_usable(estimates), np.sqrt((np.square(_errors(estimates)) + lumps.added) * factors), math.inf)
-    side = Side(margins[:, None], errors[:, None])
+    side = MarginSide(margins[:, None], errors[:, None])
     return margins[:, None], 0.0, side, side
 
 
 def _relative(
     limit: Limit, estimates: Sequence[Estimate], at: Sequence[int], lumps: _Lumps
-) -> tuple[Floats, Floats, Side, Side, Floats, Floats]:
+) -> tuple[Floats, Floats, MarginSide, MarginSide, Floats, Floats]:
     """Differences from the rivals at these indices (k, J), what they may be, the margins of both sides, ρ_L, and by
     what the values of rivals are multiplied (J,)."""
     allowed, q = _allowed(limit, estimates)
@@ -261,7 +261,7 @@ def _relative(
         ends = np.array([(one.lower, one.upper) for one in estimates])
         better, worse = np.sort(ends if estimates[0].lower_is_better else -ends, axis=1).T
         differences = worse[:, None] - q[at] * better[at], better[:, None] - q[at] * worse[at]
-        met, missed = (Side(each - allowed, np.zeros_like(each)) for each in differences)
+        met, missed = (MarginSide(each - allowed, np.zeros_like(each)) for each in differences)
         middle = 0.5 * (met.margin + missed.margin)
         return middle + shown, shown + 0.0 * middle, met, missed, 0.0 * middle, q[at]
     pairs = _paired(limit, estimates, at, allowed, q, lumps)
@@ -271,10 +271,10 @@ def _relative(
     exact = np.array([one.is_exact for one in estimates])
     both, errors = exact[:, None] & exact[at], _errors(estimates)
     exactly = np.where(np.abs(margins) <= errors[:, None] + errors[at], 0.0, margins)  # but for rounding
-    sides: list[Side] = []
+    sides: list[MarginSide] = []
     for side in (met, missed):
         error = np.where(usable[:, None] & usable[at], side.error, math.inf)
-        sides.append(Side(np.where(both, exactly, side.margin), np.where(both, 0.0, error)))
+        sides.append(MarginSide(np.where(both, exactly, side.margin), np.where(both, 0.0, error)))
     return margins + shown, shown + 0.0 * margins, sides[0], sides[1], pairs.rho, q[at]
 
 
@@ -373,14 +373,14 @@ class _Lumps:
         more = (n * share + 1.0) / (n + 2.0)
         return max(more * (1.0 - more) * (high - low) ** 2 - variance, 0.0) * few
 
-    def sides(self, pairs: _Pairs, at: Sequence[int], allowed: float) -> tuple[Side, Side]:
+    def sides(self, pairs: _Pairs, at: Sequence[int], allowed: float) -> tuple[MarginSide, MarginSide]:
         """The margins (k, J) with their errors, for "met" and for "not met"."""
         margins, errors = pairs.differences - allowed, pairs.errors
         if not self._are_means:
-            return Side(margins, errors), Side(margins, errors)
+            return MarginSide(margins, errors), MarginSide(margins, errors)
         more = np.sqrt(np.square(errors) + self.added[:, None] + self.added[at])
         errors = np.where(pairs.common > 0.0, errors, more)
-        met, missed = Side(margins.copy(), errors.copy()), Side(margins.copy(), errors.copy())
+        met, missed = MarginSide(margins.copy(), errors.copy()), MarginSide(margins.copy(), errors.copy())
         for column, base in enumerate(at):
             for index in np.flatnonzero(self.agree(base)).tolist():
                 n = min(self._estimates[index].samples, self._estimates[base].samples)
@@ -476,7 +476,7 @@ def _times(one: Estimate, q: float) -> Estimate:
     )
 
 
-def gate(margins: Sequence[Margins], index: int, delta: float, told: int | None) -> Answer:
+def gate(margins: Sequence[Margins], index: int, delta: float, told: int | None) -> GateAnswer:
     """The answer whether the generator at `index` meets all these limits, each relative to one other generator or
     fixed.
 
@@ -484,7 +484,7 @@ def gate(margins: Sequence[Margins], index: int, delta: float, told: int | None)
     "no" one over the limits alone.
     """
 
-    def all_by(of: Callable[[Margins], Side], z: float, sign: float) -> list[bool]:
+    def all_by(of: Callable[[Margins], MarginSide], z: float, sign: float) -> list[bool]:
         return [bool(sign * of(one).errors[index, 0] > one.reach(z)[index, 0]) for one in margins]
 
     if all(all_by(lambda one: one.met, threshold(delta, 1, told), -1.0)):

@@ -16,8 +16,8 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, history_array, jackknife_array, jackknife_rows
 from optimist.numerics.prompted import differing
 from optimist.numerics.skewness import against, against_widening, skewness
-from optimist.policies.correlation import FEWEST_COMMON, Indices, Influences, effective, variance, weights
-from optimist.policies.rare_values import Means, Sampled, moments_of, sampled
+from optimist.policies.correlation import FEWEST_COMMON, Indices, InfluenceTable, effective, variance, weights
+from optimist.policies.rare_values import Means, SampledVariances, moments_of, sampled
 
 Errors = Literal["selection", "stopping"]
 """The errors by which a difference is judged: sd_select or sd_stop (rules/differences.md)."""
@@ -129,12 +129,12 @@ class Columns:
         self.are_independent = np.array([e.shared_effect == 1.0 for e in estimates])
         """True if the samples are: an earlier estimate of samples in clusters is no control variate."""
 
-    def by_sampling(self, base: int, stopping: bool) -> Sampled:
+    def by_sampling(self, base: int, stopping: bool) -> SampledVariances:
         """The variances by sampling of the estimates and of `base` in their differences, as if independent."""
         if stopping and self.means is not None:
             return sampled(self.means.at(base), self.means)
         each = (self.stopping if stopping else self.selection).sampled
-        return Sampled(np.full_like(each, each[base]), each, np.zeros_like(each))
+        return SampledVariances(np.full_like(each, each[base]), each, np.zeros_like(each))
 
     def by_reference(self, base: int) -> Floats:
         """Variances (k,) of the differences from `base` by the choice of the reference; 0 where nothing is known of it.
@@ -186,7 +186,7 @@ class _Variances:
         return np.where((is_paired | (added > 0.0)) & np.isfinite(variances), variances, 1.0).tolist()
 
 
-class Moved(NamedTuple):
+class Shifts(NamedTuple):
     """The indices of the differences that λ_a u_a − λ_b u_b was added to, and the weights λ of each and of the base."""
 
     at: Ints
@@ -195,7 +195,7 @@ class Moved(NamedTuple):
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
-def compared(columns: Columns, base: int, influences: Influences, beyond: float = 0.0) -> Against:
+def compared(columns: Columns, base: int, influences: InfluenceTable, beyond: float = 0.0) -> Against:
     """The contrasts of k paired estimates, which have these influences, with the one at `base`.
 
     beyond: as of `Contrasts.against`.
@@ -241,7 +241,7 @@ class _Differences:
 
     columns: Columns
     base: int
-    influences: Influences
+    influences: InfluenceTable
     rho: Floats
     """ρ_L (k,)."""
     correlations: Floats
@@ -250,7 +250,7 @@ class _Differences:
     difference: Floats
     beyond: float
     """As of `Contrasts.against`."""
-    parts: Sequence[Sampled]
+    parts: Sequence[SampledVariances]
     """The variances by sampling of each kind of errors, of selection and of stopping, for independent estimates."""
     variances: list[Floats]
     """The sampling variances of the differences, by kind."""
@@ -258,7 +258,7 @@ class _Differences:
     """The covariance, twice, of the systematic parts of errors, by kind."""
 
     @classmethod
-    def of(cls, columns: Columns, base: int, influences: Influences, beyond: float) -> _Differences:
+    def of(cls, columns: Columns, base: int, influences: InfluenceTable, beyond: float) -> _Differences:
         """The differences as they are at equal counts."""
         n, own = columns.n, columns.n[base]
         rho = influences.correlations(base)
@@ -387,7 +387,7 @@ class _Differences:
             variances[at] = controlled
         return compared_at
 
-    def use_common_indices(self) -> Moved | None:
+    def use_common_indices(self) -> Shifts | None:
         """Replace differences and sampling variances where one of the two lacks indices and ρ_L > 0.
 
         D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors. How
@@ -416,9 +416,9 @@ class _Differences:
         for of, shared in zip((columns.selection, columns.stopping), self.shared, strict=True):
             both = of.systematic[at] + of.systematic[base]
             shared[at] = np.where(of.signed[at] * of.signed[base] != 0.0, alike * both, shared[at])
-        return Moved(at, *taken)
+        return Shifts(at, *taken)
 
-    def compare_jackknives(self, controlled: list[int], moved: Moved | None) -> None:
+    def compare_jackknives(self, controlled: list[int], moved: Shifts | None) -> None:
         """Make the sampling variances for stopping at least those by the jackknives, but not of the `controlled` ones.
 
         The jackknives see what influences do not, as they are linearised. Where indices are missing, that is the

@@ -36,7 +36,7 @@ class Means(NamedTuple):
         return second, self.skewness * np.power(second, 1.5)
 
 
-class Sampled(NamedTuple):
+class SampledVariances(NamedTuple):
     """The sampling variances of k differences from a base, and their skewness, arrays (k,)."""
 
     own: Floats
@@ -64,7 +64,7 @@ def moments_of(estimates: Sequence[Estimate], sign: float, variances: Floats) ->
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")
-def sampled(base: Means, means: Means) -> Sampled:
+def sampled(base: Means, means: Means) -> SampledVariances:
     """The variances and skewness of differences of these means (k,) from `base`, one or k, if they are independent.
 
     Variances are not finite where a mean's own is not.
@@ -72,7 +72,7 @@ def sampled(base: Means, means: Means) -> Sampled:
     own, of_base = _borrowed(base, means)
     each, of_means = _borrowed(means, base)
     skewness = (of_means - of_base) / np.power(own + each, 1.5)
-    return Sampled(own, each, np.where(np.isfinite(skewness), skewness, 0.0))
+    return SampledVariances(own, each, np.where(np.isfinite(skewness), skewness, 0.0))
 
 
 def _borrowed(one: Means, other: Means) -> tuple[Floats, Floats]:

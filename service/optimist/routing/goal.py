@@ -11,7 +11,7 @@ import numpy as np
 
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.curves import short, since
-from optimist.experiments.goals.asked import AskedContext, Basis, Choice, positions_of
+from optimist.experiments.goals.asked import AskedContext, Choice, PickBasis, positions_of
 from optimist.experiments.goals.base import Goal, Pending, WithModel
 from optimist.experiments.report import OLD
 from optimist.numerics.arrays import Floats
@@ -30,7 +30,7 @@ from optimist.routing.answers.features import contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.policy import Frontier, RoutePolicy
 from optimist.routing.answers.rows import RoutedRows
-from optimist.routing.gain.reports import Routing, route_table
+from optimist.routing.gain.reports import RoutingSettings, route_table
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS, check_route_size, priced_by
 from optimist_client.models import Experiment, ExperimentConfig, Report, RouteCurve, RoutePace, Routes
@@ -220,11 +220,11 @@ class ForRouting(WithModel):
         """True if every active arm has had its warm-up."""
         return all(arm.batches >= self.warmup for arm in arms if arm.active)
 
-    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> PickBasis:
         """The positions up to which the model was made, and its name; all 0 where the choice was not made by it."""
         if self.loaded is None or not choice.by_model:
-            return Basis([0] * len(contenders))
-        return Basis(positions_of(self.loaded.stored.parts, contenders), model=self.loaded.stored.made)
+            return PickBasis([0] * len(contenders))
+        return PickBasis(positions_of(self.loaded.stored.parts, contenders), model=self.loaded.stored.made)
 
     def pending(self, stored: ExperimentState) -> Pending:
         """Nothing: no ask waits."""
@@ -240,7 +240,7 @@ class ForRouting(WithModel):
         """The table of rows that were made of these parts. Raises as `route_table`."""
         config, metric, generators = state.config, state.config.metric, state.stored.generators
         pace = self._pace(state)
-        routing = Routing(
+        routing = RoutingSettings(
             names=[generator.name for generator in generators],
             lower_is_better=metric.lower_is_better,
             policy=config.policy,

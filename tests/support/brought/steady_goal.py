@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from optimist.experiments.goals.asked import AskedContext, Basis, Choice
+from optimist.experiments.goals.asked import AskedContext, Choice, PickBasis
 from optimist.experiments.goals.base import Goal, WithModel
 from optimist.experiments.goals.best import ForBest
 from optimist.experiments.goals.registry import register
@@ -68,8 +68,8 @@ class ForSteady(ForBest, WithModel):
         counts = [arm.samples + arm.pending_samples for arm in arms]
         return Choice(counts.index(min(counts)), by_model=bool(self.made))
 
-    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
-        return Basis([0] * len(contenders), model=self.made or None)
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> PickBasis:
+        return PickBasis([0] * len(contenders), model=self.made or None)
 
     def decide(self, arms: Arms, told: int) -> Decision:
         spread_arms = [(self.spreads[g], arm) for g, arm in zip(self.ordinals, arms, strict=True) if g in self.spreads]

@@ -13,7 +13,7 @@ from optimist.numerics.arrays import Floats
 from optimist.records import GeneratorState, LogExtent
 
 
-class Predictor(Protocol):
+class ContextPredictor(Protocol):
     """A model of what generators score on contexts."""
 
     def predict(self, contexts: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -34,10 +34,10 @@ class AskedContext:
         """The embedding of the prompt (d,)."""
         self.text = text
         """The prompt; "" where no texts were sent."""
-        self._model: Predictor | None = None
+        self._model: ContextPredictor | None = None
         self._predicted: tuple[Floats, Floats] | None = None
 
-    def predicted(self, model: Predictor) -> tuple[Floats, Floats]:
+    def predicted(self, model: ContextPredictor) -> tuple[Floats, Floats]:
         """Means (G,) and widths (G,) of the generators of a model."""
         if self._predicted is None or self._model is not model:
             means, widths = model.predict(self.row[None])
@@ -60,7 +60,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class PickBasis:
     """The estimates, mixture or model that a choice was made from."""
 
     positions: list[int]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.goals.asked import AskedContext, Basis, Choice
+from optimist.experiments.goals.asked import AskedContext, Choice, PickBasis
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arms, Decision, Stopping
 from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact
@@ -101,9 +101,9 @@ class Goal(Protocol):
     def has_begun(self, arms: Arms) -> bool:
         """True if the warm-up is over."""
 
-    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> PickBasis:
         """The estimates, mixture or model that this choice rests on, if it is made now."""
-        return Basis([generator.primary.estimate_seq for generator in contenders])
+        return PickBasis([generator.primary.estimate_seq for generator in contenders])
 
     def rests_on(self, generator: GeneratorState, position: int) -> bool:
         """True if a decision made now rests on the generator's batch at this log position."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from optimist.experiments.goals.asked import AskedContext, Basis, Choice, positions_of
+from optimist.experiments.goals.asked import AskedContext, Choice, PickBasis, positions_of
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.numerics.mixture import Mixture
 from optimist.policies import (
@@ -66,11 +66,11 @@ class ForMixture(Goal):
         mixed = () if self.mixture is None else self.mixture.generators
         return all(arm.batches >= self.policy.warmup and arm.name in mixed for arm in arms if arm.active)
 
-    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> PickBasis:
         """The positions up to which the mixture was made, 0 where a generator is not part of it, and its name."""
         if self.stored is None:
-            return Basis([0] * len(contenders))
-        return Basis(positions_of(self.stored.parts, contenders), mixture=self.stored.made)
+            return PickBasis([0] * len(contenders))
+        return PickBasis(positions_of(self.stored.parts, contenders), mixture=self.stored.made)
 
     def rests_on(self, generator: GeneratorState, position: int) -> bool:
         """True: a mixture is made of all batches."""

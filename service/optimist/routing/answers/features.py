@@ -126,12 +126,12 @@ class ContextMap:
         return columns_of(np.asarray(contexts, dtype=np.float64), *self.arrays)
 
 
-Bandwidth = float | Literal["median"]
+ContextBandwidth = float | Literal["median"]
 CONTEXTS_TO_FIT = 64
 """Contexts, of all generators together, that fix the bandwidth "median" and the principal components."""
 
 
-def contexts_to_fit(bandwidth: Bandwidth, generators: int) -> int:
+def contexts_to_fit(bandwidth: ContextBandwidth, generators: int) -> int:
     """The number of batches, 3 or more, that each of `generators` must have before the map can be fixed: 0 where the
     bandwidth is a number.
 
@@ -151,7 +151,7 @@ class ContextSettings:
     """d, the width of contexts."""
     features: int
     """r, an even number."""
-    bandwidth: Bandwidth = "median"
+    bandwidth: ContextBandwidth = "median"
     """A number fixes the map at once, without principal components."""
     components: Components | None = None
     """The principal components that the first contexts have fixed, with the bandwidth "median"."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.arrays import Floats
 from optimist.routing.answers.features import ContextMap, columns_of
-from optimist.routing.answers.ridge import Published, Regressions
+from optimist.routing.answers.ridge import PublishedRidge, Regressions
 from optimist_client import tensors
 from optimist_client.errors import FixError
 
@@ -125,7 +125,7 @@ class RouteModel:
         generators: Sequence[int],
         samples: Sequence[int],
         contexts: ContextMap,
-        regressions: Regressions | Published,
+        regressions: Regressions | PublishedRidge,
         single: Floats,
         sampled: NDArray[np.float32] | None = None,
     ) -> RouteModel:

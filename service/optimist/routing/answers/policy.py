@@ -118,7 +118,7 @@ class RoutePolicy:
     """Chooses a generator for one context: a pure function of the predictions, the seed and the number.
 
     `price` is λ: a generator is worth its expected score minus λ times its cost. `rff-ucb` and `pak-ucb` are as
-    published; their predictions are `Published` or `KernelRidge`, whose widths have no unit. `promptwise` has the
+    published; their predictions are `PublishedRidge` or `KernelRidge`, whose widths have no unit. `promptwise` has the
     published index, but of the regressions of `rff-ucb`, where the paper has logistic ones.
     """
 

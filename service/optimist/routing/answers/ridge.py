@@ -85,7 +85,7 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class Located:
+class CentredSums:
     """Sums of features and scores about their own means."""
 
     samples: float
@@ -101,14 +101,14 @@ class Located:
     """Σ s² of s minus its mean."""
 
     @classmethod
-    def from_sums(cls, sums: Sums) -> Located:
+    def from_sums(cls, sums: Sums) -> CentredSums:
         return cls(float(sums.samples), sums.mean, sums.centre, *sums.centred)
 
-    def joined(self, samples: float, centre: Floats, mean: float) -> Located:
+    def joined(self, samples: float, centre: Floats, mean: float) -> CentredSums:
         """With so many further samples, all at this φ and of this score."""
         part = samples / (self.samples + samples)
         away, above = centre - self.centre, mean - self.mean
-        return Located(
+        return CentredSums(
             self.samples + samples,
             self.mean + part * above,
             self.centre + part * away,
@@ -128,7 +128,7 @@ MEAN_RIDGES: Floats = np.geomspace(0.01, 1000.0, 6)
 """Samples that the mean of all generators may count as, beside a generator's own."""
 
 
-class Predictor(Protocol):
+class FeaturePredictor(Protocol):
     """Means and standard errors of all generators' scores."""
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
@@ -137,7 +137,7 @@ class Predictor(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class PublishedRidge:
     """The regressions of RFF-UCB: A = aI + Σφφᵀ, mean φᵀA⁻¹b, width √(φᵀA⁻¹φ) (arXiv 2410.13287).
 
     Its widths are not standard errors: noise of any size has the same.
@@ -149,7 +149,7 @@ class Published:
     """Inverses of the lower Cholesky factors of A (G, r, r)."""
 
     @classmethod
-    def from_moments(cls, moments: Sequence[Sums], linear: int = 0, ridge: float = 1.0) -> Published:
+    def from_moments(cls, moments: Sequence[Sums], linear: int = 0, ridge: float = 1.0) -> PublishedRidge:
         """The regressions of generators with these moments, whose first `linear` columns are not used."""
         width = len(moments[0].total)
         weights, factors = np.zeros((len(moments), width)), np.zeros((len(moments), width, width))
@@ -205,7 +205,7 @@ class Regressions:
         """
         counts = np.array([float(each.samples) for each in moments])
         own, shared = prior_variances([each.centred for each in moments], counts, linear)
-        alone = cls._of_known_priors([Located.from_sums(each) for each in moments], own, shared)
+        alone = cls._of_known_priors([CentredSums.from_sums(each) for each in moments], own, shared)
         if len(moments) == 1:
             return alone
         # Differences of means that may be chance must not outweigh what the context says, nor keep a generator of few
@@ -214,13 +214,13 @@ class Regressions:
         values, errors = (each[0] for each in alone.predict(centre[None]))
         common, spread = common_mean(values, errors, alone.noise)
         located = [
-            Located.from_sums(each).joined(noise**2 / spread**2, centre, common)
+            CentredSums.from_sums(each).joined(noise**2 / spread**2, centre, common)
             for each, noise in zip(moments, alone.noise.tolist(), strict=True)
         ]
         return replace(cls._of_known_priors(located, own, shared), noise=alone.noise)
 
     @classmethod
-    def _of_known_priors(cls, located: Sequence[Located], own: Floats, shared: Floats) -> Regressions:
+    def _of_known_priors(cls, located: Sequence[CentredSums], own: Floats, shared: Floats) -> Regressions:
         """The regressions by these prior variances of θ and u by column, in units of the noise."""
         counts = np.array([each.samples for each in located])
         root = np.sqrt(own)

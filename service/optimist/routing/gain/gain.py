@@ -17,14 +17,14 @@ from optimist.numerics.distances import median_distance
 from optimist.routing.answers.features import ContextMap, ContextSettings
 from optimist.routing.answers.policy import Frontier
 from optimist.routing.answers.ridge import Regressions, Sums
-from optimist.routing.gain.outcomes import Mean, Outcomes, ScoredPrompts
+from optimist.routing.gain.outcomes import Outcomes, PromptMean, ScoredPrompts
 from optimist_client.errors import FixError
 from optimist_client.goals import check_pace
 
 FOLDS = 5
 """Parts of the prompts: what is said of one is learned from the others."""
 
-Basis = Literal["scores", "doubly robust", "model"]
+GainBasis = Literal["scores", "doubly robust", "model"]
 """Where a gain comes from: scores of both generators on the same prompts; predictions, corrected by those scores of a
 log that were drawn by known probabilities; predictions alone."""
 
@@ -44,7 +44,7 @@ class RouteGain:
     whichever that is; None where the error of the gain over any generator is not known."""
     upper: float | None
     """Upper end; None where no error is known."""
-    basis: Basis
+    basis: GainBasis
     value: float
     """Mean score of the routed prompts."""
     single_value: float
@@ -108,7 +108,7 @@ def route_gain(
     alone = [np.full(len(columns), index) for index in range(len(prompts.names))]
     over = [outcomes.difference(routed, each, everywhere) for each in alone]
     by_model = float(worth.max(1).mean() - worth[:, single].mean())
-    gained = over[single] or Mean(by_model, None)
+    gained = over[single] or PromptMean(by_model, None)
     # In a table with too few scores of both, the difference of those few says less than the predictions.
     gain = by_model if gained.error is None else gained.value
     scored = outcomes.score(alone[single], everywhere)
@@ -145,7 +145,7 @@ def _price(costs: Floats, predicted: Floats, price: float, ceiling: float | None
     return max(price, (1.0 + 1e-9) * wanted)
 
 
-def _over_the_best(over: Sequence[Mean | None], delta: float) -> tuple[float | None, float | None]:
+def _over_the_best(over: Sequence[PromptMean | None], delta: float) -> tuple[float | None, float | None]:
     """Ends of an interval of 1 − δ of the gain over the truly best one of single generators, from the gain over each.
 
     The gain over the best one is the smallest of all. The smallest lower end is above it only if the best one's
@@ -325,8 +325,8 @@ def _type(
 
 
 def _winner(
-    outcomes: Outcomes, means: Sequence[Mean | None], charged: Floats, inside: Bools
-) -> tuple[int | None, Mean | None]:
+    outcomes: Outcomes, means: Sequence[PromptMean | None], charged: Floats, inside: Bools
+) -> tuple[int | None, PromptMean | None]:
     """The best generator on the prompts inside, and its lead over the second best one."""
     worth = {index: mean.value - charged[index] for index, mean in enumerate(means) if mean is not None}
     ranked = sorted(worth, key=lambda index: -worth[index])
@@ -336,7 +336,7 @@ def _winner(
     lead = outcomes.difference(_always(first, inside), _always(second, inside), inside)
     # Both are compared more exactly than each is known, which may tell them to be the other way round.
     if lead is not None and lead.value < 0.0:
-        return second, Mean(-lead.value, lead.error)
+        return second, PromptMean(-lead.value, lead.error)
     return first, lead
 
 

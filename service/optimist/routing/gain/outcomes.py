@@ -107,7 +107,7 @@ class ScoredPrompts:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class PromptMean:
     """A mean over prompts."""
 
     value: float
@@ -147,7 +147,7 @@ class Outcomes:
         self._weights = np.minimum(1.0 / prompts.probability[self._is_draw], max_weight)
         self._spread = float(np.square(self._beyond).mean()) if len(self._beyond) else 0.0
 
-    def difference(self, first: Ints, second: Ints, inside: Bools) -> Mean | None:
+    def difference(self, first: Ints, second: Ints, inside: Bools) -> PromptMean | None:
         """The mean by which `first` (m,) is worth more than `second` (m,) on the prompts inside (m,), 0 where they are
         the same; None where nothing is known. Worth is the score less the price of the cost."""
         inside = inside & self.judged
@@ -158,7 +158,7 @@ class Outcomes:
         apart = self._predicted[rows, first] - self._predicted[rows, second]
         return self._corrected(apart, ((1.0, first), (-1.0, second)), inside, inside & (first != second))
 
-    def score(self, chosen: Ints, inside: Bools) -> Mean | None:
+    def score(self, chosen: Ints, inside: Bools) -> PromptMean | None:
         """The mean score of giving each prompt inside (m,) to the chosen generator (m,), without prices."""
         inside = inside & self.judged
         if not inside.any():
@@ -171,19 +171,19 @@ class Outcomes:
             if not len(values):
                 return None
             error = math.sqrt(float(values.var(ddof=1)) / len(values)) if len(values) > 1 else None
-            return Mean(float(values.mean()) + paid, error)
+            return PromptMean(float(values.mean()) + paid, error)
         mean = self._corrected(self._predicted[rows, chosen], ((1.0, chosen),), inside, inside)
-        return None if mean is None else Mean(mean.value + paid, mean.error)
+        return None if mean is None else PromptMean(mean.value + paid, mean.error)
 
     def _corrected(
         self, predicted: Floats, sides: tuple[tuple[float, Ints], ...], inside: Bools, where: Bools
-    ) -> Mean | None:
+    ) -> PromptMean | None:
         """The mean over the prompts inside of the predictions (m,) for those that count, corrected."""
         count, part = int(inside.sum()), int(where.sum())
         if not count:
             return None
         if not part:
-            return Mean(0.0, 0.0 if len(self._beyond) else None)
+            return PromptMean(0.0, 0.0 if len(self._beyond) else None)
         share = part / count
         value = float(predicted[where].mean())
         covariate = predicted - value
@@ -206,8 +206,8 @@ class Outcomes:
         # What is predicted differs from prompt to prompt by the slope times as much.
         variance += slope**2 * float(predicted[where].var(ddof=1)) / part if part > 1 else self._spread
         if not is_known:
-            return Mean(share * float(predicted[where].mean()), None)
-        return Mean(share * value, math.sqrt(share**2 * variance + value**2 * share * (1.0 - share) / count))
+            return PromptMean(share * float(predicted[where].mean()), None)
+        return PromptMean(share * value, math.sqrt(share**2 * variance + value**2 * share * (1.0 - share) / count))
 
 
 def _regressed(beyond: Floats, weights: Floats, covariate: Floats, *, floor: float) -> tuple[float, float, float]:
@@ -234,7 +234,7 @@ def _table(prompts: ScoredPrompts, charged: Floats) -> Floats:
     return np.where(hits > 0, sums / np.maximum(hits, 1), np.nan).reshape(shape)
 
 
-def _mean_gain(gains: Floats, is_routed: Bools) -> Mean | None:
+def _mean_gain(gains: Floats, is_routed: Bools) -> PromptMean | None:
     """The mean gain (n,) over prompts.
 
     is_routed: whether each prompt would get another generator; elsewhere the gain is 0. Gains that are not known count
@@ -246,14 +246,14 @@ def _mean_gain(gains: Floats, is_routed: Bools) -> Mean | None:
     share = float(is_routed.mean())
     measured = gains[is_routed & ~np.isnan(gains)]
     if share == 0.0:
-        return Mean(0.0, 0.0)
+        return PromptMean(0.0, 0.0)
     if not len(measured):
         return None
     mean = float(measured.mean())
     if len(measured) < 2:
-        return Mean(share * mean, None)
+        return PromptMean(share * mean, None)
     spread = float(measured.var(ddof=1)) / len(measured)
-    return Mean(share * mean, math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / count))
+    return PromptMean(share * mean, math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / count))
 
 
 TABLE = ("contexts", "scores")

@@ -30,7 +30,7 @@ FEWEST_PICKS = 2
 
 
 @dataclass(frozen=True)
-class Routing:
+class RoutingSettings:
     """Among whom prompts are routed, and by what."""
 
     names: Sequence[str]
@@ -79,7 +79,7 @@ class _Problem:
     sign: float
 
 
-def route_table(rows: RoutedRows, routing: Routing) -> Routes:
+def route_table(rows: RoutedRows, routing: RoutingSettings) -> Routes:
     """The table of routing from recorded rows; `positions` are left to the caller.
 
     A pick of several rows counts by its first one: the others are there only if the first ones failed, so that from
@@ -122,7 +122,9 @@ def route_table(rows: RoutedRows, routing: Routing) -> Routes:
     )
 
 
-def _of_many(rows: RoutedRows, routing: Routing, problem: _Problem, contexts: ContextSettings) -> dict[str, Any]:
+def _of_many(
+    rows: RoutedRows, routing: RoutingSettings, problem: _Problem, contexts: ContextSettings
+) -> dict[str, Any]:
     """The fields of the table for generators that can be compared."""
     seed, names, count = routing.seed, routing.names, len(routing.names)
     overall = route_gain(problem.prompts, price=routing.price, contexts=contexts, seed=seed, delta=routing.delta)
@@ -147,7 +149,7 @@ def _of_many(rows: RoutedRows, routing: Routing, problem: _Problem, contexts: Co
     }
 
 
-def _of_few(rows: RoutedRows, routing: Routing) -> dict[str, Any]:
+def _of_few(rows: RoutedRows, routing: RoutingSettings) -> dict[str, Any]:
     """The fields of the table for too few prompts: means of all samples."""
     told, paid = rows.samples > 0, routing.paid
     means = np.where(told, rows.sums / np.maximum(rows.samples, 1), np.nan)
@@ -166,7 +168,7 @@ def _of_few(rows: RoutedRows, routing: Routing) -> dict[str, Any]:
     }
 
 
-def _problem(rows: RoutedRows, routing: Routing) -> _Problem | None:
+def _problem(rows: RoutedRows, routing: RoutingSettings) -> _Problem | None:
     """The prompts of generators that can be compared; None where there are too few."""
     names, paid = routing.names, routing.paid
     _, first, prompt = np.unique(rows.pick, return_index=True, return_inverse=True)
@@ -228,7 +230,7 @@ def _shares(rows: RoutedRows, names: Sequence[str], routed: Floats) -> list[Rout
     ]
 
 
-def _savings(rows: RoutedRows, routing: Routing, single: int, success: Floats | None) -> RouteSavings | None:
+def _savings(rows: RoutedRows, routing: RoutingSettings, single: int, success: Floats | None) -> RouteSavings | None:
     """The costs of prompts, each called until success, beside the costs of single generators; None without costs.
 
     success: expected score (m, G) on each prompt; NaN for generators that cannot be compared.
@@ -272,11 +274,6 @@ def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -
     return said + ([f"{', '.join(rare)} had too few of these prompts to be compared"] if rare else [])
 
 
-GAIN_FIELDS = ("price", "best", "gain", "basis", "error", "lower", "upper", "value", "single_value", "cost")
-GAIN_FIELDS += ("single_cost", "shares")
-"""The fields of a `RouteGain` that `RouteReport.to_dict` has."""
-
-
 @dataclass(frozen=True, eq=False)
 class RouteReport:
     """The gain of routing the prompts of a file, and their types."""
@@ -316,11 +313,13 @@ class RouteReport:
         return ["± is half of an interval of 95%.", f"Prompts would go to: {shares}."]
 
     def to_dict(self) -> dict[str, Any]:
+        numbers = "price", "best", "gain", "basis", "error", "lower", "upper", "value", "single_value"
+        numbers += "cost", "single_cost", "shares"
         gain = self.gain
         return {
             "generators": list(self.names),
             "prompts": gain.prompts,
-            **{name: getattr(gain, name) for name in GAIN_FIELDS},
+            **{name: getattr(gain, name) for name in numbers},
             "types": [codec.plain(kind) for kind in self.types],
         }
 

@@ -39,7 +39,7 @@ class RoutedBatch:
     """Position in the log of the batch before, and the number of the pick."""
 
 
-class Routed(Learned):
+class RoutedStatistic(Learned):
     """Sums of a generator's samples over features of their contexts, and `BATCHES` of its batches, a uniform sample.
 
     Every row of a batch counts as a sample with the context of the batch; the batch is kept whole or not at all, as its

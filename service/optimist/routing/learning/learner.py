@@ -16,9 +16,9 @@ from optimist.records import AskedPrompt
 from optimist.routing.answers.features import ContextMap, ContextSettings
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.policy import SAMPLED, RoutePolicy
-from optimist.routing.answers.ridge import Published, Regressions
+from optimist.routing.answers.ridge import PublishedRidge, Regressions
 from optimist.routing.answers.rows import RoutedRows
-from optimist.routing.learning.kept import BATCHES, Routed
+from optimist.routing.learning.kept import BATCHES, RoutedStatistic
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import FixError
 
@@ -56,8 +56,8 @@ class RouteLearner(Learner):
     def arrays(self) -> Sequence[Floats]:
         return self._map.arrays
 
-    def learned(self, *, lower_is_better: bool, ordinal: int) -> Routed:
-        return Routed(self._map, lower_is_better, ordinal)
+    def learned(self, *, lower_is_better: bool, ordinal: int) -> RoutedStatistic:
+        return RoutedStatistic(self._map, lower_is_better, ordinal)
 
     def to_fit(self, generators: int) -> int:
         return self.settings.to_fit(generators)
@@ -88,7 +88,7 @@ def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled:
         raise FixError("a model needs at least one sample of a generator")
     moments = [routed.moments for routed in told.values()]
     contexts = next(iter(told.values())).contexts
-    fit = Published.from_moments if RoutePolicy(policy).is_published else Regressions.from_moments
+    fit = PublishedRidge.from_moments if RoutePolicy(policy).is_published else Regressions.from_moments
     regressions = fit(moments, contexts.linear)
     # Expected scores are linear in the columns: their mean over all prompts is the prediction at the mean columns.
     samples = [sums.samples for sums in moments]
@@ -144,15 +144,15 @@ def rows_of(estimators: Mapping[int, StreamingEstimator], generators: int) -> Ro
     )
 
 
-def _largest(routed: Mapping[int, Routed], count: int) -> int:
+def _largest(routed: Mapping[int, RoutedStatistic], count: int) -> int:
     """The largest hash among the `count` smallest of all batches: a uniform sample. 0 without a batch."""
     hashes = np.sort(np.concatenate([part.batches.hashes for part in routed.values()] or [np.zeros(0, np.uint64)]))
     return int(hashes[:count].max(initial=0))
 
 
-def _routed(estimators: Mapping[int, StreamingEstimator]) -> dict[int, Routed]:
+def _routed(estimators: Mapping[int, StreamingEstimator]) -> dict[int, RoutedStatistic]:
     """The routed prompts that each estimator keeps, by ordinal, ascending. Raises FixError where one keeps none."""
     by_ordinal = {ordinal: estimator.learned for ordinal, estimator in sorted(estimators.items())}
-    if missing := [ordinal for ordinal, learned in by_ordinal.items() if not isinstance(learned, Routed)]:
+    if missing := [ordinal for ordinal, learned in by_ordinal.items() if not isinstance(learned, RoutedStatistic)]:
         raise FixError(f"prompts are not routed: no contexts of generators {', '.join(map(str, missing))}")
-    return {ordinal: learned for ordinal, learned in by_ordinal.items() if isinstance(learned, Routed)}
+    return {ordinal: learned for ordinal, learned in by_ordinal.items() if isinstance(learned, RoutedStatistic)}

@@ -84,8 +84,9 @@ class RouteJudge(GoalJudge):
         ]
 
     def _policy(self, name: str) -> RoutePolicy:
-        budget = {"ceiling": self.plan.ceiling, "at_least": self.plan.at_least} if name in PACED else {}
-        return RoutePolicy(name, self.plan.price, rounds=self.plan.rounds, tries=self.plan.tries, **budget)
+        plan = self.plan
+        policy = RoutePolicy(name, plan.price, rounds=plan.rounds, tries=plan.tries)
+        return replace(policy, ceiling=plan.ceiling, at_least=plan.at_least) if name in PACED else policy
 
     @property
     def _has_costs(self) -> bool:

@@ -13,7 +13,7 @@ from optimist.numerics.arrays import Floats, Ints
 from optimist.numerics.estimate import is_due
 from optimist.routing.answers.features import CONTEXTS_TO_FIT, ContextSettings, contexts_to_fit
 from optimist.routing.answers.policy import SAMPLED, Frontier, RoutePolicy, calls_of
-from optimist.routing.answers.ridge import KernelRidge, Predictor, Published, Regressions, Sums
+from optimist.routing.answers.ridge import FeaturePredictor, KernelRidge, PublishedRidge, Regressions, Sums
 from optimist_client.errors import FixError
 from optimist_client.goals import OWN_GROWTH
 
@@ -185,8 +185,8 @@ def _chosen(
         learner = _Kernels(contexts, count, float(fitted.bandwidth))
     else:
         contexts_map = fitted.made()
-        fit: Callable[[Sequence[Sums], int], Predictor] = (
-            Published.from_moments if policy.is_published else Regressions.from_moments
+        fit: Callable[[Sequence[Sums], int], FeaturePredictor] = (
+            PublishedRidge.from_moments if policy.is_published else Regressions.from_moments
         )
         # Made again when the samples have grown by this part, or the samples of a generator by `OWN_GROWTH`.
         growth = 0.0 if policy.is_published and features <= 64 else 0.08
@@ -253,13 +253,15 @@ class _Purse:
 class _Sums:
     """Regressions on features, made again when the samples have grown."""
 
-    def __init__(self, phi: Floats, count: int, fit: Callable[[Sequence[Sums]], Predictor], growth: float) -> None:
+    def __init__(
+        self, phi: Floats, count: int, fit: Callable[[Sequence[Sums]], FeaturePredictor], growth: float
+    ) -> None:
         self._phi, self._fit, self._growth = phi, fit, growth
         self._moments = [Sums.none(phi.shape[1]) for _ in range(count)]
         self._told, self._due = 0, 0
         self.start = 0
         """The first prompt that the newest regressions are for."""
-        self._found: Predictor | None = None
+        self._found: FeaturePredictor | None = None
         self._means: Floats = np.zeros((0, count))
         self._widths = self._means
         self._made_of: list[int] = []
