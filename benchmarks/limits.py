@@ -253,7 +253,7 @@ def play(cell: Cell, policy: str, seed: int) -> Outcome:
         if decision.decided:
             decided, best = True, decision.best
             break
-        while len(open_) < cell.in_flight:
+        while len(open_) < cell.in_flight and not decision.awaited:
             g = names.index(evaluation.ask(pending=pending))
             start, size = ends[g], max(BATCH, ends[g] // 10)
             if start + size > cell.cap:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from optimist.numerics.estimate import Estimate, Scale
@@ -38,6 +38,8 @@ class Decision:
     """A verdict for each rival, if the decision was `explained`."""
     hardest: HardestRival | None = None
     """The comparison with the hardest rival, if the decision was `explained`."""
+    awaited: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Batches on their way that it waits for, by generator, as of `DecisionInfo`."""
     limits: tuple[LimitVerdict, ...] = ()
     """With the goal "cheapest", the verdicts by each limit, if the decision was `explained`."""
     none_meets: bool = False
