@@ -252,10 +252,10 @@ def _forked(channel: socket.socket) -> tuple[Order, list[int]]:
 if __name__ == "__main__":
     for name in IMPORTED:
         importlib.import_module(name)
-    from optimist.commands import places
+    from optimist.commands import locations
 
-    for place in places().values():
-        importlib.import_module(place.partition(":")[0])
+    for location in locations().values():
+        importlib.import_module(location.partition(":")[0])
     assert "optimist.insight.metrics" not in sys.modules
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     gc.freeze()

@@ -21,7 +21,7 @@ from optimist.experiments.goals.commands import COMMANDS
 from optimist_client.errors import FixError
 from optimist_client.installed import missing
 
-_PLACES = {
+_LOCATIONS = {
     **{name: f"{name}:{name}" for name in ("backup", "bandwidth", "compare", "contrast", "demo", "docs", "evaluate")},
     **{name: f"{name}:{name}" for name in ("plan", "score", "simulate", "worker")},
     **{name: f"{name}:app" for name in ("gate", "keys")},
@@ -35,10 +35,12 @@ _PLACES = {
 """The module of each subcommand, and its function, or the app that has a function of the subcommand's name."""
 
 
-def places() -> dict[str, str]:
+def locations() -> dict[str, str]:
     """The module and the function of each subcommand, those of goals included, in alphabetical order."""
-    of_goals = {place.partition(":")[2]: place for place in COMMANDS}
-    return dict(sorted({**{name: f"{__name__}.{place}" for name, place in _PLACES.items()}, **of_goals}.items()))
+    of_goals = {location.partition(":")[2]: location for location in COMMANDS}
+    return dict(
+        sorted({**{name: f"{__name__}.{location}" for name, location in _LOCATIONS.items()}, **of_goals}.items())
+    )
 
 
 def _load_brought() -> None:
@@ -58,9 +60,9 @@ def _load_brought() -> None:
             sys.exit(missing(error))
 
 
-def _made(name: str, place: str) -> Any:
+def _made(name: str, location: str) -> Any:
     """The command of this name. Ends the process where a package is missing."""
-    module, attribute = place.split(":")
+    module, attribute = location.split(":")
     try:
         command = getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
@@ -74,8 +76,8 @@ def _made(name: str, place: str) -> Any:
     return made
 
 
-def _explained(name: str, place: str) -> str:
-    module, attribute = place.split(":")
+def _explained(name: str, location: str) -> str:
+    module, attribute = location.split(":")
     spec, function = find_spec(module), name if attribute == "app" else attribute
     assert spec is not None
     assert spec.origin is not None
@@ -89,18 +91,18 @@ class LazyGroup(Group):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         _load_brought()
-        self._places = places()
-        self.commands: dict[str, Any] = dict.fromkeys(self._places)
+        self._locations = locations()
+        self.commands: dict[str, Any] = dict.fromkeys(self._locations)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, imported and made now; None if there is none."""
         if self.commands.get(cmd_name, self) is None:
-            self.commands[cmd_name] = _made(cmd_name, self._places[cmd_name])
+            self.commands[cmd_name] = _made(cmd_name, self._locations[cmd_name])
         return self.commands.get(cmd_name)
 
     def explained(self) -> dict[str, str]:
         """The docstring of each subcommand, which is read without importing it."""
-        return {name: _explained(name, place) for name, place in self._places.items()}
+        return {name: _explained(name, location) for name, location in self._locations.items()}
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command line, and end the process unless that is left to the caller."""

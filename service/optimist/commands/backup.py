@@ -94,7 +94,7 @@ class _Saving:
 def _over_http(url: str, tag: str | None, saving: _Saving, tagged: str) -> None:
     advice = "a key sees one namespace; without --url, --data-dir or --redis-url saves all"
     with service(url) as optimist:
-        for name in [one.name for one in optimist.list_experiments(tag=tag)]:
+        for name in [listed.name for listed in optimist.list_experiments(tag=tag)]:
             with saving.noting_failures(name), saving.written(name) as part:
                 optimist.experiment(name).export(part)
         saving.check(f"this key sees no experiment{tagged}: {advice}")

@@ -36,29 +36,33 @@ def list_(
     Example: optimist list --tag nightly
     """
     with service(url) as optimist:
-        summaries = [one.info for one in optimist.list_experiments(tag=tag, search=search)]
-    print_as([one.model_dump(mode="json") for one in summaries], [overview(summaries)], as_json=as_json)
+        summaries = [listed.info for listed in optimist.list_experiments(tag=tag, search=search)]
+    print_as([summary.model_dump(mode="json") for summary in summaries], [overview(summaries)], as_json=as_json)
 
 
 def overview(experiments: Sequence[Summary]) -> Table:
     """The table of experiments."""
     return Table(
         ("experiment", "state", "best", "metric", "score", "samples", "tags"),
-        [_row(one) for one in experiments],
+        [_row(summary) for summary in experiments],
         left=("state", "best", "metric", "tags"),
         first_to_go=("tags", "metric", "samples", "score", "best"),
     )
 
 
-def _row(one: Summary) -> tuple[str, ...]:
-    decision, named = one.decision, one.leader
-    score = "" if one.score is None else format_score(one.score, one.standard_error, below_noise=one.below_noise)
+def _row(summary: Summary) -> tuple[str, ...]:
+    decision, named = summary.decision, summary.leader
+    score = (
+        ""
+        if summary.score is None
+        else format_score(summary.score, summary.standard_error, below_noise=summary.below_noise)
+    )
     if named and not decision.decided:
-        named += " leads" if decision.weights or not one.leader_is else f" {one.leader_is}"
+        named += " leads" if decision.weights or not summary.leader_is else f" {summary.leader_is}"
     elif not decision.weights:  # the confidence of a mixture is that it is better than one generator
         named = f"{named} {decision.confidence_text}".rstrip()
-    state = f"{one.state_text} ({one.unscored})" if one.unscored else one.state_text
-    return one.name, state, named, one.title, score, f"{one.samples:,}", ", ".join(one.tags)
+    state = f"{summary.state_text} ({summary.unscored})" if summary.unscored else summary.state_text
+    return summary.name, state, named, summary.title, score, f"{summary.samples:,}", ", ".join(summary.tags)
 
 
 def show(

@@ -58,7 +58,7 @@ def docs(
 
     Example: optimist docs --port 0
     """
-    folder = next((place for place in places() if _starts(place)), None)
+    folder = next((candidate for candidate in candidates() if _starts(candidate)), None)
     if folder is None:
         console.print("[red]This install has no documents: they are in the folder docs/ of the sources.")
         raise typer.Exit(1)
@@ -76,7 +76,7 @@ def docs(
             raise typer.Exit(0) from None
 
 
-def places() -> list[Path]:
+def candidates() -> list[Path]:
     """Where pages may be: built, in the wheel or where `make site` puts them in a checkout; else as Markdown."""
     source = checkout()
     return [Path(optimist.__file__).parent / "site", *([] if source is None else [source / "site", source / "docs"])]

@@ -85,7 +85,7 @@ def evaluate(
         warnings.filterwarnings("ignore", "batch .* is ", UserWarning)  # the answer says it
         job = Job(file)
         # Before anything is paid for: whoever lacks the embedder is told so at once.
-        contexts = embedded([text_of(one.prompt) for one in job.questions.values()]) if route else None
+        contexts = embedded([text_of(question.prompt) for question in job.questions.values()]) if route else None
         result = _result_of(job, url, name, answers, again)
         routing = None if contexts is None else routed(result, contexts)
         print_as(to_dict(result, routing), shown(result, routing).parts, as_json=as_json)
@@ -111,4 +111,4 @@ def _write(result: EvaluationResult, routing: RoutingGain, page: Path | None, re
         page.write_text(page_of(result, routing), encoding="utf-8")
     if records is not None:
         with records.open("w", encoding="utf-8") as stream:
-            stream.writelines(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records_of(result))
+            stream.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records_of(result))

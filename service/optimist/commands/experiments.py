@@ -92,7 +92,7 @@ def annotate(
     if tag is None and note is None:
         raise typer.BadParameter("expected --tag or --note")
     with service(url) as optimist:
-        tags = None if tag is None else [one for one in tag if one]
+        tags = None if tag is None else [text for text in tag if text]
         report = optimist.experiment(experiment).annotate(tags=tags, note=note)
     typer.echo(f"{experiment}: tags {', '.join(report.tags) or 'none'}; note: {report.note or 'none'}")
 
@@ -130,9 +130,9 @@ def anomalies(experiment: ExperimentName, url: Url = DEFAULT_URL, as_json: AsJso
 def anomalous(batches: Sequence[AnomalousBatch]) -> Table:
     """The table of anomalous batches."""
     rows: list[tuple[str, ...]] = []
-    for one in batches:
-        findings = "; ".join([*one.findings, *["retracted"] * one.retracted])
-        cells = (one.generator, one.position, one.pick, one.samples, in_utc(one.told), findings)
+    for batch in batches:
+        findings = "; ".join([*batch.findings, *["retracted"] * batch.retracted])
+        cells = (batch.generator, batch.position, batch.pick, batch.samples, in_utc(batch.told), findings)
         rows.append(tuple("" if cell is None else f"{cell}" for cell in cells))
     head = ("generator", "position", "pick", "samples", "received (UTC)", "what is anomalous")
     return Table(head, rows, first_to_go=("received (UTC)", "samples", "pick"), sentences="what is anomalous")
@@ -197,7 +197,9 @@ def accept(
     if as_json:
         typer.echo(reply.model_dump_json(indent=2))
         return
-    one = reply.accepted
+    accepted = reply.accepted
     when = "accepted before" if reply.already else "accepted"
-    whole = f"all batches of {one.generator} up to {one.until:,}"
-    typer.echo(f"{when}: {whole if one.position is None else f'batch {one.position:,} of {one.generator}'}")
+    whole = f"all batches of {accepted.generator} up to {accepted.until:,}"
+    typer.echo(
+        f"{when}: {whole if accepted.position is None else f'batch {accepted.position:,} of {accepted.generator}'}"
+    )

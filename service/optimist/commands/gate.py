@@ -152,8 +152,8 @@ def gate(
                 is_paired = paired or fields.id is not None
                 real = real_data(reference, reference_samples, is_paired=is_paired)
                 declared = metrics_of(metric or [usual_metric(None, [file for file, _ in chosen], reference)], real)
-                questions = [question_on(one, is_paired, delta, settings.device, prompts_are) for one in declared]
-                margins = parsed(margin, [one.shown_label for one in declared])
+                questions = [question_on(each, is_paired, delta, settings.device, prompts_are) for each in declared]
+                margins = parsed(margin, [each.shown_label for each in declared])
                 sets = named_sets(chosen, wanted_by(questions, reference, fields), is_paired)
                 answer = gate_on_sets(sets, questions, margins, begun)
         _print(answer, markdown, junit, as_json)

@@ -71,11 +71,11 @@ def _option(name: str, field: FieldInfo, note: str) -> Any:
     kind = list[str] if get_origin(kind) is tuple else kind
     if get_origin(kind) is Annotated:
         kind, *limits = get_args(kind)
-    least = next((limit.ge for limit in _spread(limits) if isinstance(limit, Ge)), None)
+    low = next((limit.ge for limit in _spread(limits) if isinstance(limit, Ge)), None)
     flag = f"--{'' if field.default else 'no-'}{name.replace('_', '-')}"
     shown = flag if kind is bool else usage.shown(field.default)
     shown = False if field.default in (None, PydanticUndefined, ()) else shown
-    option = typer.Option(help=note, min=least, show_default=shown)  # pyright: ignore[reportArgumentType]
+    option = typer.Option(help=note, min=low, show_default=shown)  # pyright: ignore[reportArgumentType]
     return Annotated[kind | None, option]
 
 
@@ -90,7 +90,7 @@ def _alternatives(kind: Any) -> list[Any]:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):
         return [kind]
-    return [alternative for one in get_args(kind) for alternative in _alternatives(one)]
+    return [alternative for member in get_args(kind) for alternative in _alternatives(member)]
 
 
 def _spread(limits: Iterable[Any]) -> Iterator[Any]:
@@ -115,7 +115,7 @@ def _value(value: Any, field: FieldInfo) -> Any:
 def field_notes(kind: type) -> dict[str, str]:
     """For each field of a class of this project, and of its base classes, the docstring below it, on one line."""
     notes: dict[str, str] = {}
-    for home in reversed([one for one in kind.__mro__ if one.__module__.startswith("optimist")]):
+    for home in reversed([base for base in kind.__mro__ if base.__module__.startswith("optimist")]):
         body = _classes(home.__module__)[home.__name__]
         for field, following in pairwise(body.body):
             match field, following:

@@ -44,11 +44,11 @@ def plan(
     head = ("models", "pilot", "questions", "unpaired", "with many epochs")
     rows = [
         (
-            " and ".join(one.models),
-            *(f"{count:,}" for count in (one.pilot, one.questions, one.unpaired)),
-            "" if one.least is None else f"{one.least:,}",
+            " and ".join(need.models),
+            *(f"{count:,}" for count in (need.pilot, need.questions, need.unpaired)),
+            "" if need.least is None else f"{need.least:,}",
         )
-        for one in needed.needs
+        for need in needed.needs
     ]
     table = Table(head, rows, first_to_go=("with many epochs", "unpaired"))
     print_as(asdict(needed), [table, needed.sentence], as_json=as_json)

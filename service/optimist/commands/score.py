@@ -136,7 +136,7 @@ def _estimates(title: str, estimates: Mapping[str, Estimate]) -> Table:
     head = ("generator", "score", "interval", "plug-in", "samples")
     texts = scores_and_intervals(estimates.values())
     rows = [
-        (name, *text, format_score(one.natural(one.plug_in), None), f"{one.samples:,}")
-        for (name, one), text in zip(estimates.items(), texts, strict=True)
+        (name, *text, format_score(estimate.natural(estimate.plug_in), None), f"{estimate.samples:,}")
+        for (name, estimate), text in zip(estimates.items(), texts, strict=True)
     ]
     return Table(head, rows, title=title, first_to_go=("plug-in", "samples"))

@@ -41,22 +41,26 @@ class Group(TyperGroup):
 
 def _lines(command: Any, context: Any) -> Iterator[str]:
     width = text_width()
-    parameters = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
-    arguments = [one for one in parameters if one.param_type_name == "argument"]
-    options = [one for one in parameters if one.param_type_name == "option"]
+    parameters = [parameter for parameter in command.get_params(context) if not getattr(parameter, "hidden", False)]
+    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
     commands = command.explained() if isinstance(command, Group) else {}
     pieces = [context.command_path, "[OPTIONS]", *map(_in_use, arguments), *(["COMMAND …"] if commands else [])]
     yield f"Usage: {' '.join(pieces)}"
-    paragraphs = [" ".join(one.split()) for one in (command.help or "").split("\n\n")]
-    examples = [one.removeprefix(_EXAMPLE) for one in paragraphs if one.startswith(_EXAMPLE)]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n")]
+    examples = [paragraph.removeprefix(_EXAMPLE) for paragraph in paragraphs if paragraph.startswith(_EXAMPLE)]
     for paragraph in paragraphs:
         if not paragraph.startswith(_EXAMPLE):
             yield ""
             yield from wrapped(paragraph, width)
     if examples:
-        yield from ("", "Example:", *(f"{_INDENT}{one}" for one in examples))
-    yield from _section("Arguments", ((_named(one), _explained(one, context)) for one in arguments), width)
-    yield from _section("Options", ((_named(one), _explained(one, context)) for one in options), width)
+        yield from ("", "Example:", *(f"{_INDENT}{example}" for example in examples))
+    yield from _section(
+        "Arguments", ((_named(parameter), _explained(parameter, context)) for parameter in arguments), width
+    )
+    yield from _section(
+        "Options", ((_named(parameter), _explained(parameter, context)) for parameter in options), width
+    )
     yield from _section("Commands", ((name, summary(text)) for name, text in commands.items()), width)
 
 
@@ -117,9 +121,9 @@ def _explained(parameter: Any, context: Any) -> str:
     said = [_ended(parameter.help or "")]
     if described.is_choice:
         said.append(f"One of {', '.join(map(str, described.choices))}.")
-    least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
-    if least is not None:
-        said.append(f"At least {least:g}." if most is None else f"From {least:g} to {most:g}.")
+    low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    if low is not None:
+        said.append(f"At least {low:g}." if high is None else f"From {low:g} to {high:g}.")
     if described.is_list and parameter.param_type_name == "option":
         said.append("May be given several times.")
     if parameter.required and parameter.param_type_name == "option":

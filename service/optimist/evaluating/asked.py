@@ -122,8 +122,8 @@ class LedgerChat:
 
     def ask(self, prompt: ChatPrompt, *, seed: int | None = None, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer from the ledger, also of a request without the schema, where the endpoint took none."""
-        for one in dict.fromkeys([json.dumps(schema), "null"]):
-            if (reply := self._cached.find(prompt, seed, json.loads(one))) is not None:
+        for sent_schema in dict.fromkeys([json.dumps(schema), "null"]):
+            if (reply := self._cached.find(prompt, seed, json.loads(sent_schema))) is not None:
                 return reply
         raise UnknownAnswer("not asked before")
 
@@ -195,12 +195,12 @@ class PlanModels:
     def __post_init__(self) -> None:
         plan, self._closing = self.plan, ExitStack()
         paces: dict[str, Pace] = {}
-        least: defaultdict[str, list[Endpoint]] = defaultdict(list)
+        of_url: defaultdict[str, list[Endpoint]] = defaultdict(list)
         for endpoint in (*plan.models.values(), *([plan.score.judge] if plan.score.judge else [])):
-            least[endpoint.base_url].append(endpoint)
-        for url, endpoints in least.items():
-            per_minute = [one.per_minute for one in endpoints if one.per_minute is not None]
-            paces[url] = Pace(min(one.at_once for one in endpoints), min(per_minute, default=None))
+            of_url[endpoint.base_url].append(endpoint)
+        for url, endpoints in of_url.items():
+            per_minute = [each.per_minute for each in endpoints if each.per_minute is not None]
+            paces[url] = Pace(min(each.at_once for each in endpoints), min(per_minute, default=None))
 
         def cached(endpoint: Endpoint, who: str, keeps_ended: bool) -> CachedChat:
             how: dict[str, Any] = {"timeout": plan.timeout, "patience": plan.patience, "tries": plan.tries}

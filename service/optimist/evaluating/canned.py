@@ -111,7 +111,7 @@ class CannedServer:
         if model.streams or body.get("stream"):
             pieces = [{"choices": [{"delta": {"content": word}}]} for word in text.splitlines(keepends=True) or [""]]
             last = {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage}
-            events = "".join(f"data: {json.dumps(one)}\n\n" for one in (*pieces, last))
+            events = "".join(f"data: {json.dumps(event)}\n\n" for event in (*pieces, last))
             return _Answer(200, f"{events}data: [DONE]\n\n".encode(), "text/event-stream", cost=cost)
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -124,7 +124,7 @@ class CannedServer:
     def dollars(self) -> float:
         """What was charged for all requests."""
         with self._lock:
-            return sum(one.cost for one in self.served.values())
+            return sum(request.cost for request in self.served.values())
 
     def close(self) -> None:
         """End. Requests that hang are let go."""

@@ -25,11 +25,11 @@ def write_template(file: Path) -> list[Path]:
     """Write a commented file, and prompts beside it. Returns the files. Raises FixError where one is there, OSError."""
     template = TEMPLATE.read_text(encoding="utf-8").replace("eval.yaml", file.name)
     texts = {file: template, file.parent / "questions.jsonl": _lines(QUESTIONS)}
-    for one in texts:
-        if one.exists():
-            raise FixError(f"{one}: it is there already, and nothing was written")
-    for one, text in texts.items():
-        one.write_text(text, encoding="utf-8")
+    for path in texts:
+        if path.exists():
+            raise FixError(f"{path}: it is there already, and nothing was written")
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
     return [*texts]
 
 

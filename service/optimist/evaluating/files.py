@@ -67,7 +67,7 @@ def read_plan(file: Path, *, keys: bool = False) -> EvaluationPlan:
         said = {f"{file}:{_line(part['loc'], lines)}: {each_in_words([part], fields=_FIELDS)}": None for part in parts}
         raise FixError("\n".join(said)) from None
     if keys and (missing := [*_missing_keys(plan)]):
-        said = (f"{file}:{_line(place, lines)}: {'.'.join(map(str, place))}: {why}" for place, why in missing)
+        said = (f"{file}:{_line(path, lines)}: {'.'.join(map(str, path))}: {why}" for path, why in missing)
         raise FixError("\n".join(said))
     return plan
 
@@ -75,11 +75,11 @@ def read_plan(file: Path, *, keys: bool = False) -> EvaluationPlan:
 def _missing_keys(plan: EvaluationPlan) -> Iterator[tuple[FieldPath, FixError]]:
     """The places of keys that cannot be read, and why."""
     judges = {} if plan.score.judge is None else {("score", "judge"): plan.score.judge}
-    for place, endpoint in {**{("models", name): one for name, one in plan.models.items()}, **judges}.items():
+    for path, endpoint in {**{("models", name): model for name, model in plan.models.items()}, **judges}.items():
         try:
             assert endpoint.key is not None
         except FixError as error:
-            yield (*place, "api_key"), error
+            yield (*path, "api_key"), error
 
 
 def _text(file: Path, size: int, read: Any) -> str:
@@ -99,11 +99,11 @@ def _without_values(part: Mapping[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def _line(place: FieldPath, lines: Mapping[FieldPath, int]) -> int:
+def _line(path: FieldPath, lines: Mapping[FieldPath, int]) -> int:
     """The line of a place, or of the nearest one around it."""
-    while place and place not in lines:
-        place = place[:-1]
-    return lines.get(place, 1)
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)
 
 
 def _parsed(text: str) -> tuple[Any, dict[FieldPath, int]]:
@@ -143,10 +143,10 @@ def _mistake(problem: str, at: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
 
 
-def _data(loader: yaml.SafeLoader, node: yaml.Node, place: FieldPath, lines: dict[FieldPath, int]) -> Any:
-    lines.setdefault(place, node.start_mark.line + 1)
+def _data(loader: yaml.SafeLoader, node: yaml.Node, path: FieldPath, lines: dict[FieldPath, int]) -> Any:
+    lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
-        return [_data(loader, one, (*place, number), lines) for number, one in enumerate(node.value)]
+        return [_data(loader, item, (*path, number), lines) for number, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
         return loader.construct_object(node)
     mapping: dict[str, Any] = {}
@@ -156,8 +156,8 @@ def _data(loader: yaml.SafeLoader, node: yaml.Node, place: FieldPath, lines: dic
         name = str(key.value)
         if name in mapping:
             raise _mistake(f"{name}: given twice", key)
-        lines[(*place, name)] = key.start_mark.line + 1
-        mapping[name] = _data(loader, value, (*place, name), lines)
+        lines[(*path, name)] = key.start_mark.line + 1
+        mapping[name] = _data(loader, value, (*path, name), lines)
     return mapping
 
 
@@ -165,19 +165,19 @@ def read_questions(file: Path) -> list[FilePrompt]:
     """The prompts of a file of JSON lines. Raises FixError with the line of a mistake, and OSError."""
     questions: dict[str, FilePrompt] = {}
     for number, text in _numbered(file):
-        place = f"{file}:{number}"
+        origin = f"{file}:{number}"
         if len(questions) == MAX_PROMPTS:
-            raise FixError(f"{place}: expected at most {MAX_PROMPTS:,} prompts")
+            raise FixError(f"{origin}: expected at most {MAX_PROMPTS:,} prompts")
         try:
             fields = json.loads(text)
         except (ValueError, RecursionError):
-            raise FixError(f'{place}: expected a JSON object as {{"prompt": "…"}}') from None
+            raise FixError(f'{origin}: expected a JSON object as {{"prompt": "…"}}') from None
         if not is_mapping(fields):
-            raise FixError(f'{place}: expected a JSON object as {{"prompt": "…"}}')
-        one = _question(dict(fields), place, f"{len(questions) + 1}")
-        if one.id in questions:
-            raise FixError(f"{place}: id {one.id!r} is there twice")
-        questions[one.id] = one
+            raise FixError(f'{origin}: expected a JSON object as {{"prompt": "…"}}')
+        question = _question(dict(fields), origin, f"{len(questions) + 1}")
+        if question.id in questions:
+            raise FixError(f"{origin}: id {question.id!r} is there twice")
+        questions[question.id] = question
     if not questions:
         raise FixError(f"{file}: expected prompts, found none")
     return [*questions.values()]
@@ -195,20 +195,22 @@ def _numbered(file: Path) -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
-def _question(fields: dict[str, Any], place: str, number: str) -> FilePrompt:
+def _question(fields: dict[str, Any], origin: str, number: str) -> FilePrompt:
     prompt, messages = fields.get("prompt"), fields.get("messages")
     if (prompt is None) == (messages is None):
-        raise FixError(f"{place}: expected prompt or messages")
+        raise FixError(f"{origin}: expected prompt or messages")
     if prompt is not None and not isinstance(prompt, str):
-        raise FixError(f"{place}: prompt: expected text")
-    are_messages = is_list(messages) and all(is_mapping(one) and "role" in one and "content" in one for one in messages)
+        raise FixError(f"{origin}: prompt: expected text")
+    are_messages = is_list(messages) and all(
+        is_mapping(message) and "role" in message and "content" in message for message in messages
+    )
     if messages is not None and not (are_messages and messages):
-        raise FixError(f"{place}: messages: expected a list of objects with role and content")
+        raise FixError(f"{origin}: messages: expected a list of objects with role and content")
     id, answer = fields.get("id", number), fields.get("answer")
     if isinstance(id, bool) or not isinstance(id, str | int) or not 1 <= len(f"{id}") <= 200:
-        raise FixError(f"{place}: id: expected text of at most 200 characters, or a number")
+        raise FixError(f"{origin}: id: expected text of at most 200 characters, or a number")
     if answer is not None and not isinstance(answer, str | int | float | bool):
-        raise FixError(f"{place}: answer: expected text or a number")
+        raise FixError(f"{origin}: answer: expected text or a number")
     said = answer if isinstance(answer, str) or answer is None else json.dumps(answer)
     asked: Any = prompt if messages is None else messages
     return FilePrompt(f"{id}", asked, said, {**fields, "answer": said})

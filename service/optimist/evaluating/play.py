@@ -56,7 +56,7 @@ class Job:
         prompts = self.home / self.plan.prompts
         questions = read_questions(prompts)
         check_answers(self.plan.score, questions, prompts)
-        self.questions = {one.id: one for one in questions}
+        self.questions = {question.id: question for question in questions}
         if self.plan.score.judge is None:
             comparing(self.plan.score, self.home)
         rubric_of(self.plan.score, self.home)
@@ -159,10 +159,10 @@ class Job:
         from optimist.experiments.slices import prompt_order
 
         ids = [*self.questions]
-        for start, place in enumerate(prompt_order(len(ids), self.plan.seed, 0, len(ids), passes=True)):
+        for start, index in enumerate(prompt_order(len(ids), self.plan.seed, 0, len(ids), passes=True)):
             for model in self.plan.models:
-                if (row := asked.remembered(model, ids[place])) is not None:
-                    evaluation.tell(model, asked.batch([row]), prompt_indices=[place], start=start)
+                if (row := asked.remembered(model, ids[index])) is not None:
+                    evaluation.tell(model, asked.batch([row]), prompt_indices=[index], start=start)
 
     def _limits(self) -> dict[str, Any]:
         """The arguments of a run that the file determines."""

@@ -23,16 +23,16 @@ def routed(result: EvaluationResult, contexts: NDArray[Any]) -> RouteReport | Fi
     """
     names, ids = [*result.plan.models], [*result.questions]
     scores, dollars = (np.full((len(ids), len(names)), np.nan) for _ in range(2))
-    for at, id in enumerate(ids):
-        for place, name in enumerate(names):
+    for row_index, id in enumerate(ids):
+        for column_index, name in enumerate(names):
             if (row := result.rows.get((name, id))) is not None:
-                scores[at, place], dollars[at, place] = row.value, row.dollars
+                scores[row_index, column_index], dollars[row_index, column_index] = row.value, row.dollars
     answered = ~np.isnan(scores).all(1)
     arrays: dict[str, NDArray[Any]] = {
         "names": np.array(names),
         "contexts": np.asarray(contexts)[answered],
         "scores": scores[answered],
-        "prompts": np.array([text_of(one.prompt) for one in result.questions.values()])[answered],
+        "prompts": np.array([text_of(question.prompt) for question in result.questions.values()])[answered],
     }
     try:
         if untold := [name for name, column in zip(names, scores.T, strict=True) if np.isnan(column).all()]:

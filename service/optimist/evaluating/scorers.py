@@ -80,9 +80,9 @@ def _field(answer: str, name: str) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _own(place: str, home: Path) -> TextScorer:
+def _own(location: str, home: Path) -> TextScorer:
     """The user's function."""
-    module, _, name = place.partition(":")
+    module, _, name = location.partition(":")
     if f"{home}" not in sys.path:
         sys.path.insert(0, f"{home}")
     try:
@@ -101,7 +101,7 @@ def _own(place: str, home: Path) -> TextScorer:
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
-            raise FixError(f"score.python: expected a number from {place}, got {value!r} for {question.id!r}")
+            raise FixError(f"score.python: expected a number from {location}, got {value!r} for {question.id!r}")
         return number
 
     return scored

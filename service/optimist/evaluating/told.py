@@ -112,7 +112,7 @@ def _calls(count: int) -> str:
 def spent(result: EvaluationResult) -> tuple[int, float]:
     """Requests and dollars of all runs."""
     tallies = result.tallies.values()
-    return sum(one.calls for one in tallies), sum(one.dollars for one in tallies)
+    return sum(tally.calls for tally in tallies), sum(tally.dollars for tally in tallies)
 
 
 def total_of(result: EvaluationResult) -> tuple[int, float | None]:
@@ -135,7 +135,9 @@ def _mean(tally: Tally | None) -> float | None:
 
 def table_of(result: EvaluationResult) -> Table:
     """A row for each model: its score, seconds and dollars of an answer, prompts and requests."""
-    watched = {label: {row.generator: row for row in one.standings} for label, one in result.report.watched.items()}
+    watched = {
+        label: {row.generator: row for row in report.standings} for label, report in result.report.watched.items()
+    }
     score = "score" if result.plan.score.pairwise is None else "share of wins"
     head = ("model", score, "interval", "seconds", "dollars per 1,000", "prompts", "calls", "failed")
     lines = list[tuple[str, ...]]()

@@ -99,7 +99,7 @@ class CompareResult:
         return Page([*as_text(self.report).parts, self.effort])
 
 
-def place_of(
+def saved_file(
     home: Path,
     evaluation: Evaluation,
     metrics: Sequence[Metric],
@@ -112,8 +112,8 @@ def place_of(
     digests = [source.digest() for source in sources]
     if not embedding.name or not all(digests):
         return None
-    plain = [json.loads(one.model_dump_json(exclude={"reference", "kernel", "prompt_kernel"})) for one in metrics]
-    kernels = [f"{one.setting('kernel')!r}" for one in metrics]
+    plain = [json.loads(metric.model_dump_json(exclude={"reference", "kernel", "prompt_kernel"})) for metric in metrics]
+    kernels = [f"{metric.setting('kernel')!r}" for metric in metrics]
     names = [source.name for source in sources]
     asked = [FORMAT, evaluation.settings, plain, kernels, embedding.name, names, digests, origin]
     text = json.dumps(asked, sort_keys=True, default=str)
@@ -129,12 +129,12 @@ def loaded(file: Path, evaluation: Evaluation) -> Evaluation | None:
     return saved if saved.generators == evaluation.generators else None
 
 
-def save(file: Path, evaluation: Evaluation, most: int = 20, most_bytes: int = 2 * 2**30) -> None:
+def save(file: Path, evaluation: Evaluation, max_files: int = 20, max_bytes: int = 2 * 2**30) -> None:
     """Save it, and drop the oldest of more evaluations, or bytes, than are kept."""
     file.parent.mkdir(parents=True, exist_ok=True)
     evaluation.save(file)
-    others = sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime, reverse=True)
-    sizes = accumulate(one.stat().st_size for one in others)
-    for place, (one, size) in enumerate(zip(others, sizes, strict=True)):
-        if one != file and (place >= most or size > most_bytes):
-            one.unlink(missing_ok=True)
+    others = sorted(file.parent.glob("*.npz"), key=lambda other: other.stat().st_mtime, reverse=True)
+    sizes = accumulate(other.stat().st_size for other in others)
+    for number, (other, size) in enumerate(zip(others, sizes, strict=True)):
+        if other != file and (number >= max_files or size > max_bytes):
+            other.unlink(missing_ok=True)

@@ -34,28 +34,30 @@ class Labels:
     """How many of the first samples belong to those of all others; None: all."""
 
     @classmethod
-    def of(cls, one: SampleSet, name: str, arrays: Mapping[str, Tensor]) -> Labels | None:
+    def of(cls, samples: SampleSet, name: str, arrays: Mapping[str, Tensor]) -> Labels | None:
         """The labels of a set with these arrays, by the metric's own names; None where nobody is asked."""
-        if one.labels is None:
+        if samples.labels is None:
             return None
         scores, *doubt = (array.flatten().double().numpy() for array in judged(arrays).values())
-        return cls(name, np.array(one.labels, np.float64), scores, doubt[0] if doubt else None, one.ids, one.common)
+        return cls(
+            name, np.array(samples.labels, np.float64), scores, doubt[0] if doubt else None, samples.ids, samples.common
+        )
 
 
 class AuditedSets:
     """The audits of several generators: one is a place, of which all of them have a sample, if they are paired."""
 
     def __init__(self, sets: Iterable[Labels | None], paired: bool) -> None:
-        self._sets = [one for one in sets if one is not None]
+        self._sets = [labels for labels in sets if labels is not None]
         self._paired = paired
-        rows = [len(one.people) if one.common is None else one.common for one in self._sets]
+        rows = [len(labels.people) if labels.common is None else labels.common for labels in self._sets]
         self._rows = min(rows, default=0)
         """The places that all generators have."""
-        self.labelled = [~np.isnan(one.people[: self._length(one)]) for one in self._sets]
-        is_aimed = [one.doubt is not None for one in self._sets]
+        self.labelled = [~np.isnan(labels.people[: self._length(labels)]) for labels in self._sets]
+        is_aimed = [labels.doubt is not None for labels in self._sets]
         self._bins: list[NDArray[np.int64]] | None = None
         if is_aimed and all(is_aimed):
-            doubts = [one.doubt for one in self._sets if one.doubt is not None]
+            doubts = [labels.doubt for labels in self._sets if labels.doubt is not None]
             if paired:
                 of_all = strata(np.mean([doubt[: self._rows] for doubt in doubts], axis=0))
                 self._bins = [of_all] * len(doubts)
@@ -63,8 +65,8 @@ class AuditedSets:
             else:
                 self._bins = [strata(doubt) for doubt in doubts]
 
-    def _length(self, one: Labels) -> int:
-        return self._rows if self._paired else len(one.people)
+    def _length(self, labels: Labels) -> int:
+        return self._rows if self._paired else len(labels.people)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -84,15 +86,15 @@ class AuditedSets:
         if not self._sets:
             raise FixError("labels: expected what people say of some rows, as `contrast` takes it (--labels)")
         by_generator: dict[str, list[AuditAnswer]] = {}
-        for at, (one, is_labelled) in enumerate(zip(self._sets, self.labelled, strict=True)):
-            places = np.flatnonzero(is_labelled)
-            if len(places) < 2:
+        for at, (labels, is_labelled) in enumerate(zip(self._sets, self.labelled, strict=True)):
+            indices = np.flatnonzero(is_labelled)
+            if len(indices) < 2:
                 raise FixError(
-                    f"labels: expected what people say of two rows or more of {one.name!r}, got {len(places)}"
+                    f"labels: expected what people say of two rows or more of {labels.name!r}, got {len(indices)}"
                 )
-            weights = np.ones(len(places)) if self._bins is None else realised(self._bins[at], places)
-            rows = zip(places.tolist(), weights.tolist(), one.people[places].tolist(), strict=True)
-            by_generator[one.name] = [AuditAnswer(place, place, weight, score) for place, weight, score in rows]
+            weights = np.ones(len(indices)) if self._bins is None else realised(self._bins[at], indices)
+            rows = zip(indices.tolist(), weights.tolist(), labels.people[indices].tolist(), strict=True)
+            by_generator[labels.name] = [AuditAnswer(index, index, weight, score) for index, weight, score in rows]
         return by_generator
 
     def next(self, count: int) -> list[str]:
@@ -103,12 +105,12 @@ class AuditedSets:
         """
         if not self._paired:
             raise FixError("next: expected rows that belong together (--id, or --paired)")
-        places = self._next(count)
+        indices = self._next(count)
         ids = self._sets[0].ids
-        return [f"{place + 1}" if ids is None else ids[place] for place in places]
+        return [f"{index + 1}" if ids is None else ids[index] for index in indices]
 
     def _next(self, count: int) -> list[int]:
-        given = [~np.isnan(one.people[: self._rows]) for one in self._sets]
+        given = [~np.isnan(labels.people[: self._rows]) for labels in self._sets]
         complete, begun = np.logical_and.reduce(given), np.logical_or.reduce(given)
         first = np.flatnonzero(begun & ~complete)[:count].tolist()
         random = np.random.default_rng(int(begun.sum()))

@@ -82,15 +82,15 @@ class BasisReader:
         self.shared: list[str] = []
         """Warnings about rows that the set added last shares with those before."""
 
-    def add(self, one: SampleSet, name: str) -> tuple[Arrays, Hashes | None]:
+    def add(self, samples: SampleSet, name: str) -> tuple[Arrays, Hashes | None]:
         """The arrays of a set, and the hashes of its features."""
-        arrays = arrays_of(one.batch, self._question.reads.values())
+        arrays = arrays_of(samples.batch, self._question.reads.values())
         arrays = check_arrays(arrays, [self._question])
         hashes = hashes_in(arrays, self._question)
-        basis = basis_of(name, arrays, self._question, hashes, one.basis and one.basis.renamed(name))
+        basis = basis_of(name, arrays, self._question, hashes, samples.basis and samples.basis.renamed(name))
         self._parts.append(basis)
         rows = next(iter(basis.rows.values()))
-        self._common = min(self._common or rows, rows if one.common is None else one.common)
+        self._common = min(self._common or rows, rows if samples.common is None else samples.common)
         if hashes is not None:
             self._hashes.append((name, hashes))
             self.shared = shared_with(self._hashes)
@@ -101,9 +101,9 @@ class BasisReader:
         """That of all sets together."""
         whole = merged(self._parts)
         if self._question.is_paired:
-            by = {one.paired_by for one in self._parts}
+            by = {part.paired_by for part in self._parts}
             paired_by = by.pop() if len(by) == 1 else "ids"
             return whole.model_copy(update={"paired_by": paired_by or "place", "common": self._common})
-        fields = {one.paired_by for one in self._parts} - {"place", None}
+        fields = {part.paired_by for part in self._parts} - {"place", None}
         hint = f"--paired compares row with row, by {', '.join(sorted(map(str, fields)))}"
         return whole.model_copy(update={"notes": (*whole.notes, hint)}) if fields else whole

@@ -21,7 +21,7 @@ from optimist.datasets.names import together
 from optimist.datasets.references import read_reference
 from optimist.datasets.samples import Medium, SampleSource, generators_of, source_of
 from optimist.estimation.arrays import real_data_of
-from optimist.local.answer import CompareResult, loaded, place_of, save
+from optimist.local.answer import CompareResult, loaded, save, saved_file
 from optimist.local.config import experiment_of
 from optimist.local.embedding import BYTES, CachedEmbedder, EmbeddingCache, embedder_of, kind_of
 from optimist.local.evaluation import Evaluation
@@ -198,19 +198,19 @@ def compare(
     if costs := {source.name: source.cost for source in sources if source.cost is not None}:
         settings = {"costs": costs, "weigh_costs": False, **settings}  # they are spent, whichever are looked at
     watched = split(watch) if isinstance(watch, str) and watch else list(watch)
-    kinds = [metric_kind(one) for one in (metric, *watched)]
+    kinds = [metric_kind(given) for given in (metric, *watched)]
     own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
     settings |= {"batch_size": batch_size, "seed": seed}
     if clusters := list(dict.fromkeys(cluster for source in sources for cluster in source.clusters.values())):
         settings["prompts"] = clusters
     # What is wrong is said before anything is embedded.
-    metrics = [declared(metric, own), *(declared(one, {}) for one in watched)]
+    metrics = [declared(metric, own), *(declared(given, {}) for given in watched)]
     experiment_of("compare", [source.name for source in sources], metrics, settings)
     embedder = embedder_of(embed, weights, device)
     home = cache_directory() if cache is None else Path(cache)
     order = order_of({source.name: source.names for source in sources}, seed)
     with ExitStack() as stack:
-        wants = any("probabilities" in one.arrays for one in kinds)
+        wants = any("probabilities" in kind.arrays for kind in kinds)
         embedding = CachedEmbedder(embedder, None, wants, weights)
         if embedding.name:
             embedding.cache = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
@@ -221,12 +221,12 @@ def compare(
         for text in (*_notes_on_sizes(order, kind, getattr(embedder, "dimension", 0)), *notes):
             shows.note(text)
         real, count, origin = _real(reference, kind, fields, embedding, metrics, shows)
-        metrics = [of_samples(one, real) for one in metrics]
+        metrics = [of_samples(each, real) for each in metrics]
         settings["paired"] = order.common > 0 and wants_pairs
         check_unaudited(metrics, "a comparison of folders")
         how: dict[str, Any] = {"metric": metrics[0], "watch": metrics[1:], **settings}
         evaluation = Evaluation([source.name for source in sources], **how)
-        file = place_of(home, evaluation, metrics, embedding, sources, origin)
+        file = saved_file(home, evaluation, metrics, embedding, sources, origin)
         resumed = loaded(file, evaluation) if resume and file is not None else None
         run = _Run(resumed or evaluation, embedding, {source.name: source for source in sources}, order, budget, stop)
         run.before, run.real, run.kind = 0 if resumed is None else resumed.samples, count, kind
@@ -267,7 +267,7 @@ class _Run:
         """What the answer rests on, with what was left out of the sources and done to their samples."""
         basis = told or Basis(rows={})
         is_paired = self.evaluation.state.experiment.is_paired and bool(self.order.common)
-        left_out = [f"{one} ({source.name})" for source in self.sources.values() for one in source.left_out]
+        left_out = [f"{ending} ({source.name})" for source in self.sources.values() for ending in source.left_out]
         done = [
             f"{count:,} {self.kind} of {source.name} {what}"
             for source in self.sources.values()
@@ -327,28 +327,28 @@ class _Run:
         if self.stop and evaluation.decision(explain=False).decided:
             return False
         name = evaluation.ask(among=among)
-        place = evaluation.counts(name)[0]
-        end = min(place + min(evaluation.batch_size, left), len(names[name]))
+        first = evaluation.counts(name)[0]
+        end = min(first + min(evaluation.batch_size, left), len(names[name]))
         # A batch has indices for all of its rows or for none, so that it ends where the common samples do.
         common = self.order.common if name in self.order.paired else 0
-        end = common if place < common < end else end
-        part = names[name][place:end]
+        end = common if first < common < end else end
+        part = names[name][first:end]
         arrays = self.embedding.arrays(self.sources[name], part)
         batch = {array: arrays[array] for array in evaluation.arrays}
-        start = place if place < common or not self.order.common else None
-        ids = [one.encode()[-LONGEST_ID:].decode(errors="ignore") for one in part]
+        start = first if first < common or not self.order.common else None
+        ids = [sample.encode()[-LONGEST_ID:].decode(errors="ignore") for sample in part]
         evaluation.tell(name, {**batch, IDS: ids}, start=start, prompt_indices=self._clusters(name, part))
         return True
 
     def _clusters(self, name: str, part: Sequence[str]) -> list[int] | None:
         """The number of each sample's cluster among the `prompts`; None where samples are independent."""
         clusters = self.sources[name].clusters
-        return [self.numbers[clusters[one]] for one in part] if clusters else None
+        return [self.numbers[clusters[sample]] for sample in part] if clusters else None
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
         """The number of each cluster, from 0."""
-        return {cluster: place for place, cluster in enumerate(self.evaluation.state.config.prompts or ())}
+        return {cluster: number for number, cluster in enumerate(self.evaluation.state.config.prompts or ())}
 
 
 def _notes_on_sizes(order: SampleOrder, kind: Medium, width: int) -> list[str]:
@@ -382,7 +382,7 @@ def _short(report: Report) -> list[str]:
 
 def _sources(generators: Any, kind: Medium, fields: Fields) -> list[SampleSource]:
     if isinstance(generators, Mapping):
-        if called := [name for name, one in generators.items() if callable(one)]:
+        if called := [name for name, samples in generators.items() if callable(samples)]:
             raise FixError(f"generators: {called[0]!r} is a function: `optimist.run` compares functions")
         named = dict(generators)
     else:

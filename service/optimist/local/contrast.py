@@ -77,7 +77,7 @@ class Comparison:
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
         """The differences of all other generators from the best one, in the order of the scores."""
-        return tuple(one for one in self.between if one.against == self.best)
+        return tuple(contrast for contrast in self.between if contrast.against == self.best)
 
     def ranking(self) -> Ranking:
         """The ranks of the generators, as intervals that all hold together with 1 − `delta`, unless there are looks at
@@ -90,13 +90,13 @@ class Comparison:
         scores = [
             {
                 "name": name,
-                "score": one.score,
-                **{key: value for key, value in codec.plain(one).items() if key not in _INNER},
+                "score": estimate.score,
+                **{key: value for key, value in codec.plain(estimate).items() if key not in _INNER},
             }
-            for name, one in self.estimates.items()
+            for name, estimate in self.estimates.items()
         ]
-        between = [one.model_dump(mode="json") for one in self.between]
-        limited = {"limits": [one.model_dump(mode="json") for one in self.limits], "cheapest": self.cheapest}
+        between = [contrast.model_dump(mode="json") for contrast in self.between]
+        limited = {"limits": [verdict.model_dump(mode="json") for verdict in self.limits], "cheapest": self.cheapest}
         return {
             "metric": self.metric.name,
             "delta": self.delta,
@@ -114,29 +114,36 @@ class Comparison:
         """The differences as a pandas DataFrame, one row for each two generators. Raises ModuleNotFoundError."""
         import pandas
 
-        return pandas.DataFrame([one.model_dump() for one in self.between]).set_index(["generator", "against"])
+        return pandas.DataFrame([contrast.model_dump() for contrast in self.between]).set_index(
+            ["generator", "against"]
+        )
 
     def page(self, every: bool = False) -> layout.Page:
         """The scores and the differences: of more than six generators those from the best alone, unless `every`."""
         shown = self.between if every or len(self.estimates) <= 6 else self.contrasts
         texts = scores_and_intervals(self.estimates.values())
         estimated = zip(self.estimates.items(), texts, strict=True)
-        scores = [(name, *text, _counted(one)) for (name, one), text in estimated]
+        scores = [(name, *text, _counted(estimate)) for (name, estimate), text in estimated]
         # What is not paired has nothing in common.
-        is_paired = any(one.common for one in shown)
+        is_paired = any(contrast.common for contrast in shown)
         differences = [
-            (one.generator, one.against, text, *((f"{one.correlation:z.2f}", f"{one.common:,}") if is_paired else ()))
-            for one, text in zip(shown, Contrast.column(shown), strict=True)
+            (
+                contrast.generator,
+                contrast.against,
+                text,
+                *((f"{contrast.correlation:z.2f}", f"{contrast.common:,}") if is_paired else ()),
+            )
+            for contrast, text in zip(shown, Contrast.column(shown), strict=True)
         ]
         head = _DIFFERENCES if is_paired else _DIFFERENCES[:3]
         how = "paired" if self.paired else "independent samples"
         how += ", on exactly these prompts" if self.prompts_are == "list" else ""
         title = f"{self.metric.title}, {how}, {100.0 * (1.0 - self.delta):.4g}% intervals"
-        of_all = set[str].intersection(*(set(one.warnings) for one in self.estimates.values()))
+        of_all = set[str].intersection(*(set(estimate.warnings) for estimate in self.estimates.values()))
         warnings = [
             f"{name}: {warning}"
-            for name, one in self.estimates.items()
-            for warning in one.warnings
+            for name, estimate in self.estimates.items()
+            for warning in estimate.warnings
             if warning not in of_all
         ]
         warnings += sorted(of_all)
@@ -150,7 +157,7 @@ class Comparison:
 
     def _by_limits(self) -> list[layout.Table | str]:
         """The verdicts by each limit, and what they say of the cheapest; nothing without limits."""
-        rows = [(one.generator, one.limit, one.verdict, one.text) for one in self.limits]
+        rows = [(verdict.generator, verdict.limit, verdict.verdict, verdict.text) for verdict in self.limits]
         said = [] if self.cheapest is None else [f"{self.cheapest} is the cheapest that is good enough."]
         table = layout.Table(_LIMITS, rows, left=_LIMITS, sentences="by")
         return ["", table, *said] if rows else []
@@ -230,10 +237,10 @@ def question_on(
     **settings: Any,
 ) -> Question:
     """The question that sets of samples are compared by. Raises FixError for settings that are not valid."""
-    place = find_device(device)
+    torch_device = find_device(device)
     check_prompts_are(prompts_are, has_prompts=True, bound="influence")
-    declared = declared_of(metric, place, **settings)
-    return Question(declared, "influence", delta, device=place, paired=paired, are_list=prompts_are == "list")
+    declared = declared_of(metric, torch_device, **settings)
+    return Question(declared, "influence", delta, device=torch_device, paired=paired, are_list=prompts_are == "list")
 
 
 def limits_named(limits: Mapping[str, str], metric: Metric) -> list[str]:
@@ -265,28 +272,30 @@ def contrast_of_sets(
     answers = audits.answers() if is_audited else {}
     estimates: dict[str, Estimate] = {}
     read = BasisReader(question)
-    for one, name, estimator in streamed(sets(), names, question, begun, lengths, clusters, answers):
-        arrays, hashes = read.add(one, name)
+    for samples, name, estimator in streamed(sets(), names, question, begun, lengths, clusters, answers):
+        arrays, hashes = read.add(samples, name)
 
-        def distinct(places: Any, arrays: Arrays = arrays, one: SampleSet = one, name: str = name) -> Estimate:
-            part = one.at(places, arrays)
+        def distinct(indices: Any, arrays: Arrays = arrays, samples: SampleSet = samples, name: str = name) -> Estimate:
+            part = samples.at(indices, arrays)
             return next(streamed([part], [name], question, lambda name: None, clusters=clusters))[2].estimate()
 
-        with naming(one):
+        with naming(samples):
             estimate = allowing_for_copies(estimator.estimate(), hashes, question, distinct)
             estimates[name] = replace(estimate, warnings=(*estimate.warnings, *read.shared))
     # By place: names of files may be longer than those of generators.
-    arms = [Arm(f"{place}", estimate) for place, estimate in enumerate(estimates.values())]
+    arms = [Arm(f"{index}", estimate) for index, estimate in enumerate(estimates.values())]
     contrasts = contrasts_among(arms)
-    ranked = sorted(range(len(arms)), key=lambda place: (place != contrasts.best, contrasts.losses[place]))
+    ranked = sorted(range(len(arms)), key=lambda index: (index != contrasts.best, contrasts.losses[index]))
     between = [
-        one.model_copy(update={"generator": names[int(one.generator)], "against": names[int(one.against)]})
+        contrast.model_copy(
+            update={"generator": names[int(contrast.generator)], "against": names[int(contrast.against)]}
+        )
         for rank, better in enumerate(ranked)
-        for one in described([arms[place] for place in ranked[rank:]], pointwise(question.delta), f"{better}")
+        for contrast in described([arms[index] for index in ranked[rank:]], pointwise(question.delta), f"{better}")
     ]
     table = _table(limits, costs or {}, names, [*estimates.values()], question) if limits else None
     named = None if table is None or not table.is_decided or table.leader is None else names[table.leader]
-    in_order = {names[place]: estimates[names[place]] for place in ranked}
+    in_order = {names[index]: estimates[names[index]] for index in ranked}
     prompts_are = "list" if question.are_list else "sample"
     basis = read.basis
     if is_audited:
@@ -391,8 +400,8 @@ def mixture_of_sets(
     question = question.fitted(first)
     estimators: dict[str, StreamingEstimator] = {}
     read, said = BasisReader(question), list[str]()
-    for one, name, estimator in streamed(sets(), names, question, begun):
-        _, hashes = read.add(one, name)
+    for samples, name, estimator in streamed(sets(), names, question, begun):
+        _, hashes = read.add(samples, name)
         estimators[name] = estimator
         copies = () if hashes is None else copies_of(hashes, question).warnings
         said += [f"{name}: {warning}" for warning in (*copies, *read.shared)]

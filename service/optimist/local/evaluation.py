@@ -98,7 +98,7 @@ class Evaluation(BaseEvaluation):
         device: str = "cpu",
         **settings: Any,
     ) -> None:
-        names, place = names_of(generators), find_device(device)
+        names, torch_device = names_of(generators), find_device(device)
         directed = with_real_data(
             metric,
             reference=reference,
@@ -112,13 +112,15 @@ class Evaluation(BaseEvaluation):
         config = experiment.config
         estimators: dict[str, MetricEstimators] = {}  # by label, the one that decides first
         for label, metric in config.metrics.items():
-            how: dict[str, Any] = {"delta": config.delta, "device": place, "paired": experiment.is_paired}
+            how: dict[str, Any] = {"delta": config.delta, "device": torch_device, "paired": experiment.is_paired}
             if metric is config.metric:
                 how |= {"bound": config.bound, "options": config.bound_options.given()}
                 how |= {"learner": learner_of(config)}
             how |= {"prompts": config.known_prompts(metric), "are_list": config.prompts_are == "list"}
             how |= {"clusters": config.clusters, "generators": len(names)}
-            estimators[label] = MetricEstimators(Question(prepared(metric, place), **how), names, config.rescore_growth)
+            estimators[label] = MetricEstimators(
+                Question(prepared(metric, torch_device), **how), names, config.rescore_growth
+            )
         generator_states = [
             GeneratorState(
                 *(ordinal, name, 0, 0, 0, 0, 0),
@@ -245,7 +247,7 @@ class Evaluation(BaseEvaluation):
         rows = len(next(iter(tensors.values())))
         listed = checked_prompts(prompt_indices, rows, None if config.prompts is None else len(config.prompts))
         if listed is not None:
-            listed = torch.tensor([config.clusters_of_prompts[place] for place in listed.tolist()])
+            listed = torch.tensor([config.clusters_of_prompts[prompt] for prompt in listed.tolist()])
         indices = checked_start(start, rows, self._ends[generator])
         first = told_of.samples
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
@@ -306,12 +308,12 @@ class Evaluation(BaseEvaluation):
         """
         answers = [AuditAnswer(audit, audit, self._weights.get(audit, 1.0), score) for score in scores.values()]
         audited = [self._estimator(name, None).audited for name in scores]
-        for one, answer in zip(audited, answers, strict=True):
-            one.check([answer])
-        for name, one, answer in zip(scores, audited, answers, strict=True):
-            before = len(one.answers)
-            one.answer([answer])
-            if len(one.answers) > before and len(one.answers) % A_BATCH == 0:
+        for judged, answer in zip(audited, answers, strict=True):
+            judged.check([answer])
+        for name, judged, answer in zip(scores, audited, answers, strict=True):
+            before = len(judged.answers)
+            judged.answer([answer])
+            if len(judged.answers) > before and len(judged.answers) % A_BATCH == 0:
                 self._primary.score_all(name)
         self._follow()
 
@@ -326,10 +328,10 @@ class Evaluation(BaseEvaluation):
         self._take_estimates()
         state, stored = self.state, self.state.stored
         if state.can_be_scored and stored.is_mixture_due:
-            parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.mixable}
+            parts = {generator.ordinal: LogExtent(generator.seq, generator.samples) for generator in stored.mixable}
             self._put_mixture(self._primary.mixture(published=stored.mixture_growth == 0.0), parts)
         if state.can_be_scored and stored.is_model_due:
-            parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.modelled}
+            parts = {generator.ordinal: LogExtent(generator.seq, generator.samples) for generator in stored.modelled}
             self._put_model(self._primary.model([*parts]), parts)
 
     def findings(self, generator: str, position: int) -> list[str]:
@@ -343,13 +345,13 @@ class Evaluation(BaseEvaluation):
         from 1. Returns False if it had been accepted. Raises NotFoundError for an unknown name, FixError for a position
         without a batch.
         """
-        one = self._generator(generator)
-        if position is not None and not 1 <= check_whole("position", position, 1) <= one.batches:
-            raise FixError(f"position: {generator!r} has {one.batches} batches, got {position}")
-        until = position or one.batches
-        if until <= one.accepted_until or position in one.accepted:
+        state = self._generator(generator)
+        if position is not None and not 1 <= check_whole("position", position, 1) <= state.batches:
+            raise FixError(f"position: {generator!r} has {state.batches} batches, got {position}")
+        until = position or state.batches
+        if until <= state.accepted_until or position in state.accepted:
             return False
-        one.acceptances.append(AcceptanceRecord(one.ordinal, position or 0, until, "", time.time(), ""))
+        state.acceptances.append(AcceptanceRecord(state.ordinal, position or 0, until, "", time.time(), ""))
         self._scales.forget()
         return True
 

@@ -63,7 +63,7 @@ def gate(
     """
     if not is_mapping(samples) or len(samples) != 2:
         raise FixError("samples: expected the candidate and the baseline by name, such as {'new': new, 'old': old}")
-    are_functions = [callable(one) for one in samples.values()]
+    are_functions = [callable(each) for each in samples.values()]
     if any(are_functions) and not all(are_functions):
         raise FixError("samples: expected two sets of samples, or two functions; got one of each")
     if all(are_functions):
@@ -73,7 +73,7 @@ def gate(
         return _sampled(samples, margin, evaluation, embed, max_samples, workers)
     questions = [
         question_on(metric, bool(paired), delta, device, prompts_are, **settings),
-        *(question_on(one, bool(paired), delta, device, prompts_are) for one in watch),
+        *(question_on(further, bool(paired), delta, device, prompts_are) for further in watch),
     ]
     return gate_on_sets(
         reader(samples, columns_of(questions), bool(paired), Fields(cluster=cluster)), questions, margin
@@ -109,7 +109,7 @@ def gate_on_sets(
 ) -> Gate:
     """The answer for two sets, the candidate's first, which are read several times. begun: as of `contrast_of_sets`."""
     labels = [*by_label([question.metric for question in questions])]
-    names = [(one.name, f"{one.file}:{one.name}") for one in sets()]
+    names = [(samples.name, f"{samples.file}:{samples.name}") for samples in sets()]
     if len(names) != 2:
         raise FixError(f"expected two sets of samples, got {len(names)}")
     compared: dict[str, GateSides] = {}
@@ -122,10 +122,10 @@ def gate_on_sets(
 
 def _own(sets: Callable[[], Iterator[SampleSet]], question: Question) -> Iterator[SampleSet]:
     """The sets with the arrays of one question alone."""
-    for one in sets():
-        batch = one.batch
+    for samples in sets():
+        batch = samples.batch
         own = {name: batch[name] for name in question.reads.values()} if isinstance(batch, Mapping) else batch
-        yield replace(one, batch=own)
+        yield replace(samples, batch=own)
 
 
 def named_sets(
@@ -139,9 +139,9 @@ def named_sets(
     def read() -> Iterator[SampleSet]:
         for file, name in chosen:
             sets = [*generators_in([file], wanted, with_ids=paired)]
-            named = [one for one in sets if name in ("", one.name)]
+            named = [samples for samples in sets if name in ("", samples.name)]
             if len(named) != 1:
-                has = ", ".join(one.name for one in sets)
+                has = ", ".join(samples.name for samples in sets)
                 wants = f"a generator {name}" if name else f"one generator, or {file}:{sets[0].name}"
                 raise FixError(f"{file}: expected {wants}; found {has}")
             yield named[0]

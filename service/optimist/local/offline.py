@@ -57,7 +57,9 @@ class FileScore:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: those of the estimate, on its scale, and `score` on the natural one."""
         fields = {**codec.plain(self.estimate), "bandwidths": dict(self.bandwidths)}
-        watched = {label: {"score": one.score, **codec.plain(one)} for label, one in self.watched.items()}
+        watched = {
+            label: {"score": estimate.score, **codec.plain(estimate)} for label, estimate in self.watched.items()
+        }
         named = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
         basis = {} if self.basis is None else {"basis": self.basis.model_dump(mode="json")}
         return named | ({"watched": watched} if watched else {}) | basis
@@ -77,10 +79,10 @@ def questions_by(
 
     Raises FixError for settings that make no sense.
     """
-    place = find_device(device)
-    how: dict[str, Any] = {"delta": delta, "device": place, "are_list": prompts_are == "list"}
-    questions = [Question(declared_of(metric, place, **settings), bound, **how)]
-    questions += [Question(declared_of(other, place), **how) for other in watch]
+    torch_device = find_device(device)
+    how: dict[str, Any] = {"delta": delta, "device": torch_device, "are_list": prompts_are == "list"}
+    questions = [Question(declared_of(metric, torch_device, **settings), bound, **how)]
+    questions += [Question(declared_of(other, torch_device), **how) for other in watch]
     by_label([question.metric for question in questions])
     return questions
 
@@ -105,28 +107,28 @@ def score_files(
     question = questions[0]
     prompts_are = "list" if question.are_list else "sample"
     wanted = wanted_by(questions, beside, fields)
-    if any(one.open_kernels for one in questions):
+    if any(each.open_kernels for each in questions):
         questions = _fitted(questions, files, wanted)
     sigmas = {field: kernel.sigma for field, kernel in questions[0].kernels.items()}
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
     rows: list[FileScore] = []
     hashed: list[tuple[str, Hashes]] = []
-    for one in generators_in(files, wanted):
-        begun(one.name)
-        cluster = None if one.clusters is None else _CLUSTER
-        read: dict[str, Any] = {array: one.batch[array] for each in questions for array in each.reads.values()}
-        with naming(one):
+    for samples in generators_in(files, wanted):
+        begun(samples.name)
+        cluster = None if samples.clusters is None else _CLUSTER
+        read: dict[str, Any] = {array: samples.batch[array] for each in questions for array in each.reads.values()}
+        with naming(samples):
             check_prompts_are(prompts_are, cluster is not None, question.bound)
             estimate, *others = scores(
-                read | ({} if one.clusters is None else {_CLUSTER: one.clusters}), questions, cluster
+                read | ({} if samples.clusters is None else {_CLUSTER: samples.clusters}), questions, cluster
             )
         watched = {each.metric.shown_label: other for each, other in zip(questions[1:], others, strict=True)}
-        hashes = hashes_in(one.batch, question)
-        basis = basis_of(one.name, one.batch, question, hashes, one.basis)
+        hashes = hashes_in(samples.batch, question)
+        basis = basis_of(samples.name, samples.batch, question, hashes, samples.basis)
         if hashes is not None:
-            hashed.append((one.name, hashes))
+            hashed.append((samples.name, hashes))
             estimate = replace(estimate, warnings=(*estimate.warnings, *shared_with(hashed)))
-        rows.append(FileScore(one.name, one.file, estimate, bandwidths, watched, basis))
+        rows.append(FileScore(samples.name, samples.file, estimate, bandwidths, watched, basis))
     names = Counter(row.name for row in rows)
     distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in rows]
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
@@ -140,7 +142,7 @@ def score_set(
     Arguments are those of `score_files`. Raises as `score_shards` does.
     """
     files = files_of(shards, beside)
-    labels = [*by_label([one.metric for one in questions])]
+    labels = [*by_label([question.metric for question in questions])]
     with ThreadPoolExecutor(jobs) as executor:
         estimate, *others = score_shards(files, questions, executor)
     name, folder = files[0].resolve().parent.name, files[0].parent
@@ -152,18 +154,22 @@ def wanted_by(questions: Sequence[Question], beside: Path | None = None, fields:
     """What these questions read of files and folders."""
     columns = columns_of(questions)
     told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
-    is_whole = len(columns) > 1 or len(questions) > 1 or any(one.metric.reads is not None for one in questions)
+    is_whole = (
+        len(columns) > 1 or len(questions) > 1 or any(question.metric.reads is not None for question in questions)
+    )
     return WantedArrays(columns, told_by, is_whole, beside, fields)
 
 
 def _fitted(questions: Sequence[Question], files: Sequence[Path], wanted: WantedArrays) -> list[Question]:
     """The questions with their open kernels fixed by the same number of first rows as in an experiment."""
-    most = max(question.rows_to_fit(1) for question in questions)
+    max_rows = max(question.rows_to_fit(1) for question in questions)
     logs: list[dict[str, torch.Tensor]] = []
-    for one in generators_in(files, wanted):
-        with naming(one):
-            check_batch(one.batch, {array: rows.shape[1] for array, rows in one.batch.items()})
-        logs.append({array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in one.batch.items()})
+    for samples in generators_in(files, wanted):
+        with naming(samples):
+            check_batch(samples.batch, {array: rows.shape[1] for array, rows in samples.batch.items()})
+        logs.append(
+            {array: torch.from_numpy(rows[:max_rows].astype(np.float64)) for array, rows in samples.batch.items()}
+        )
     return [
         question.fitted(first_rows([[question.own(log)] for log in logs], question.rows_to_fit(len(logs))))
         for question in questions

@@ -63,8 +63,8 @@ def examples_of(
     influence = influence - np.median(influence)
     order, middle = np.argsort(-influence), np.argsort(np.abs(influence))
     return {
-        place: [_example(source, looked_at[row], float(influence[row])) for row in rows[:count]]
-        for place, rows in zip(get_args(ExampleKind), (order, middle, order[::-1]), strict=True)
+        kind: [_example(source, looked_at[row], float(influence[row])) for row in rows[:count]]
+        for kind, rows in zip(get_args(ExampleKind), (order, middle, order[::-1]), strict=True)
     }
 
 
@@ -93,17 +93,17 @@ def _groups(groups: Mapping[ExampleKind, Sequence[Example]]) -> str:
     if not groups:
         return '<p class="note">The metric does not say what single samples do to the score.</p>'
     return "".join(
-        f'<h3>{place.capitalize()}</h3><p class="note">{_MEANS[place]}</p>'
+        f'<h3>{kind.capitalize()}</h3><p class="note">{_MEANS[kind]}</p>'
         f'<div class="shown">{"".join(map(_figure, examples))}</div>'
-        for place, examples in groups.items()
+        for kind, examples in groups.items()
     )
 
 
-def _figure(one: Example) -> str:
-    caption = escape(": ".join(filter(None, (one.name, one.prompt))))
-    if isinstance(one.shown, str):
-        shown = f"<pre>{escape(one.shown)}</pre>"
+def _figure(example: Example) -> str:
+    caption = escape(": ".join(filter(None, (example.name, example.prompt))))
+    if isinstance(example.shown, str):
+        shown = f"<pre>{escape(example.shown)}</pre>"
     else:
-        source = f"data:{image_kind(one.shown)};base64,{base64.b64encode(one.shown).decode()}"
+        source = f"data:{image_kind(example.shown)};base64,{base64.b64encode(example.shown).decode()}"
         shown = f'<img src="{source}" alt="{caption}">'
     return f"<figure>{shown}<figcaption>{caption}</figcaption></figure>"

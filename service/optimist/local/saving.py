@@ -53,8 +53,8 @@ def read(file: Path) -> tuple[dict[str, Any], Arrays]:
     return values, arrays
 
 
-def metric_parts(metric: Metric, place: str) -> tuple[dict[str, Any], Arrays]:
-    """The settings of a metric for JSON, and its arrays, whose names begin with `place`.
+def metric_parts(metric: Metric, prefix: str) -> tuple[dict[str, Any], Arrays]:
+    """The settings of a metric for JSON, and its arrays, whose names begin with `prefix`.
 
     Raises FixError if it holds what a metric has made of real data, instead of the data.
     """
@@ -69,23 +69,23 @@ def metric_parts(metric: Metric, place: str) -> tuple[dict[str, Any], Arrays]:
         kernel = KernelSettings.from_kernel(kernel, name)
         values[name] = json.loads(kernel.model_dump_json(exclude=set(_ARRAYS), exclude_unset=True))
         parts = {part: getattr(kernel, part) for part in _ARRAYS}
-        arrays |= {f"{place}/{name}/{part}": array for part, array in parts.items() if array is not None}
+        arrays |= {f"{prefix}/{name}/{part}": array for part, array in parts.items() if array is not None}
     data = metric.setting("reference")
     if data is not None:
         if not isinstance(data, RealData):
             raise FixError(f"metric {metric.name!r}: its reference cannot be saved: expected real data")
-        arrays |= {f"{place}/reference/{part}": array for part, array in data.arrays.items()}
+        arrays |= {f"{prefix}/reference/{part}": array for part, array in data.arrays.items()}
     return values, arrays
 
 
-def metric_from(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], place: str) -> Metric:
+def metric_from(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> Metric:
     """The inverse of `metric_parts`."""
     kind, settings = find(values["name"]), {name: value for name, value in values.items() if name != "name"}
     for name in kind.kernels:
         if name in settings:
-            own = {part: arrays[f"{place}/{name}/{part}"] for part in _ARRAYS if f"{place}/{name}/{part}" in arrays}
+            own = {part: arrays[f"{prefix}/{name}/{part}"] for part in _ARRAYS if f"{prefix}/{name}/{part}" in arrays}
             settings[name] = KernelSettings.from_kernel({**settings[name], **own}, name)
     metric = kind.of(settings)
-    within = f"{place}/reference/"
+    within = f"{prefix}/reference/"
     parts = {name.removeprefix(within): array for name, array in arrays.items() if name.startswith(within)}
     return metric.model_copy(update={"reference": RealData.from_arrays(parts)}) if parts else metric

@@ -40,8 +40,8 @@ class Scales:
             generators = state.stored.generators
             arrays = {
                 array: [
-                    Levels(levels, one.batches, one.accepted, one.accepted_until)
-                    for one, levels in zip(generators, of_array, strict=True)
+                    Levels(levels, generator.batches, generator.accepted, generator.accepted_until)
+                    for generator, levels in zip(generators, of_array, strict=True)
                 ]
                 for array, of_array in self._kept.items()
             }
@@ -55,7 +55,7 @@ class Scales:
     def restore(self, state: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> None:
         """Take over a `state`."""
         self._kept = {
-            array: [[Level(int(place), int(rows), value) for place, rows, value in those] for those in levels]
+            array: [[Level(int(position), int(rows), value) for position, rows, value in those] for those in levels]
             for array, levels in state.items()
         }
         self.forget()

@@ -92,9 +92,9 @@ class Readings:
             self._generator(name)
         check_compared(self.state)
         estimates = self._of(metric).estimates
-        one, other = (Arm(name, estimates[name]) for name in (generator, against))
+        arm, other = (Arm(name, estimates[name]) for name in (generator, against))
         return contrast(
-            one, other, self.state.goal.stopping.threshold(len(estimates), self.state.looks), FEWEST_SAMPLES
+            arm, other, self.state.goal.stopping.threshold(len(estimates), self.state.looks), FEWEST_SAMPLES
         )
 
     def gate(self, candidate: str, baseline: str, margin: Margin) -> Gate:
@@ -246,18 +246,20 @@ class BaseEvaluation(Readings):
         now.config = now.config if name is None else now.config.model_copy(update={"name": name})
         anomalous = self._scales.anomalous(now)
         report = report_of(now, table=self._table, anomalous=anomalous)
-        real = [one for one in self._copies.from_reference if not self._generator(one.generator).accepted_until]
+        real = [
+            batches for batches in self._copies.from_reference if not self._generator(batches.generator).accepted_until
+        ]
         real = real if now.config.on_anomaly == "hold" else []
         changed = {"remedy": REMEDY, "anomalies": (*anomalous.groups, *real)}
         standings = [
-            one.model_copy(update={"warnings": (*one.warnings, *self._copies.warnings(one.generator))})
-            for one in report.standings
+            row.model_copy(update={"warnings": (*row.warnings, *self._copies.warnings(row.generator))})
+            for row in report.standings
         ]
         return report.model_copy(
             update={
                 "decision": report.decision.model_copy(update=changed),
                 "standings": standings,
-                "basis": self._copies.basis({one.generator: one.samples for one in report.standings}),
+                "basis": self._copies.basis({row.generator: row.samples for row in report.standings}),
                 "open_picks": sum(arm.pending_batches for arm in now.arms),
             }
         )
@@ -308,12 +310,12 @@ class BaseEvaluation(Readings):
         """
         arrays: Arrays = {}
         metrics: dict[str, Any] = {}
-        for place, (label, metric) in enumerate(self.state.config.metrics.items()):
-            settings, own = metric_parts(metric, f"metric/{place}")
+        for index, (label, metric) in enumerate(self.state.config.metrics.items()):
+            settings, own = metric_parts(metric, f"metric/{index}")
             estimator, state = self._metrics[label].state()
             metrics[label] = {"settings": settings, "estimators": estimator}
-            arrays |= own | {f"estimators/{place}/{name}": array for name, array in state.items()}
-        arrays |= {f"hashes/{place}": self._copies.hashes(name) for place, name in enumerate(self.generators)}
+            arrays |= own | {f"estimators/{index}/{name}": array for name, array in state.items()}
+        arrays |= {f"hashes/{index}": self._copies.hashes(name) for index, name in enumerate(self.generators)}
         if self._copies.reference is not None:
             arrays["hashes/reference"] = self._copies.reference
         stored, mixture = self.state.stored, self.state.goal.mixture
@@ -321,14 +323,15 @@ class BaseEvaluation(Readings):
             "generators": self.generators,
             "settings": self.settings,
             "metrics": metrics,
-            "counts": {name: [getattr(one, name) for one in stored.generators] for name in _COUNTS},
+            "counts": {name: [getattr(state, name) for state in stored.generators] for name in _COUNTS},
             "ends": self._ends,
             "gaps": self._gaps,
             "audits": [*self._weights.items()],
             "credits": self._credits,
             "columns": self.state.experiment.columns,
             "accepted": [
-                [[one.position, one.until, one.when] for one in each.acceptances] for each in stored.generators
+                [[acceptance.position, acceptance.until, acceptance.when] for acceptance in state.acceptances]
+                for state in stored.generators
             ],
             "plausibility": self._plausibility.state(),
             "scales": self._scales.state(),
@@ -355,7 +358,9 @@ class BaseEvaluation(Readings):
     @classmethod
     def _restored(cls, values: Mapping[str, Any], arrays: Arrays, device: str) -> Self:
         saved = list(enumerate(values["metrics"].values()))
-        first, *watch = (metric_from(one["settings"], arrays, f"metric/{place}") for place, one in saved)
+        first, *watch = (
+            metric_from(saved_metric["settings"], arrays, f"metric/{index}") for index, saved_metric in saved
+        )
         make: Any = cls  # Evaluation, whose arguments these are
         restored = make(values["generators"], metric=first, watch=watch, device=device, **values["settings"])
         restored._credits, restored._ends = values["credits"], values["ends"]
@@ -363,14 +368,14 @@ class BaseEvaluation(Readings):
         restored._weights = dict(map(tuple, values["audits"]))
         columns = restored.state.experiment.columns
         columns |= values["columns"]
-        for estimators, (place, one) in zip(restored._metrics.values(), saved, strict=True):
-            begin = f"estimators/{place}/"
+        for estimators, (index, saved_metric) in zip(restored._metrics.values(), saved, strict=True):
+            begin = f"estimators/{index}/"
             own = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
-            estimators.restore(one["estimators"], own, columns)
+            estimators.restore(saved_metric["estimators"], own, columns)
         restored._plausibility.restore(values["plausibility"])
         restored._scales.restore(values["scales"])
-        for place, name in enumerate(restored.generators):
-            restored._copies.restore(name, arrays[f"hashes/{place}"])
+        for index, name in enumerate(restored.generators):
+            restored._copies.restore(name, arrays[f"hashes/{index}"])
         restored._copies.reference = arrays.get("hashes/reference")
         restored._restore_state(values, arrays)
         return restored

@@ -49,7 +49,7 @@ class Executor(Protocol):
 def are_shards(batch: Any) -> TypeGuard[str | Path | Sequence[str | Path]]:
     """Whether these are files, or a folder, and not samples in memory."""
     if isinstance(batch, list | tuple):
-        return bool(batch) and all(isinstance(one, str | Path) for one in batch)
+        return bool(batch) and all(isinstance(file, str | Path) for file in batch)
     return isinstance(batch, str | Path)
 
 
@@ -62,14 +62,16 @@ def files_of(shards: str | Path | Sequence[str | Path], beside: Path | None = No
     for path in map(Path, [shards] if isinstance(shards, str | Path) else shards):
         inside = [path]
         if path.is_dir():
-            inside = sorted(one for one in path.iterdir() if one.suffix.lower() in SUFFIXES and not _same(one, beside))
+            inside = sorted(
+                file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and not _same(file, beside)
+            )
         if not inside:
             raise FixError(f"{path}: expected files ending in {', '.join(SUFFIXES)}, found none")
         files += inside
-    places = [file.resolve() for file in files]
-    times = Counter(places)
-    for file, place in zip(files, places, strict=True):
-        if times[place] > 1:
+    resolved = [file.resolve() for file in files]
+    times = Counter(resolved)
+    for file, resolved_file in zip(files, resolved, strict=True):
+        if times[resolved_file] > 1:
             raise FixError(f"{file}: expected every file once, got it twice")
     return files
 

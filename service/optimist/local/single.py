@@ -74,7 +74,7 @@ def score(
     >>> score(x, "fid", reference=(np.zeros(4), np.eye(4))).samples
     200
     """
-    place = find_device(device)
+    torch_device = find_device(device)
     if isinstance(metric, str | Metric):
         label, metrics = None, [metric]
     else:
@@ -85,14 +85,14 @@ def score(
         raise FixError("executor: expected samples in files, a list of these or their folder")
     if label is not None and files is None:
         arrays: Mapping[str, Any] = batch if isinstance(batch, Mapping) else {}
-        names = {name for one in metrics if isinstance(one, Metric) for name in one.array_names.values()}
+        names = {name for each in metrics if isinstance(each, Metric) for name in each.array_names.values()}
         if missing := names - arrays.keys():
             raise FixError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
         samples = {name: rows for name, rows in arrays.items() if name in {*names, cluster}}
     options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
     check_prompts_are(prompts_are, cluster is not None, bound)
-    how: dict[str, Any] = {"options": options, "device": place, "are_list": prompts_are == "list"}
-    questions = [Question(declared_of(one, place, **settings), bound, delta, **how) for one in metrics]
+    how: dict[str, Any] = {"options": options, "device": torch_device, "are_list": prompts_are == "list"}
+    questions = [Question(declared_of(each, torch_device, **settings), bound, delta, **how) for each in metrics]
     if files is None:
         estimates = scores(samples, questions, cluster)
     elif cluster is None:
@@ -159,14 +159,14 @@ def _estimate(
     tensors: Mapping[str, Tensor],
     clusters: Tensor | None,
     shared: _Shared,
-    places: NDArray[np.int64] | None,
+    indices: NDArray[np.int64] | None,
 ) -> Estimate:
     """The estimate of the rows of tensors (n, …) at these places, None: of all."""
     widths = {name: rows.shape[1] for name, rows in tensors.items()}
     limits, part = question.bound_for(widths), tensors
-    if places is not None:
-        part = {name: rows[places] for name, rows in tensors.items()}
-        clusters = None if clusters is None else clusters[places]
+    if indices is not None:
+        part = {name: rows[indices] for name, rows in tensors.items()}
+        clusters = None if clusters is None else clusters[indices]
     count = len(next(iter(part.values())))
     if clusters is not None:
         estimator = StreamingEstimator(limits, 0.0, clusters=question.counts)

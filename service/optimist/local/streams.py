@@ -41,20 +41,20 @@ def seen(sets: Iterable[SampleSet], question: Question) -> SetsSummary:
     clusters: dict[str, int] = {}
     labels: list[Labels | None] = []
     widths: dict[str, int] | None = None
-    for one in sets:
-        with naming(one):
-            arrays = arrays_of(one.batch, question.reads.values())
+    for samples in sets:
+        with naming(samples):
+            arrays = arrays_of(samples.batch, question.reads.values())
             arrays = check_arrays(arrays, [question], widths)
         widths = {array: rows.shape[1] for array, rows in tensors_of(arrays).items()}
         tensors = question.own(tensors_of(arrays))
-        most = question.rows_to_fit(1)
+        max_rows = question.rows_to_fit(1)
         rows = len(next(iter(tensors.values())))
-        longer = one.name if one.file is None else f"{one.file}:{one.name}"
-        parts.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
-        for cluster in one.clusters or ():
+        longer = samples.name if samples.file is None else f"{samples.file}:{samples.name}"
+        parts.append((samples.name, longer, {array: part[:max_rows].clone() for array, part in tensors.items()}, rows))
+        for cluster in samples.clusters or ():
             clusters.setdefault(cluster, len(clusters))
-        if one.labels is not None:
-            labels.append(Labels.of(one, longer, tensors))
+        if samples.labels is not None:
+            labels.append(Labels.of(samples, longer, tensors))
     counts = Counter(name for name, *_ in parts)
     names = [name if counts[name] == 1 else longer for name, longer, *_ in parts]
     for name, count in Counter(names).items():
@@ -81,25 +81,25 @@ def streamed(
     lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones. clusters:
     the number of each, as many as the question has prompts. answers: people's, by the names of the sets.
     """
-    for name, one in zip(names, sets, strict=True):
+    for name, samples in zip(names, sets, strict=True):
         begun(name)
-        tensors = question.own(tensors_of(check_arrays(arrays_of(one.batch, question.reads.values()), [question])))
+        tensors = question.own(tensors_of(check_arrays(arrays_of(samples.batch, question.reads.values()), [question])))
         bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
         rows = len(next(iter(tensors.values())))
-        others = lengths if one.common is None else [one.common]
+        others = lengths if samples.common is None else [samples.common]
         ends = sorted({length for length in others if question.is_paired and 0 < length < rows})
-        with naming(one):
+        with naming(samples):
             # Numbers take no room: all of them are compared.
             is_number = sum(bound.metric.widths.values()) == 1
             how: dict[str, Any] = {"common": rows if is_number else None, "clusters": question.counts}
             how |= {"reads": {own: own for own in tensors}}
             estimator = StreamingEstimator(bound, 0.0, question.is_paired, **how)
-            listed = None if one.clusters is None else torch.tensor([clusters[each] for each in one.clusters])
+            listed = None if samples.clusters is None else torch.tensor([clusters[each] for each in samples.clusters])
             for start, end in pairwise([0, *ends, rows]):
                 part = {array: values[start:end] for array, values in tensors.items()}
-                indices = (start, end - start) if one.common is None or start < one.common else None
+                indices = (start, end - start) if samples.common is None or start < samples.common else None
                 of = None if listed is None else listed[start:end]
                 estimator.add(part, [f"{row}" for row in range(start, end)], of, indices)
             if name in answers:
                 estimator.audited.answer(answers[name])
-        yield one, name, estimator
+        yield samples, name, estimator

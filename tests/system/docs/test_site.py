@@ -24,7 +24,7 @@ import signal, sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may ignore it
 from optimist.commands import app, docs
-docs.places = lambda: [Path(sys.argv[1])]
+docs.candidates = lambda: [Path(sys.argv[1])]
 app(["docs", *sys.argv[2:]])
 """
 
