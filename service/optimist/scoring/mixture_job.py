@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.streaming import StreamingEstimator
@@ -11,20 +10,13 @@ from optimist.experiments.curves import curve_point
 from optimist.records import Artefact, GeneratorState, codec
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
-from optimist.scoring.statistic_set import CombinedJob, parts_of
+from optimist.scoring.statistic_set import CombinedJob, Made, parts_of
 from optimist.scoring.tasks import MixtureTask
 
 
-class _Made(NamedTuple):
-    """A stored mixture, and its point in charts."""
-
-    payload: str
-    point: str
-
-
-def _made(estimators: Mapping[str, StreamingEstimator], experiment: ScoredExperiment) -> _Made:
+def _made(estimators: Mapping[str, StreamingEstimator], experiment: ScoredExperiment) -> Made:
     mixture = mixture_of(estimators, experiment.published)
-    return _Made(codec.encode(mixture), curve_point(mixture, experiment.delta))
+    return Made(codec.encode(mixture), curve_point(mixture, experiment.delta))
 
 
 class MixtureJob(CombinedJob[MixtureTask]):

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from optimist.estimation.learner import Learner
 from optimist.estimation.streaming import StreamingEstimator
@@ -24,7 +24,7 @@ from optimist.records import (
 )
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
-from optimist.scoring.statistic_set import CombinedJob, parts_of
+from optimist.scoring.statistic_set import CombinedJob, Made, parts_of
 from optimist.scoring.tasks import ModelTask
 from optimist_client.errors import reason
 from optimist_client.goals import OWN_GROWTH
@@ -44,13 +44,6 @@ class _Taken:
     parts: list[ChainedExtent]
 
 
-class _Table(NamedTuple):
-    """A stored table, and its point in charts."""
-
-    payload: str
-    point: str
-
-
 def _model(estimators: Mapping[int, StreamingEstimator], experiment: ScoredExperiment) -> bytes:
     return _learner_of(experiment).model(estimators)
 
@@ -66,15 +59,15 @@ def _table(
     model: StoredArtefact | None,
     rows: Any,
     parts: list[ChainedExtent],
-) -> _Table:
+) -> Made:
     """The table, by the newest model, if any."""
     now = PolicyState(experiment, state)
     goal = now.goal
     assert isinstance(goal, WithModel)
     if model is not None and state.model is not None:
         now.put_goal(goal := goal.with_model(replace(state.model, payload=model.payload)))
-    made = goal.table(now, rows, {one.generator: LogExtent(one.seq, one.samples) for one in parts})
-    return _Table(made.model_dump_json(), goal.table_point(made))
+    made = goal.table(now, rows, {part.generator: LogExtent(part.seq, part.samples) for part in parts})
+    return Made(made.model_dump_json(), goal.table_point(made))
 
 
 class ModelJob(CombinedJob[ModelTask]):

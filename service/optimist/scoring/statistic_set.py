@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.records import Artefact, ChainedExtent, CorruptData, GeneratorState, LogGap, Superseded
@@ -26,6 +26,13 @@ from optimist.store import Store
 
 _log = logging.getLogger(__name__)
 Task = TypeVar("Task", bound=CombinedTask[Any])
+
+
+class Made(NamedTuple):
+    """An artefact as it is stored, and its point in charts."""
+
+    payload: str
+    point: str
 
 
 @dataclass(frozen=True, slots=True)

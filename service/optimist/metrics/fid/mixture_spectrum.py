@@ -134,8 +134,8 @@ class FrechetSpectrum:
     def _quadratic(self, pairs: Tensor, slopes: Tensor) -> Floats:
         """Second derivatives (G, G) of tr f(M), by −f′[λ_k, λ_l] (k, k) and f′(λ) (k)."""
         hessian = -2.0 * (self._turned * slopes) @ self._turned.T
-        for first, one in enumerate(self._moments):
-            weighted = (pairs * one).flatten()
+        for first, moment in enumerate(self._moments):
+            weighted = (pairs * moment).flatten()
             for second in range(first + 1):
                 value = weighted @ self._moments[second].flatten()
                 hessian[first, second] -= value

@@ -230,10 +230,10 @@ class BelowTwo(MixtureEntropy):
         else:
             each = [alone(g) for g in support]
             weights = [float(spectrum.weights[g]) for g in support]
-            gaps = sum(weight * one.gap for weight, one in zip(weights, each, strict=True))
+            gaps = sum(weight * own.gap for weight, own in zip(weights, each, strict=True))
             scale = (gap / gaps) ** max(1.0, 0.5 + 0.5 / order) if gaps > 0.0 else 0.0
-            correction = sum(weight * one.correction for weight, one in zip(weights, each, strict=True))
-            systematic = sum(weight * one.systematic for weight, one in zip(weights, each, strict=True))
+            correction = sum(weight * own.correction for weight, own in zip(weights, each, strict=True))
+            systematic = sum(weight * own.systematic for weight, own in zip(weights, each, strict=True))
             part = Alone(gap, scale * correction, scale * systematic)
         self.estimate = min(plug_in + part.correction, math.log(width))
         self.systematic = part.systematic
@@ -317,8 +317,8 @@ class AboveTwo(MixtureEntropy):
         return (same - among) * count / (count - 1) / self._top**2
 
     def _covariance(self, mine: Tensor, theirs: Tensor) -> float:
-        one, other = mine.square() @ self._powers, theirs.square() @ self._powers
-        return float((one - one.mean()) @ (other - other.mean())) / (len(one) - 1) / self._top**2
+        own, other = mine.square() @ self._powers, theirs.square() @ self._powers
+        return float((own - own.mean()) @ (other - other.mean())) / (len(own) - 1) / self._top**2
 
 
 def slopes_of(spectrum: MixtureSpectrum, entropy: MixtureEntropy) -> Floats:
