@@ -103,7 +103,9 @@ class Reservoir(Stateful):
         if count < 1 or not arrays or any(rows.ndim != 2 or len(rows) != count for rows in arrays.values()):
             shapes = {name: tuple(rows.shape) for name, rows in arrays.items()}
             raise FixError(f"expected tensors of shape (b ≥ 1, d) for {count} ids, not {shapes}")
-        self._check_layout({name: rows.shape[1] for name, rows in arrays.items()})
+        widths = {name: rows.shape[1] for name, rows in arrays.items()}
+        if self._rows and widths != self.widths:
+            raise FixError(f"expected tensors of widths {self.widths}, not {widths}")
         # A lone surrogate cannot be encoded: UnicodeEncodeError is a ValueError.
         if any(len(text.encode()) > LONGEST_ID or "\0" in text for text in ids):
             raise FixError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
@@ -127,11 +129,6 @@ class Reservoir(Stateful):
         self._ids = unpack_ids(left["ids"].numpy())
         self._rows = {name: Buffer(rows.clone(), limit=self.capacity) for name, rows in below("rows", left).items()}
         return self
-
-    def _check_layout(self, widths: dict[str, int]) -> None:
-        """Raises FixError unless tensors of these names and widths have come before, or none have."""
-        if self._rows and widths != self.widths:
-            raise FixError(f"expected tensors of widths {self.widths}, not {widths}")
 
     def _offer(self, indices: NDArray[np.int64], arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Keep the `capacity` samples with the smallest hashes, of the kept and the new samples."""

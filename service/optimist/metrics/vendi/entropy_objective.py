@@ -160,7 +160,7 @@ class EntropyObjective(Objective):
         """
         needs_vectors = slopes or self._order > 2.0 or any(rows is not None for rows in self._common)
         spectrum = MixtureSpectrum(self._parts, weights, vectors=needs_vectors)
-        if has_collapsed(spectrum.raw):
+        if has_collapsed(spectrum.raw[0]):
             return self._collapsed(MixtureSpectrum(self._parts, weights))
         entropy = self._entropy(spectrum)
         influences = Influences(spectrum, entropy, self._order, self._common)
@@ -190,7 +190,7 @@ class EntropyObjective(Objective):
     def _alone_of(self, g: int) -> Alone:
         if g not in self._alone:
             spectrum = MixtureSpectrum(self._parts, np.eye(len(self._parts))[g], vectors=False)
-            if has_collapsed(spectrum.raw):
+            if has_collapsed(spectrum.raw[0]):
                 self._alone[g] = Alone(0.0, 0.0, 0.0)
             else:
                 self._entropy(spectrum)
@@ -222,7 +222,7 @@ class EntropyObjective(Objective):
 
     @cached_property
     def _ridge(self) -> float:
-        return 0.0 if has_collapsed(self._even.raw) else self._entropy(self._even).ridge
+        return 0.0 if has_collapsed(self._even.raw[0]) else self._entropy(self._even).ridge
 
     @cached_property
     def _even(self) -> MixtureSpectrum:
@@ -239,7 +239,7 @@ class EntropyObjective(Objective):
         for _ in range(2):
             weights = minimise(_Corrected(self, *correction))
             spectrum = MixtureSpectrum(self._parts, weights)
-            if has_collapsed(spectrum.raw):
+            if has_collapsed(spectrum.raw[0]):
                 break
             entropy = self._entropy(spectrum)
             plug_in = self.plug_in(weights, self._ridge)

@@ -43,9 +43,6 @@ from optimist.metrics.vendi.statistic import KernelStatistic
 if TYPE_CHECKING:
     from optimist.metrics.vendi.score import VendiScore
 
-COLLAPSED = 1e-12
-"""Samples count as identical, without error, if the largest eigenvalue, or ‖C‖_F², is this close to 1."""
-
 
 @dataclass(frozen=True)
 class EntropyInfluence:
@@ -161,7 +158,7 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -
     if statistic.listed is not None:
         mean_square = statistic.listed.mean_square(n * n * square - n, n, rows)
     mean_square = max(mean_square, 1e-6)
-    if square >= 1.0 - COLLAPSED:
+    if has_collapsed(square):
         return _collapsed(plug_in, statistic, *common)
 
     buffer, kept = statistic.last_rows, metric.matrix(statistic)
@@ -197,7 +194,7 @@ def _by_leave_one_out(metric: VendiScore, statistic: KernelStatistic, *common: T
     n, order = statistic.samples, metric.order
     eigenvalues, weights, *of_common = weights_of(statistic, metric.matrix(statistic), *common)
     plug_in = log_vendi(eigenvalues, order)
-    if has_collapsed(eigenvalues):
+    if has_collapsed(eigenvalues[0]):
         return replace(_collapsed(plug_in, statistic, *common), bracket=(plug_in, plug_in))
     floored = floored_at(eigenvalues)
     outside = LeaveOneOut(floored, weights, n, metric.width)
@@ -223,7 +220,7 @@ def _by_halves(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) 
     order, truncation = metric.order, metric.truncation
     eigenvalues, *shares = shares_of(statistic, metric.matrix(statistic), *common)
     plug_in = log_vendi(eigenvalues, order, truncation)
-    if has_collapsed(eigenvalues):
+    if has_collapsed(eigenvalues[0]):
         return _collapsed(plug_in, statistic, *common)
     halves = [log_vendi(half, order, truncation) for half in metric.half_spectra(statistic)]
     correction = plug_in - 0.5 * sum(halves)
@@ -245,9 +242,9 @@ def few_rows_inflation(n: float) -> float:
     return 1.0 + 20.0 / n
 
 
-def has_collapsed(eigenvalues: Tensor) -> bool:
-    """True if samples with these eigenvalues (k), descending, count as identical."""
-    return bool(eigenvalues[0] >= 1.0 - COLLAPSED)
+def has_collapsed(largest: Tensor | float) -> bool:
+    """True if samples count as identical, without error, by the largest eigenvalue of C, or by ‖C‖_F²."""
+    return bool(largest >= 1.0 - 1e-12)
 
 
 def _collapsed(plug_in: float, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
