@@ -142,4 +142,4 @@ def test_editors_get_a_schema_of_the_file():
     schema = json.loads(invoked("evaluate", "--schema", code=0).stdout)
     assert {"models", "prompts", "score", "budget"} <= schema["properties"].keys()
     assert schema["additionalProperties"] is False
-    assert "json" in schema["$defs"]["Score"]["properties"]
+    assert "json" in schema["$defs"]["ScoreSpec"]["properties"]

@@ -38,9 +38,8 @@ _LOCATIONS = {
 def locations() -> dict[str, str]:
     """The module and the function of each subcommand, those of goals included, in alphabetical order."""
     of_goals = {location.partition(":")[2]: location for location in COMMANDS}
-    return dict(
-        sorted({**{name: f"{__name__}.{location}" for name, location in _LOCATIONS.items()}, **of_goals}.items())
-    )
+    here = {name: f"{__name__}.{location}" for name, location in _LOCATIONS.items()}
+    return dict(sorted({**here, **of_goals}.items()))
 
 
 def _load_brought() -> None:

@@ -55,12 +55,8 @@ def _lines(command: Any, context: Any) -> Iterator[str]:
             yield from wrapped(paragraph, width)
     if examples:
         yield from ("", "Example:", *(f"{_INDENT}{example}" for example in examples))
-    yield from _section(
-        "Arguments", ((_named(parameter), _explained(parameter, context)) for parameter in arguments), width
-    )
-    yield from _section(
-        "Options", ((_named(parameter), _explained(parameter, context)) for parameter in options), width
-    )
+    for title, parameters in (("Arguments", arguments), ("Options", options)):
+        yield from _section(title, ((_named(each), _explained(each, context)) for each in parameters), width)
     yield from _section("Commands", ((name, summary(text)) for name, text in commands.items()), width)
 
 

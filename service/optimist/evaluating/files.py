@@ -201,9 +201,8 @@ def _question(fields: dict[str, Any], origin: str, number: str) -> FilePrompt:
         raise FixError(f"{origin}: expected prompt or messages")
     if prompt is not None and not isinstance(prompt, str):
         raise FixError(f"{origin}: prompt: expected text")
-    are_messages = is_list(messages) and all(
-        is_mapping(message) and "role" in message and "content" in message for message in messages
-    )
+    required = {"role", "content"}
+    are_messages = is_list(messages) and all(is_mapping(each) and required <= each.keys() for each in messages)
     if messages is not None and not (are_messages and messages):
         raise FixError(f"{origin}: messages: expected a list of objects with role and content")
     id, answer = fields.get("id", number), fields.get("answer")

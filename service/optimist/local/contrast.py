@@ -114,9 +114,8 @@ class Comparison:
         """The differences as a pandas DataFrame, one row for each two generators. Raises ModuleNotFoundError."""
         import pandas
 
-        return pandas.DataFrame([contrast.model_dump() for contrast in self.between]).set_index(
-            ["generator", "against"]
-        )
+        rows = [contrast.model_dump() for contrast in self.between]
+        return pandas.DataFrame(rows).set_index(["generator", "against"])
 
     def page(self, every: bool = False) -> layout.Page:
         """The scores and the differences: of more than six generators those from the best alone, unless `every`."""
@@ -127,13 +126,8 @@ class Comparison:
         # What is not paired has nothing in common.
         is_paired = any(contrast.common for contrast in shown)
         differences = [
-            (
-                contrast.generator,
-                contrast.against,
-                text,
-                *((f"{contrast.correlation:z.2f}", f"{contrast.common:,}") if is_paired else ()),
-            )
-            for contrast, text in zip(shown, Contrast.column(shown), strict=True)
+            (arm.generator, arm.against, text, *((f"{arm.correlation:z.2f}", f"{arm.common:,}") if is_paired else ()))
+            for arm, text in zip(shown, Contrast.column(shown), strict=True)
         ]
         head = _DIFFERENCES if is_paired else _DIFFERENCES[:3]
         how = "paired" if self.paired else "independent samples"

@@ -57,9 +57,7 @@ class FileScore:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: those of the estimate, on its scale, and `score` on the natural one."""
         fields = {**codec.plain(self.estimate), "bandwidths": dict(self.bandwidths)}
-        watched = {
-            label: {"score": estimate.score, **codec.plain(estimate)} for label, estimate in self.watched.items()
-        }
+        watched = {label: {"score": each.score, **codec.plain(each)} for label, each in self.watched.items()}
         named = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
         basis = {} if self.basis is None else {"basis": self.basis.model_dump(mode="json")}
         return named | ({"watched": watched} if watched else {}) | basis
@@ -154,9 +152,7 @@ def wanted_by(questions: Sequence[Question], beside: Path | None = None, fields:
     """What these questions read of files and folders."""
     columns = columns_of(questions)
     told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
-    is_whole = (
-        len(columns) > 1 or len(questions) > 1 or any(question.metric.reads is not None for question in questions)
-    )
+    is_whole = len(columns) > 1 or len(questions) > 1 or any(each.metric.reads is not None for each in questions)
     return WantedArrays(columns, told_by, is_whole, beside, fields)
 
 
@@ -167,9 +163,8 @@ def _fitted(questions: Sequence[Question], files: Sequence[Path], wanted: Wanted
     for samples in generators_in(files, wanted):
         with naming(samples):
             check_batch(samples.batch, {array: rows.shape[1] for array, rows in samples.batch.items()})
-        logs.append(
-            {array: torch.from_numpy(rows[:max_rows].astype(np.float64)) for array, rows in samples.batch.items()}
-        )
+        arrays = samples.batch.items()
+        logs.append({array: torch.from_numpy(rows[:max_rows].astype(np.float64)) for array, rows in arrays})
     return [
         question.fitted(first_rows([[question.own(log)] for log in logs], question.rows_to_fit(len(logs))))
         for question in questions

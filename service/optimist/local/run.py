@@ -154,9 +154,7 @@ def run(
         asked = {"metric": metric != "fid", "reference": reference is not None}
         if given := [*settings, *(setting for setting, is_given in asked.items() if is_given)]:
             raise FixError(f"{', '.join(given)}: the evaluation brings its own settings")
-    if unknown := [generator for generator in generators if generator not in evaluation.generators] or ["none"] * (
-        not generators
-    ):
+    if unknown := [name for name in generators if name not in evaluation.generators] or ["none"] * (not generators):
         raise FixError(f"generators: expected some of {', '.join(evaluation.generators)}; got {', '.join(unknown)}")
     state = evaluation.state
     check_unaudited(state.config.metrics.values(), "a run")

@@ -246,9 +246,7 @@ class BaseEvaluation(Readings):
         now.config = now.config if name is None else now.config.model_copy(update={"name": name})
         anomalous = self._scales.anomalous(now)
         report = report_of(now, table=self._table, anomalous=anomalous)
-        real = [
-            batches for batches in self._copies.from_reference if not self._generator(batches.generator).accepted_until
-        ]
+        real = [each for each in self._copies.from_reference if not self._generator(each.generator).accepted_until]
         real = real if now.config.on_anomaly == "hold" else []
         changed = {"remedy": REMEDY, "anomalies": (*anomalous.groups, *real)}
         standings = [
@@ -330,8 +328,7 @@ class BaseEvaluation(Readings):
             "credits": self._credits,
             "columns": self.state.experiment.columns,
             "accepted": [
-                [[acceptance.position, acceptance.until, acceptance.when] for acceptance in state.acceptances]
-                for state in stored.generators
+                [[each.position, each.until, each.when] for each in state.acceptances] for state in stored.generators
             ],
             "plausibility": self._plausibility.state(),
             "scales": self._scales.state(),
@@ -358,9 +355,7 @@ class BaseEvaluation(Readings):
     @classmethod
     def _restored(cls, values: Mapping[str, Any], arrays: Arrays, device: str) -> Self:
         saved = list(enumerate(values["metrics"].values()))
-        first, *watch = (
-            metric_from(saved_metric["settings"], arrays, f"metric/{index}") for index, saved_metric in saved
-        )
+        first, *watch = (metric_from(each["settings"], arrays, f"metric/{index}") for index, each in saved)
         make: Any = cls  # Evaluation, whose arguments these are
         restored = make(values["generators"], metric=first, watch=watch, device=device, **values["settings"])
         restored._credits, restored._ends = values["credits"], values["ends"]
@@ -368,10 +363,10 @@ class BaseEvaluation(Readings):
         restored._weights = dict(map(tuple, values["audits"]))
         columns = restored.state.experiment.columns
         columns |= values["columns"]
-        for estimators, (index, saved_metric) in zip(restored._metrics.values(), saved, strict=True):
+        for estimators, (index, metric) in zip(restored._metrics.values(), saved, strict=True):
             begin = f"estimators/{index}/"
             own = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
-            estimators.restore(saved_metric["estimators"], own, columns)
+            estimators.restore(metric["estimators"], own, columns)
         restored._plausibility.restore(values["plausibility"])
         restored._scales.restore(values["scales"])
         for index, name in enumerate(restored.generators):

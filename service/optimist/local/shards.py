@@ -62,9 +62,8 @@ def files_of(shards: str | Path | Sequence[str | Path], beside: Path | None = No
     for path in map(Path, [shards] if isinstance(shards, str | Path) else shards):
         inside = [path]
         if path.is_dir():
-            inside = sorted(
-                file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and not _same(file, beside)
-            )
+            candidates = (file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+            inside = sorted(file for file in candidates if not _same(file, beside))
         if not inside:
             raise FixError(f"{path}: expected files ending in {', '.join(SUFFIXES)}, found none")
         files += inside
