@@ -54,7 +54,7 @@ def acceptance(stored: AcceptanceRecord, generator: str) -> Acceptance:
 def acceptances_of(generators: Sequence[GeneratorState]) -> list[Acceptance]:
     """All acceptances, the newest last."""
     acceptances = [acceptance(stored, generator.name) for generator in generators for stored in generator.acceptances]
-    return sorted(acceptances, key=lambda one: one.when)
+    return sorted(acceptances, key=lambda each: each.when)
 
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalies =
         origins[ordinal][position] = origin
     for generator in generators:
         gone, are_notable = _retracted(generator), _are_notable(generator, generator.copies)
-        copies = {one.seq: one for one in generator.named_copies if are_notable or one.seq in gone}
+        copies = {batch.seq: batch for batch in generator.named_copies if are_notable or batch.seq in gone}
         scales = origins[generator.ordinal]
         for position in copies.keys() | scales.keys():
             copy = copies.get(position)
@@ -103,7 +103,7 @@ def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalies =
                     retracted=position in gone,
                 )
             )
-    return sorted(batches, key=lambda one: (-one.told, one.generator, -one.position))
+    return sorted(batches, key=lambda batch: (-batch.told, batch.generator, -batch.position))
 
 
 def _retracted(generator: GeneratorState) -> set[int]:
@@ -122,8 +122,8 @@ def standing_warnings(generators: Sequence[GeneratorState], anomalous: Anomalies
     scaled, identical = defaultdict[str, list[str]](list), defaultdict[int, list[str]](list)
     for group in anomalous.groups:
         scaled[group.generator].append(group.text)
-    for one, other, agree in _duplicated_generators(generators):
-        for generator, duplicate in ((one, other), (other, one)):
+    for first, second, agree in _duplicated_generators(generators):
+        for generator, duplicate in ((first, second), (second, first)):
             text = f"identical to {duplicate.name!r} so far ({agree:,} batches agree): stop?"
             identical[generator.ordinal].append(text)
     return [[*scaled[each.name], *_copied(each), *identical[each.ordinal]] for each in generators]
@@ -148,8 +148,8 @@ def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
         if _are_notable(generator, generator.copies) and (part := generator.copies / generator.batches) >= 0.01
     ]
     identical = [
-        f"{one.name!r} and {other.name!r} are identical so far ({agree:,} of their batches agree): stop?"
-        for one, other, agree in _duplicated_generators(generators)
+        f"{first.name!r} and {second.name!r} are identical so far ({agree:,} of their batches agree): stop?"
+        for first, second, agree in _duplicated_generators(generators)
     ]
     return (*copied, *identical)
 
@@ -160,9 +160,9 @@ def identical_so_far(contrasts: Sequence[Contrast]) -> tuple[str, ...]:
     Where batches are stored, equal ones are found by their digests, of which `decision_warnings` says the same.
     """
     return tuple(
-        f"{one.against!r} and {one.generator!r} are identical so far (on {one.common:,} common samples): stop?"
-        for one in contrasts
-        if abs(one.difference) < 1e-9 and one.correlation > 0.999 and one.common >= FEWEST_SAMPLES
+        f"{each.against!r} and {each.generator!r} are identical so far (on {each.common:,} common samples): stop?"
+        for each in contrasts
+        if abs(each.difference) < 1e-9 and each.correlation > 0.999 and each.common >= FEWEST_SAMPLES
     )
 
 
@@ -182,8 +182,8 @@ def _are_notable(generator: GeneratorState, count: int) -> bool:
     return count >= (3 if generator.samples == generator.batches else 1)
 
 
-def _batches(count: int, one: str, many: str) -> str:
-    return f"1 batch {one}" if count == 1 else f"{count:,} batches {many}"
+def _batches(count: int, singular: str, plural: str) -> str:
+    return f"1 batch {singular}" if count == 1 else f"{count:,} batches {plural}"
 
 
 class AnomalyLog:

@@ -43,7 +43,7 @@ class GeneratorLevels:
         """By what is kept of these arrays (`arrays_with_levels`)."""
         arrays = [
             Levels(
-                [Level(one.position, one.origin.rows, one.value) for one in kept if one.array == index],
+                [Level(level.position, level.origin.rows, level.value) for level in kept if level.array == index],
                 generator.batches,
                 generator.accepted,
                 generator.accepted_until,
@@ -66,10 +66,10 @@ def anomalous_among(state: PolicyState, levels: Sequence[GeneratorLevels], *, of
     if not anomalous.findings:
         return anomalous
     origins = {
-        (ordinal, one.position): one.origin
+        (ordinal, level.position): level.origin
         for ordinal, those in enumerate(levels)
-        for one in those.kept
-        if (ordinal, one.position) in anomalous.findings
+        for level in those.kept
+        if (ordinal, level.position) in anomalous.findings
     }
     return replace(anomalous, origins=origins)
 
@@ -85,16 +85,17 @@ def anomalous_in(state: PolicyState, arrays: Mapping[str, Sequence[Levels]], *, 
     }
     contenders = {generator.ordinal for generator in state.contenders}
 
-    def matters(one: Anomaly) -> bool:
-        generator = generators[one.generator]
-        is_used = not of_decision or state.goal.rests_on(generator, one.position)
+    def matters(anomaly: Anomaly) -> bool:
+        generator = generators[anomaly.generator]
+        is_used = not of_decision or state.goal.rests_on(generator, anomaly.position)
         return generator.ordinal in contenders and is_used
 
     anomalies = {name: [*filter(matters, those)] for name, those in found_among(arrays, references).items()}
     findings: dict[tuple[int, int], list[str]] = {}
     for name, those in anomalies.items():
-        for one in those:
-            findings.setdefault((one.generator, one.position), []).append(f"is {finding(name, one, len(arrays))}")
+        for anomaly in those:
+            texts = findings.setdefault((anomaly.generator, anomaly.position), [])
+            texts.append(f"is {finding(name, anomaly, len(arrays))}")
     groups = grouped(anomalies, [generator.name for generator in generators], len(arrays))
     return Anomalies(groups, findings=findings)
 

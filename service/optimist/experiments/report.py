@@ -307,9 +307,9 @@ def contrast_of(
     """
     check_compared(state)
     estimates = state.estimates_by(label)
-    one, other = (Arm(name, estimates[_ordinal(state, name)]) for name in (generator, against))
+    arm, base = (Arm(name, estimates[_ordinal(state, name)]) for name in (generator, against))
     reach = Stopping(state.config.delta).threshold(len(rivals(state.arms)), state.looks)
-    return contrast(one, other, reach, FEWEST_SAMPLES)
+    return contrast(arm, base, reach, FEWEST_SAMPLES)
 
 
 def waits_for(state: PolicyState) -> WaitReason | None:

@@ -58,12 +58,12 @@ class OpenPicks:
         self._of_worker: defaultdict[str | None, dict[int, Pick]] = defaultdict(dict)
         self._of_request: defaultdict[str, dict[int, Pick]] = defaultdict(dict)
         before = {} if earlier is None else earlier._picks
-        for one in stored:
-            pick, same = before.get(one.number, (None, None))
+        for leased in stored:
+            pick, same = before.get(leased.number, (None, None))
             # A nonce identifies a pick, and a pick never changes.
-            if pick is None or same is None or one.nonce != same.nonce:
-                pick = Pick.model_validate_json(one.record)
-            self.add(pick, one)
+            if pick is None or same is None or leased.nonce != same.nonce:
+                pick = Pick.model_validate_json(leased.record)
+            self.add(pick, leased)
 
     def __len__(self) -> int:
         return len(self._picks)
@@ -417,13 +417,13 @@ class PolicyState:
         """The decision without what has been accepted since, or retired."""
         contenders = {generator.name: generator for generator in self.contenders}
         anomalies: list[AnomalousBatches] = []
-        for one in decision.anomalies:
-            generator = contenders.get(one.generator)
-            if generator is None or (one.whole and generator.accepted_until):
+        for batches in decision.anomalies:
+            generator = contenders.get(batches.generator)
+            if generator is None or (batches.whole and generator.accepted_until):
                 continue
             accepted, until = generator.accepted, generator.accepted_until
-            left = tuple(position for position in one.positions if position > until and position not in accepted)
-            anomalies += [one.model_copy(update={"positions": left})] if left else []
+            left = tuple(position for position in batches.positions if position > until and position not in accepted)
+            anomalies += [batches.model_copy(update={"positions": left})] if left else []
         return decision.model_copy(update={"anomalies": tuple(anomalies)})
 
     def about_answers(self, decision: DecisionInfo) -> DecisionInfo:
@@ -455,7 +455,9 @@ class PolicyState:
         if self.config.asks.has_contexts:
             return False
         timings = (arm.estimate.timing for arm in self.rivals if arm.estimate is not None)
-        return bool(self.config.metric.setting("timed")) or any(one is not None and one.is_related for one in timings)
+        return bool(self.config.metric.setting("timed")) or any(
+            timing is not None and timing.is_related for timing in timings
+        )
 
     @property
     def awaits_answers(self) -> bool:
@@ -552,8 +554,8 @@ class PolicyState:
         return "running" if self.goal.has_begun(self.arms) else "warming up"
 
 
-def _unequal(one: Counter[int], other: Counter[int]) -> list[int]:
-    return [g for g in one.keys() | other.keys() if one[g] != other[g]]
+def _unequal(counts: Counter[int], other: Counter[int]) -> list[int]:
+    return [g for g in counts.keys() | other.keys() if counts[g] != other[g]]
 
 
 def _parsed(

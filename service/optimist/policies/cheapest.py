@@ -109,7 +109,7 @@ class LimitTable:
         """The cost of a sample of each generator (G,), NaN where it is not known."""
         if self._rule.measured is not None:
             estimates = [LimitOn(self._rule.measured, Limit("best", 0.0)).of(arm) for arm in self.arms]
-            return np.array([math.nan if one is None else one.value for one in estimates])
+            return np.array([math.nan if each is None else each.value for each in estimates])
         return np.array([math.nan if arm.cost is None else arm.cost for arm in self.arms])
 
     @cached_property
@@ -169,9 +169,9 @@ class LimitTable:
     def _likely(self) -> Bools:
         """The generators that meet all limits by their estimates, and miss none for sure (G,)."""
         likely = ~self.refused
-        for one, missed in zip(self.margins, self.missed, strict=True):
+        for each, missed in zip(self.margins, self.missed, strict=True):
             with np.errstate(invalid="ignore"):
-                likely &= np.all((one.values - one.allowed <= 0.0) | ~one.counting(missed), axis=1)
+                likely &= np.all((each.values - each.allowed <= 0.0) | ~each.counting(missed), axis=1)
         return likely
 
     @cached_property
@@ -243,8 +243,8 @@ class LimitTable:
         """The verdict on each generator by each limit, in the order of the limits, then of the arms."""
         return tuple(
             verdict
-            for index, (on, one) in enumerate(zip(self._rule.limits, self.margins, strict=True))
-            for verdict in self._by(on, one, index)
+            for index, (on, each) in enumerate(zip(self._rule.limits, self.margins, strict=True))
+            for verdict in self._by(on, each, index)
         )
 
     def _by(self, on: LimitOn, margins: Margins, limit: int) -> Iterator[LimitVerdict]:

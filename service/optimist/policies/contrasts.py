@@ -109,7 +109,7 @@ class Contrasts:
         """A mask of the estimates that are as exact as the one at `base`, and no other than it but for rounding."""
         own, is_exact = self.stopping_errors[base], self.estimates[base].is_exact
         both = zip(self.estimates, self.against(base).differences, self.stopping_errors, strict=True)
-        return [is_exact and one.is_exact and abs(apart) <= own + error for one, apart, error in both]
+        return [is_exact and estimate.is_exact and abs(apart) <= own + error for estimate, apart, error in both]
 
     def errors_of(self, kind: Errors) -> list[float]:
         """The errors of the estimates themselves, ∞ where unknown."""
@@ -250,7 +250,9 @@ def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:
         ends = [(len(key), key[0]), (len(key), key[-1])]
         earlier = next((newest for end in ends if (newest := _newest.get(end)) is not None), None)
         before = () if earlier is None else earlier.estimates
-        changed = [index for index, (one, same) in enumerate(zip(estimates, before, strict=False)) if one is not same]
+        changed = [
+            index for index, (estimate, same) in enumerate(zip(estimates, before, strict=False)) if estimate is not same
+        ]
         # Comparing few with one takes about as long as copying eight times as many others.
         is_alike = earlier is not None and len(changed) * 8 <= len(key)
         contrasts = Contrasts(estimates, earlier, changed) if is_alike else Contrasts(estimates)

@@ -215,11 +215,11 @@ class Indices:
             means = [later.means[at], later.means[base]]
             beyond = later.only_in_rows(self._told, base, at), later.only_in(self._told, base, at)
             lacking = [(a + c, b + d) for (a, b), (c, d) in zip(lacking, beyond, strict=True)]
-        one, other = (
+        side, of_base = (
             Side(self.n[index], self.first[index], np.minimum(unshared, self.n[index] - m), total - mean * unshared)
             for index, (unshared, total), mean in zip((at, base), lacking, means, strict=True)
         )
-        return one, other
+        return side, of_base
 
     @cached_property
     def _told(self) -> _Intervals:

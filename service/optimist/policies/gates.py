@@ -48,8 +48,8 @@ def gate_of(
     if unknown := [label for label in margins if label not in compared]:
         raise FixError(f"margin: unknown metric {unknown[0]!r}; expected {' or '.join(compared)}")
     asked = {label: compared[label] for label in margins}
-    for label, one in asked.items():
-        score = None if one.baseline is None or one.metric.positive else one.baseline.score
+    for label, sides in asked.items():
+        score = None if sides.baseline is None or sides.metric.positive else sides.baseline.score
         if isinstance(margins[label], str) and score is not None and score <= 0.0:
             raise FixError(
                 f"margin: {margins[label]} of {baseline}'s score of {score:g} means nothing; expected a number"
@@ -58,28 +58,28 @@ def gate_of(
         margins_of(
             Limit("generator", margins[label], _BASELINE),
             (_CANDIDATE, _BASELINE),
-            (one.candidate, one.baseline),
-            one.metric.limits.get("values"),
+            (sides.candidate, sides.baseline),
+            sides.metric.limits.get("values"),
         )
-        for label, one in asked.items()
+        for label, sides in asked.items()
     ]
     answer = gate(margins_by_metric, 0, delta, told)
     of_no = threshold(delta, len(margins_by_metric), told)
     of_yes = threshold(delta, 1, told) if answer == "yes" else of_no
     named = {"generator": candidate, "against": baseline}
-    estimates = [one for each in asked.values() for one in (each.candidate, each.baseline) if one is not None]
-    samples, units = min((one.units for one in estimates), default=(0, "samples"))
+    estimates = [sides for each in asked.values() for sides in (each.candidate, each.baseline) if sides is not None]
+    samples, units = min((sides.units for sides in estimates), default=(0, "samples"))
     if units == "samples":
-        units = "pairs" if any(one.pairing is not None for one in estimates) else "samples of each"
+        units = "pairs" if any(sides.pairing is not None for sides in estimates) else "samples of each"
     return Gate(
         candidate=candidate,
         baseline=baseline,
         answer=answer,
         verdicts=[
-            _verdict(label if len(asked) > 1 else "", one.metric, each, (of_yes, of_no)).model_copy(
+            _verdict(label if len(asked) > 1 else "", sides.metric, each, (of_yes, of_no)).model_copy(
                 update={**named, "limit": f"within {margins[label]} of {baseline}"}
             )
-            for (label, one), each in zip(asked.items(), margins_by_metric, strict=True)
+            for (label, sides), each in zip(asked.items(), margins_by_metric, strict=True)
         ],
         samples=samples,
         units=units,
@@ -106,6 +106,6 @@ def _verdict(label: str, metric: Metric, margins: Margins, quantiles: tuple[floa
 
 
 def _warnings(candidate: str, baseline: str, compared: Iterable[GateSides]) -> Iterable[str]:
-    for one in compared:
-        for name, estimate in ((candidate, one.candidate), (baseline, one.baseline)):
+    for sides in compared:
+        for name, estimate in ((candidate, sides.candidate), (baseline, sides.baseline)):
             yield from (f"{name}: {warning}" for warning in (() if estimate is None else estimate.warnings))

@@ -142,11 +142,11 @@ class Margins:
         rivals, is_fixed = list(self.rivals), self.limit.is_fixed
         of_rivals = np.zeros_like(self.of_rivals) if is_fixed else self.of_rivals * np.sqrt(costs[rivals])
         weight = self.spreads[:, None] * np.sqrt(costs)[:, None] + of_rivals
-        one = (np.square(self.spreads) / self.samples)[:, None]
-        other = 0.0 if is_fixed else (np.square(self.of_rivals) / self.samples[rivals])[None]
+        own = (np.square(self.spreads) / self.samples)[:, None]
+        of_rival = 0.0 if is_fixed else (np.square(self.of_rivals) / self.samples[rivals])[None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            then = one * open_[:, None] + (0.0 if is_fixed else other * open_[rivals])
-            variance = np.square(of.error) * then / (one + other)
+            then = own * open_[:, None] + (0.0 if is_fixed else of_rival * open_[rivals])
+            variance = np.square(of.error) * then / (own + of_rival)
             needed = np.square(self.reach(z)) / np.square(gaps) - 1.0 / variance
             costs_left = np.square(weight) * np.maximum(needed, 0.0)
         return np.where(np.isfinite(costs_left) & np.isfinite(of.error), costs_left, math.inf)
@@ -178,8 +178,8 @@ def margins_of(
 
     span: the least and the largest value, where the estimates are means and these are declared.
     """
-    scored = [index for index, one in enumerate(estimates) if one is not None]
-    present = [one for one in estimates if one is not None]
+    scored = [index for index, each in enumerate(estimates) if each is not None]
+    present = [each for each in estimates if each is not None]
     rivals = tuple(range(len(names))) if limit.is_of_best else (-1,)
     if limit.against in names:  # else it has been retired
         rivals = (names.index(limit.against),)
@@ -197,7 +197,7 @@ def margins_of(
         return Margins(limit, rivals, nothing, nothing, side, side, nothing, none, none, nothing[0], nothing)
     lumps = _Lumps(present, span)
     samples, spreads = np.full((2, len(names)), math.nan)
-    samples[scored] = [one.samples for one in present]
+    samples[scored] = [each.samples for each in present]
     spreads[scored] = _errors(present) * np.sqrt(samples[scored])
     rows = _rows(present)[:, None]
     if limit.is_fixed:
@@ -217,18 +217,18 @@ def margins_of(
 
 def _rows(estimates: Sequence[Estimate]) -> Floats:
     """The units that a t quantile counts (k,); ∞ where the scores are no means, or exact."""
-    counted = ((one.value_skewness is None or one.is_exact, float(one.units[0])) for one in estimates)
+    counted = ((each.value_skewness is None or each.is_exact, float(each.units[0])) for each in estimates)
     return np.array([math.inf if none else units for none, units in counted])
 
 
 def _usable(estimates: Sequence[Estimate]) -> Bools:
     """A mask of the estimates that have enough samples for a verdict, and an error (k,): values that are all equal have
     none."""
-    return np.array([one.is_exact or (bool(one.stopping_error) and not is_early(one)) for one in estimates])
+    return np.array([each.is_exact or (bool(each.stopping_error) and not is_early(each)) for each in estimates])
 
 
 def _errors(estimates: Sequence[Estimate]) -> Floats:
-    return np.array([math.inf if one.stopping_error is None else one.stopping_error for one in estimates])
+    return np.array([math.inf if each.stopping_error is None else each.stopping_error for each in estimates])
 
 
 def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[Floats, float, MarginSide, MarginSide]:
@@ -236,12 +236,12 @@ def _fixed(limit: Limit, estimates: Sequence[Estimate], lumps: _Lumps) -> tuple[
     assert isinstance(limit.allowed, float)
     sign, scale = 1.0 if limit.kind == "below" else -1.0, estimates[0].scale
     fixed = limit.allowed if scale == "linear" else math.log(limit.allowed)
-    margins = sign * (np.array([one.value for one in estimates]) - fixed)
-    if all(one.strict for one in estimates):
-        ends = np.sort(sign * (np.array([(one.lower, one.upper) for one in estimates]) - fixed), axis=1)
+    margins = sign * (np.array([each.value for each in estimates]) - fixed)
+    if all(each.strict for each in estimates):
+        ends = np.sort(sign * (np.array([(each.lower, each.upper) for each in estimates]) - fixed), axis=1)
         exact = np.zeros_like(ends[:, 1:])
         return margins[:, None], 0.0, MarginSide(ends[:, 1:], exact), MarginSide(ends[:, :1], exact)
-    skewness = sign * np.array([one.value_skewness or 0.0 for one in estimates])
+    skewness = sign * np.array([each.value_skewness or 0.0 for each in estimates])
     factors = widening(np.where(skewness * margins < 0.0, skewness, 0.0), _rows(estimates), OF_MEANS)
     errors = np.where(_usable(estimates), np.sqrt((np.square(_errors(estimates)) + lumps.added) * factors), math.inf)
     side = MarginSide(margins[:, None], errors[:, None])
@@ -287,7 +287,7 @@ def _allowed(limit: Limit, estimates: Sequence[Estimate]) -> tuple[float, Floats
     if estimates[0].scale == "log":
         return math.log1p(share), ones
     q = 1.0 + (share if estimates[0].lower_is_better else -share)
-    return 0.0, np.where([one.value < 0.0 for one in estimates], 1.0, q)
+    return 0.0, np.where([each.value < 0.0 for each in estimates], 1.0, q)
 
 
 _newest = Cache[tuple[Limit, tuple[int, ...], int], _Pairs](64)
@@ -299,7 +299,7 @@ def _paired(
     """All comparisons; comparisons of estimates that have not changed since the last call are taken from it."""
     key = limit, tuple(at), len(estimates)
     before = _newest.get(key)
-    old = [one is other for one, other in zip(estimates, before.estimates, strict=True)] if before else []
+    old = [each is other for each, other in zip(estimates, before.estimates, strict=True)] if before else []
     k = len(estimates)
     made = np.full((5, k, len(at)), math.nan)
     if before is not None:
@@ -338,9 +338,9 @@ class _Lumps:
 
     def __init__(self, estimates: Sequence[Estimate], span: tuple[float, float] | None) -> None:
         self._estimates = estimates
-        self._are_means = all(one.value_skewness is not None for one in estimates)
+        self._are_means = all(each.value_skewness is not None for each in estimates)
         self._span = span
-        self.added = np.array([self._more(one) for one in estimates])
+        self.added = np.array([self._more(each) for each in estimates])
         """The gain of the variance of each mean by one more value at either end (k,)."""
 
     @cached_property
@@ -349,25 +349,26 @@ class _Lumps:
         if self._span is not None:
             return self._span[1] - self._span[0]
         ends = [
-            (one.plug_in - one.farthest[0], one.plug_in + one.farthest[1])
-            for one in self._estimates
-            if one.farthest is not None
+            (each.plug_in - each.farthest[0], each.plug_in + each.farthest[1])
+            for each in self._estimates
+            if each.farthest is not None
         ]
         if not ends:
             ends = [
                 (float(np.nanmin(pairing.influence)), float(np.nanmax(pairing.influence)))
-                for one in self._estimates
-                if (pairing := one.pairing) is not None and np.isfinite(pairing.influence).any()
+                for each in self._estimates
+                if (pairing := each.pairing) is not None and np.isfinite(pairing.influence).any()
             ]
         return max((end for _, end in ends), default=0.0) - min((start for start, _ in ends), default=0.0)
 
-    def _more(self, one: Estimate) -> float:
-        if self._span is None or not self._are_means or one.stopping_error is None or one.units[1] != "samples":
+    def _more(self, estimate: Estimate) -> float:
+        error = estimate.stopping_error
+        if self._span is None or not self._are_means or error is None or estimate.units[1] != "samples":
             return 0.0
-        n, (low, high) = one.samples, self._span
-        share = min(max((one.plug_in - low) / (high - low), 0.0), 1.0)
+        n, (low, high) = estimate.samples, self._span
+        share = min(max((estimate.plug_in - low) / (high - low), 0.0), 1.0)
         few = (1.0 + FEW / n) / n
-        variance, widest = one.stopping_error**2 / few, share * (1.0 - share) * (high - low) ** 2
+        variance, widest = error**2 / few, share * (1.0 - share) * (high - low) ** 2
         if widest > 0.0 and variance < (1.0 - _EQUAL) * widest * n / max(n - 1, 1):
             return 0.0  # some values are between the ends
         more = (n * share + 1.0) / (n + 2.0)
@@ -393,20 +394,21 @@ class _Lumps:
         return met, missed
 
     @staticmethod
-    def _step(one: Estimate) -> float:
+    def _step(estimate: Estimate) -> float:
         """The part of a mean's variance that stands for a pair that could differ, which the added rows are."""
-        return 0.0 if one.pairing is None or one.batches is not None else one.pairing.systematic_stopping**2
+        pairing = estimate.pairing
+        return 0.0 if pairing is None or estimate.batches is not None else pairing.systematic_stopping**2
 
     def agree(self, base: int) -> Bools:
         """Of which estimates more than half of the pairs with the one at `base` have equal values (k,)."""
         agree, own = np.zeros(len(self._estimates), bool), self._estimates[base]
         if not self._are_means or own.pairing is None:
             return agree
-        for index, one in enumerate(self._estimates):
-            if index != base and one.pairing is not None:
-                size = min(len(one.pairing.influence), len(own.pairing.influence))
-                apart = one.pairing.influence[:size] - own.pairing.influence[:size]
-                apart += np.float32(one.plug_in - own.plug_in)
+        for index, each in enumerate(self._estimates):
+            if index != base and each.pairing is not None:
+                size = min(len(each.pairing.influence), len(own.pairing.influence))
+                apart = each.pairing.influence[:size] - own.pairing.influence[:size]
+                apart += np.float32(each.plug_in - own.plug_in)
                 common = apart[~np.isnan(apart)]
                 agree[index] = 2 * int((np.abs(common) <= _EQUAL * self._range).sum()) > len(common)
         return agree
@@ -432,11 +434,11 @@ def scaled(estimate: Estimate, q: float) -> Estimate:
     return cached[1]
 
 
-def _times(one: Estimate, q: float) -> Estimate:
+def _times(estimate: Estimate, q: float) -> Estimate:
     def by(number: float | None) -> float | None:
         return None if number is None else q * number
 
-    pairing, prompted = one.pairing, one.prompted
+    pairing, prompted = estimate.pairing, estimate.prompted
     if pairing is not None:
         history = [
             past._replace(
@@ -461,16 +463,16 @@ def _times(one: Estimate, q: float) -> Estimate:
         squared = {name: q * q * getattr(prompted, name) for name in ("variance", "squares", "stray_squares")}
         prompted = replace(prompted, means=q * prompted.means, residuals=q * prompted.residuals, **squared)
     return replace(
-        one,
-        value=q * one.value,
-        plug_in=q * one.plug_in,
-        lower=q * one.lower,
-        upper=q * one.upper,
-        optimistic=q * one.optimistic,
-        standard_error=by(one.standard_error),
-        stopping_error=by(one.stopping_error),
-        farthest=None if one.farthest is None else (q * one.farthest[0], q * one.farthest[1]),
-        bracket=None if one.bracket is None else (q * one.bracket[0], q * one.bracket[1]),
+        estimate,
+        value=q * estimate.value,
+        plug_in=q * estimate.plug_in,
+        lower=q * estimate.lower,
+        upper=q * estimate.upper,
+        optimistic=q * estimate.optimistic,
+        standard_error=by(estimate.standard_error),
+        stopping_error=by(estimate.stopping_error),
+        farthest=None if estimate.farthest is None else (q * estimate.farthest[0], q * estimate.farthest[1]),
+        bracket=None if estimate.bracket is None else (q * estimate.bracket[0], q * estimate.bracket[1]),
         pairing=pairing,
         prompted=prompted,
     )
@@ -485,9 +487,9 @@ def gate(margins: Sequence[Margins], index: int, delta: float, told: int | None)
     """
 
     def all_by(of: Callable[[Margins], MarginSide], z: float, sign: float) -> list[bool]:
-        return [bool(sign * of(one).errors[index, 0] > one.reach(z)[index, 0]) for one in margins]
+        return [bool(sign * of(each).errors[index, 0] > each.reach(z)[index, 0]) for each in margins]
 
-    if all(all_by(lambda one: one.met, threshold(delta, 1, told), -1.0)):
+    if all(all_by(lambda each: each.met, threshold(delta, 1, told), -1.0)):
         return "yes"
-    missed = all_by(lambda one: one.missed, threshold(delta, len(margins), told), 1.0)
+    missed = all_by(lambda each: each.missed, threshold(delta, len(margins), told), 1.0)
     return "no" if any(missed) else "open"

@@ -175,17 +175,17 @@ def gains(arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: in
     """
     rho = max(contrasts.against(leader).rho[challenger], 0.0)
     n = [arms[index].all_samples for index in (leader, challenger)]
-    one = [contrasts.variances(index, kind) for index in (leader, challenger)]
+    variances = [contrasts.variances(index, kind) for index in (leader, challenger)]
     deviations = [
         math.sqrt(sampled * contrasts.estimates[index].samples)
-        for index, (sampled, _) in zip((leader, challenger), one, strict=True)
+        for index, (sampled, _) in zip((leader, challenger), variances, strict=True)
     ]
 
     def gain(own: int) -> float:
         deviation, other = deviations[own], deviations[1 - own]
         is_shorter = n[own] < n[1 - own]
         part = (1.0 - rho * rho) * deviation**2 if is_shorter else (deviation - rho * other) ** 2
-        return part / n[own] + one[own][1]
+        return part / n[own] + variances[own][1]
 
     return gain(0), gain(1)
 

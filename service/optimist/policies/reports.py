@@ -45,14 +45,14 @@ def grouped(
     """The anomalies in groups of a generator that are alike. names: of the generators."""
     groups: dict[tuple[int, str, bool, bool], list[Anomaly]] = {}
     for array, those in by_array.items():
-        for one in those:
-            groups.setdefault((one.generator, array, one.is_general, one.difference > 0), []).append(one)
+        for each in those:
+            groups.setdefault((each.generator, array, each.is_general, each.difference > 0), []).append(each)
     return tuple(
         AnomalousBatches(
             generator=names[generator],
-            positions=tuple(sorted(one.position for one in those)),
+            positions=tuple(sorted(each.position for each in those)),
             whole=is_general,
-            finding=_of_array(array, arrays) + in_words(median(one.difference for one in those), those[0].against),
+            finding=_of_array(array, arrays) + in_words(median(each.difference for each in those), those[0].against),
         )
         for (generator, array, is_general, _), those in sorted(groups.items())
     )
@@ -114,7 +114,7 @@ def standing_of(
 
 def scores_and_intervals(estimates: Iterable[Estimate]) -> list[tuple[str, str]]:
     """The score and the interval of each estimate as texts, as standings have them."""
-    return Standing.columns([standing_of(Arm("shown", one, one.samples), 0) for one in estimates])
+    return Standing.columns([standing_of(Arm("shown", each, each.samples), 0) for each in estimates])
 
 
 def contrasts_from_best(arms: Sequence[Arm], stopping: Stopping, told: int, best: str | None) -> list[Contrast]:

@@ -126,7 +126,7 @@ class Stopping:
         estimates = contrasts.estimates
         if not estimates[contrasts.best].is_exact:
             return separations
-        return [math.inf if one.is_exact else each for one, each in zip(estimates, separations, strict=True)]
+        return [math.inf if estimate.is_exact else each for estimate, each in zip(estimates, separations, strict=True)]
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
         """True if the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""

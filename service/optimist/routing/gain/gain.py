@@ -151,7 +151,7 @@ def _over_the_best(over: Sequence[PromptMean | None], delta: float) -> tuple[flo
     The gain over the best one is the smallest of all. The smallest lower end is above it only if the best one's
     is, whose chance is δ/2. The smallest upper end is below it only if any upper end is below its gain: they share δ/2.
     """
-    gains = [(one.value, one.error) for one in over if one is not None and one.error is not None]
+    gains = [(mean.value, mean.error) for mean in over if mean is not None and mean.error is not None]
     each, of_all = (NormalDist().inv_cdf(1.0 - delta / 2.0 / count) for count in (1, len(over)))
     lower = min(value - each * error for value, error in gains) if len(gains) == len(over) else None
     return lower, min((value + of_all * error for value, error in gains), default=None)
@@ -170,11 +170,11 @@ def _parts(prompts: ScoredPrompts, seed: int) -> Ints:
 
 def _cross_fitted(prompts: ScoredPrompts, columns: Floats, linear: int, part: Ints) -> Floats:
     """The expected scores on each prompt (m, G), learned from the other parts."""
-    moments = [_moments(prompts, columns, part == one) for one in range(FOLDS)]
+    moments = [_moments(prompts, columns, part == fold) for fold in range(FOLDS)]
     whole = [reduce(add, of_one) for of_one in zip(*moments, strict=True)]
     predicted = np.zeros((len(columns), len(prompts.names)))
-    for one in range(FOLDS):
-        inside, learned = part == one, [a - b for a, b in zip(whole, moments[one], strict=True)]
+    for fold in range(FOLDS):
+        inside, learned = part == fold, [a - b for a, b in zip(whole, moments[fold], strict=True)]
         if any(each.samples == 0 for each in learned):
             raise FixError(f"a generator has all of its scores on one of {FOLDS} parts of the prompts: it needs more")
         regressions = Regressions.from_moments(learned, linear)
@@ -243,7 +243,7 @@ def types_of(
     different = len(np.unique(prompts.contexts, axis=0))  # more clusters than these would be empty
     cluster, near = _clusters(prompts.contexts, sigma, min(count, different), seed)
     charged = np.zeros(len(prompts.names)) if prompts.costs is None else overall.price * prompts.costs
-    kinds = [_type(prompts, overall, charged, near, cluster == one, examples) for one in range(count)]
+    kinds = [_type(prompts, overall, charged, near, cluster == number, examples) for number in range(count)]
     return sorted((kind for kind in kinds if kind is not None), key=lambda kind: -kind.share)
 
 

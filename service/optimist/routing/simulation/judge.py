@@ -94,18 +94,18 @@ class RouteJudge(GoalJudge):
 
     def judged(self, run: PolicyRun, seen: Sequence[RoutingTrial]) -> PolicyRun:
         totals = {
-            "mean": np.array([one.values.mean() for one in seen]),
-            "share_of_ideal": np.array([one.share_of_ideal for one in seen]),
+            "mean": np.array([trial.values.mean() for trial in seen]),
+            "share_of_ideal": np.array([trial.share_of_ideal for trial in seen]),
         }
         extra: dict[str, float | None] = {}
         if self._has_costs:
-            totals["cost"] = np.array([one.costs.mean() for one in seen])
+            totals["cost"] = np.array([trial.costs.mean() for trial in seen])
             cost = float(np.mean(totals["cost"]))
             extra = {"saved": self.single.single_cost - cost, "saved_dearest": self.single.dearest_cost - cost}
         return replace(
             run,
             marks=np.arange(1, run.picks.shape[1] + 1),
-            curves={"average_regret": np.stack([one.regret for one in seen])},
+            curves={"average_regret": np.stack([trial.regret for trial in seen])},
             totals=totals,
             extra=extra,
             wrong=np.zeros(len(seen), np.bool_),
