@@ -253,7 +253,7 @@ def test_the_ridge_of_what_a_generator_is_better_at_is_found_though_all_share_mu
 def test_components_are_the_eigenvectors_of_the_covariance(count: int, columns: int):
     rng = np.random.default_rng(count)
     contexts = rng.standard_normal((count, columns)) * np.geomspace(4.0, 0.1, columns) + 3.0
-    found = Components.from_contexts(contexts, most=8)
+    found = Components.from_contexts(contexts, limit=8)
     values, vectors = np.linalg.eigh(np.cov(contexts.T, bias=True))
     values, vectors = values[::-1][:8], vectors[:, ::-1][:, :8].T
     vectors *= np.sign(vectors[np.arange(8), np.abs(vectors).argmax(1)])[:, None]
