@@ -28,7 +28,7 @@ def moments(contexts: ContextMap) -> list[Sums]:
 
 
 def made(kind: type[Regressions] | type[PublishedRidge]) -> tuple[RouteModel, Regressions | PublishedRidge, ContextMap]:
-    components = Components.from_contexts(np.random.default_rng(3).standard_normal((64, COLUMNS)), most=LINEAR)
+    components = Components.from_contexts(np.random.default_rng(3).standard_normal((64, COLUMNS)), limit=LINEAR)
     contexts = ContextMap.drawn(COLUMNS, WIDTH - LINEAR, 2.0, components=components)
     told = moments(contexts)
     found = kind.from_moments(told, LINEAR)
