@@ -294,12 +294,7 @@ def _ordinal(state: PolicyState, name: str) -> int:
     return ordinal
 
 
-def contrast_of(
-    state: PolicyState,
-    generator: str,
-    against: str,
-    label: str,
-) -> Contrast:
+def contrast_of(state: PolicyState, generator: str, against: str, label: str) -> Contrast:
     """The difference of two generators, of which both may be retired, and its error.
 
     label: of the metric by which they are compared.

@@ -17,16 +17,7 @@ from optimist.experiments.settling import count_batch, end_pick, note_copy, open
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, rivals
 from optimist.policies.audits import audits_as_batches
-from optimist.records import (
-    COST,
-    ExperimentState,
-    GeneratorState,
-    NewPick,
-    OpenPick,
-    Settled,
-    UnitState,
-    codec,
-)
+from optimist.records import COST, ExperimentState, GeneratorState, NewPick, OpenPick, Settled, UnitState, codec
 from optimist_client.models import (
     AnomalousBatches,
     AskRequest,

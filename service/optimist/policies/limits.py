@@ -168,10 +168,7 @@ class _Pairs:
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def margins_of(
-    limit: Limit,
-    names: Sequence[str],
-    estimates: Sequence[Estimate | None],
-    span: tuple[float, float] | None = None,
+    limit: Limit, names: Sequence[str], estimates: Sequence[Estimate | None], span: tuple[float, float] | None = None
 ) -> Margins:
     """The margins of the generators of these names by a limit. Where an estimate is missing they are unknown, and where
     the limit is relative to a generator that is not among them.

@@ -13,13 +13,7 @@ from optimist.policies.arms import Arm, rivals
 from optimist.policies.audits import title_by_people
 from optimist.policies.contrasts import described
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
-from optimist_client.models import (
-    AnomalousBatches,
-    AnswersChanged,
-    Contrast,
-    Regret,
-    Standing,
-)
+from optimist_client.models import AnomalousBatches, AnswersChanged, Contrast, Regret, Standing
 from optimist_client.models.standings import NOT_SCORED
 
 if TYPE_CHECKING:

@@ -7,16 +7,7 @@ from typing import Self
 
 from optimist.experiments.goals.asked import AskedContext, Choice
 from optimist.experiments.goals.base import Goal
-from optimist.policies import (
-    Arms,
-    Decision,
-    Policy,
-    Stopping,
-    deciding_tolerance,
-    explained,
-    rivals,
-    warmup_batches,
-)
+from optimist.policies import Arms, Decision, Policy, Stopping, deciding_tolerance, explained, rivals, warmup_batches
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import ExperimentState
 from optimist_client.models import Experiment

@@ -9,14 +9,7 @@ from typing import Self
 from optimist.experiments.goals.asked import AskedContext, Choice, PickBasis, positions_of
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.numerics.mixture import Mixture
-from optimist.policies import (
-    Arms,
-    Decision,
-    MixturePolicy,
-    Stopping,
-    decide_mixture,
-    warmup_batches,
-)
+from optimist.policies import Arms, Decision, MixturePolicy, Stopping, decide_mixture, warmup_batches
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import MIN_MIXED, ExperimentState, GeneratorState, StoredArtefact, codec
 from optimist_client.models import Experiment, WaitReason

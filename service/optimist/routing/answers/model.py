@@ -170,12 +170,7 @@ class RouteModel:
     def pack(self) -> bytes:
         """The model as safetensors: the arrays; the version of this format, ordinals, samples and level as float64."""
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _SHAPES}
-        numbers = {
-            "format": [FORMAT],
-            "generators": self.generators,
-            "samples": self.samples,
-            "level": [self.level],
-        }
+        numbers = {"format": [FORMAT], "generators": self.generators, "samples": self.samples, "level": [self.level]}
         return tensors.encode(arrays | {name: np.array(each, dtype=np.float64) for name, each in numbers.items()})
 
     @classmethod

@@ -329,11 +329,7 @@ def _no_embedder(prompts: list[str]) -> NDArray[Any]:
 
 
 def route_file(
-    file: Path,
-    *others: Path,
-    fields: Fields = NO_FIELDS,
-    embed: Embed | None = None,
-    **how: Any,
+    file: Path, *others: Path, fields: Fields = NO_FIELDS, embed: Embed | None = None, **how: Any
 ) -> RouteReport:
     """The report on a file of prompts, routed at a price of cost or within a budget.
 

@@ -104,12 +104,7 @@ class RoutingTrial:
 
     @classmethod
     def from_choices(
-        cls,
-        problem: RoutingProblem,
-        price: float,
-        order: Ints,
-        chosen: Ints,
-        probability: Floats,
+        cls, problem: RoutingProblem, price: float, order: Ints, chosen: Ints, probability: Floats
     ) -> RoutingTrial:
         """Prompts of the problem in this order, each given to the chosen generator."""
         spent = problem.spent[order]
@@ -141,13 +136,7 @@ class RoutingTrial:
 
 
 def play(
-    problem: RoutingProblem,
-    policy: RoutePolicy,
-    *,
-    trial: int = 0,
-    features: int = 128,
-    seed: int = 0,
-    warmup: int = 3,
+    problem: RoutingProblem, policy: RoutePolicy, *, trial: int = 0, features: int = 128, seed: int = 0, warmup: int = 3
 ) -> RoutingTrial:
     """One trial of a policy: prompts come in a random order of (`seed`, `trial`), each is given to one generator.
 
@@ -168,12 +157,7 @@ def play(
 
 
 def _chosen(
-    policy: RoutePolicy,
-    problem: RoutingProblem,
-    order: Ints,
-    features: int,
-    seeds: tuple[int, int],
-    warmup: int,
+    policy: RoutePolicy, problem: RoutingProblem, order: Ints, features: int, seeds: tuple[int, int], warmup: int
 ) -> tuple[Ints, Floats]:
     contexts, count, told = problem.contexts[order], problem.expected.shape[1], problem.told(seeds)
     joins = np.array(problem.joins or [0] * count)
