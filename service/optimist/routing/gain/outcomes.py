@@ -17,7 +17,7 @@ from optimist.numerics.arrays import Bools, Floats, Ints
 from optimist_client.errors import FixError
 from optimist_client.goals import check_ceiling, check_pace
 
-FEWEST = 10
+MIN_PROMPTS = 10
 """Prompts below which nothing is said."""
 
 
@@ -44,28 +44,25 @@ class ScoredPrompts:
     """Cost of a sample of each generator (G,)."""
 
     def __post_init__(self) -> None:
-        count = len(self.names)
-        if count < 2:
-            raise FixError(f"routing needs at least 2 generators, got {count}")
-        if self.contexts.ndim != 2:
-            raise FixError(f"contexts: expected numbers (prompts, d), got shape {self.contexts.shape}")
-        if not np.isfinite(self.contexts).all():
-            raise FixError("contexts: expected finite numbers")
-        if not np.isfinite(self.scores).all():
-            raise FixError("scores: expected finite numbers")
+        count, shape = len(self.names), self.contexts.shape
         chances = self.probability[~np.isnan(self.probability)]
-        if not ((chances > 0.0) & (chances <= 1.0)).all():
-            raise FixError("probability: expected numbers above 0, up to 1")
-        if missing := [name for index, name in enumerate(self.names) if not (self.generator == index).any()]:
-            raise FixError(f"no scores of {', '.join(missing)}")
-        if len(set(self.names)) < count:
-            raise FixError("names: expected different ones")
-        if self.costs is not None and self.costs.shape != (count,):
-            raise FixError(f"costs: expected one for each of the {count} generators")
-        if self.costs is not None and not ((self.costs >= 0.0) & (self.costs < np.inf)).all():
-            raise FixError("costs: expected finite numbers of at least 0")
-        if len(self.contexts) < FEWEST:
-            raise FixError(f"contexts: expected at least {FEWEST} prompts, got {len(self.contexts)}")
+        missing = [name for index, name in enumerate(self.names) if not (self.generator == index).any()]
+        costs = np.zeros(count) if self.costs is None else self.costs
+        rules = (
+            (count >= 2, f"routing needs at least 2 generators, got {count}"),
+            (len(shape) == 2, f"contexts: expected numbers (prompts, d), got shape {shape}"),
+            (np.isfinite(self.contexts).all(), "contexts: expected finite numbers"),
+            (np.isfinite(self.scores).all(), "scores: expected finite numbers"),
+            (((chances > 0.0) & (chances <= 1.0)).all(), "probability: expected numbers above 0, up to 1"),
+            (not missing, f"no scores of {', '.join(missing)}"),
+            (len(set(self.names)) == count, "names: expected different ones"),
+            (costs.shape == (count,), f"costs: expected one for each of the {count} generators"),
+            (((costs >= 0.0) & (costs < np.inf)).all(), "costs: expected finite numbers of at least 0"),
+            (shape[0] >= MIN_PROMPTS, f"contexts: expected at least {MIN_PROMPTS} prompts, got {shape[0]}"),
+        )
+        for holds, expected in rules:
+            if not holds:
+                raise FixError(expected)
 
     @classmethod
     def from_table(
@@ -289,17 +286,13 @@ def prompts_of(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
     costs = _numbers(arrays, "costs", 1) if "costs" in arrays else None
     names = tuple(map(str, arrays["names"])) if "names" in arrays else ()
     if wanted is TABLE:
-        prompts = ScoredPrompts.from_table(contexts, _numbers(arrays, "scores", 2), names, costs)
-    else:
-        names, generator = _generators(arrays["generator"], names)
-        score, probability = (_numbers(arrays, name, 1) for name in ("score", "probability"))
-        for name, array in (("generator", generator), ("score", score), ("probability", probability)):
-            if len(array) != len(contexts):
-                raise FixError(f"{name}: expected {len(contexts)} numbers, as many as contexts; got {len(array)}")
-        prompts = ScoredPrompts(names, contexts, np.arange(len(contexts)), generator, score, probability, costs)
-    if costs is not None and len(costs) != len(prompts.names):
-        raise FixError(f"costs: expected one for each of the {len(prompts.names)} generators, got {len(costs)}")
-    return prompts
+        return ScoredPrompts.from_table(contexts, _numbers(arrays, "scores", 2), names, costs)
+    names, generator = _generators(arrays["generator"], names)
+    score, probability = (_numbers(arrays, name, 1) for name in ("score", "probability"))
+    for name, array in (("generator", generator), ("score", score), ("probability", probability)):
+        if len(array) != len(contexts):
+            raise FixError(f"{name}: expected {len(contexts)} numbers, as many as contexts; got {len(array)}")
+    return ScoredPrompts(names, contexts, np.arange(len(contexts)), generator, score, probability, costs)
 
 
 def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:

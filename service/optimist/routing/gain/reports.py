@@ -17,7 +17,7 @@ from optimist.routing.answers.features import ContextSettings
 from optimist.routing.answers.policy import RoutePolicy, calls_of
 from optimist.routing.answers.rows import RoutedRows
 from optimist.routing.gain.gain import PromptType, RouteGain, as_rows, route_gain, types_of
-from optimist.routing.gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
+from optimist.routing.gain.outcomes import MIN_PROMPTS, ScoredPrompts, arrays_in, prompts_of
 from optimist_client.errors import FixError
 from optimist_client.layout import Table
 from optimist_client.metrics import Scale
@@ -97,7 +97,7 @@ def route_table(rows: RoutedRows, routing: RoutingSettings) -> Routes:
     problem, prompts = _problem(rows, routing), len(np.unique(rows.pick))
     warnings = _missing(rows, names, routing.retired)
     if problem is None:
-        few = f"{prompts} prompts are too few: {FEWEST}, and two generators with {FEWEST_PICKS} each, are needed"
+        few = f"{prompts} prompts are too few: {MIN_PROMPTS}, and two generators with {FEWEST_PICKS} each, are needed"
         facts = _of_few(rows, routing)
         warnings.append(few)
     else:
@@ -175,7 +175,7 @@ def _problem(rows: RoutedRows, routing: RoutingSettings) -> _Problem | None:
     picks = np.bincount(rows.generator[first], minlength=len(names))
     able = np.flatnonzero(picks >= FEWEST_PICKS)
     kept = np.isin(rows.generator[first], able)
-    if len(able) < 2 or int(kept.sum()) < FEWEST:
+    if len(able) < 2 or int(kept.sum()) < MIN_PROMPTS:
         return None
     indices = np.cumsum(kept) - 1
     is_in = kept[prompt]
