@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from optimist.api.app import create_app
-from optimist.api.context import Context
+from optimist.api.app_state import AppState
 from optimist.api.messages import messenger as messenger_module
 from optimist.api.messages.messenger import OWN_PLACES, Messenger
 from optimist.api.messages.outgoing import Webhook
@@ -52,7 +52,7 @@ def of_service(receiver: Receiver) -> Settings:
 
 
 def messenger_of(store: Store, settings: Settings) -> Messenger:
-    context = Context(store, settings, RedisHealth(store, settings))
+    context = AppState(store, settings, RedisHealth(store, settings))
     return Messenger(context, KeyRing(store), settings, period=0.02, rest=0.0, lease=1)
 
 

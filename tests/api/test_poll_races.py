@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from optimist.api.context import Context
+from optimist.api.app_state import AppState
 from optimist.api.pages import TaggedBody
 from optimist.api.polls import BODIES, Polls
 from optimist.api.redis_health import RedisHealth
@@ -29,7 +29,7 @@ async def make(store: Store, generators: list[str], instance: str) -> None:
 
 
 def polls_of(store: Store) -> Polls:
-    return Context(store, Settings(), RedisHealth(store, Settings())).polls
+    return AppState(store, Settings(), RedisHealth(store, Settings())).polls
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from optimist.api.context import Context
+from optimist.api.app_state import AppState
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import PickLimits
@@ -34,7 +34,7 @@ class Timed:
         self.store = store
         self.experiment = experiment_of(wanted)
         self.processes = [Dispatcher(store, self.experiment, MOST) for _ in range(2)]
-        self.context = Context(store, Settings(), RedisHealth(store, Settings()))
+        self.context = AppState(store, Settings(), RedisHealth(store, Settings()))
 
     async def begin(self, timing: Timing | None = None) -> Pick:
         """The pick of a slow worker, while a batch of each generator was told, and `b` leads by much."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optimist.api.context import Context
+from optimist.api.app_state import AppState
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import PickLimits
@@ -31,7 +31,7 @@ class Limited:
         self.store = store
         self.experiment = experiment_of(wanted)
         self.processes = [Dispatcher(store, self.experiment, MOST) for _ in range(2)]
-        self.context = Context(store, Settings(), RedisHealth(store, Settings()))
+        self.context = AppState(store, Settings(), RedisHealth(store, Settings()))
 
     async def begin(self) -> None:
         """Two batches of each generator are told, and two more picks are open."""

@@ -9,7 +9,7 @@ from itertools import chain
 
 from fastapi import FastAPI
 
-from optimist.api.context import Context
+from optimist.api.app_state import AppState
 from optimist.api.exclusion import Exclusion
 from optimist.api.messages.messenger import Messenger
 from optimist.api.middleware.access import Access, KeyRing
@@ -54,13 +54,13 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with open_store(redis_url) as store:
             redis_health = RedisHealth(store, settings)
-            context = app.state.context = Context(store, settings, redis_health)
+            shared = app.state.shared = AppState(store, settings, redis_health)
             app.state.references = Queue()
             app.state.exclusion = Exclusion()
             app.state.key_ring = KeyRing(store)
             app.state.readiness = health.Readiness(store, at_work)
-            messenger = Messenger(context, app.state.key_ring, settings)
-            async with context.listening(), redis_health.monitoring(), messenger.running():
+            messenger = Messenger(shared, app.state.key_ring, settings)
+            async with shared.listening(), redis_health.monitoring(), messenger.running():
                 yield
 
     # The SDK builds each model when it is first used. Build them all now so that no request has to wait for it.

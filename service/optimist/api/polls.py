@@ -43,7 +43,7 @@ BODIES = 8
 """Answers of one report that are kept, by the batches that the caller knows."""
 
 if TYPE_CHECKING:
-    from optimist.api.context import Context
+    from optimist.api.app_state import AppState
 
 _Result = TypeVar("_Result")
 _SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
@@ -158,9 +158,9 @@ class CachedPoints:
 class Polls:
     """The reports and lists that this process has lately given; nothing in it is needed to make them anew."""
 
-    def __init__(self, context: Context) -> None:
-        store = self._store = context.store
-        self._context = context
+    def __init__(self, app: AppState) -> None:
+        store = self._store = app.store
+        self._app = app
         self._shared = Shared()
         self._curves = Cache[str, tuple[tuple[str, int], ProgressCurve]]()
         """Progress curves, which are continued; any other is made from its whole history."""
@@ -219,10 +219,10 @@ class Polls:
             return self._kept.put(name, made)
 
     async def _made(self, name: str, fingerprint: bytes) -> Made:
-        experiment = await self._context.experiment(name)
-        state = await self._context.latched_state(experiment)
+        experiment = await self._app.experiment(name)
+        state = await self._app.latched_state(experiment)
         _check_same(experiment, state.stored)
-        report = await self._context.report_on(state, self._context.settings.hint_after)
+        report = await self._app.report_on(state, self._app.settings.hint_after)
         body = await aside(state.stored.breadth, lambda: TaggedBody.from_text(report.model_dump_json()))
         until = min((leased.deadline for leased in state.stored.open_picks), default=math.inf)
         until = min(until, state.awaits_until)
@@ -234,7 +234,7 @@ class Polls:
             experiment, stored = made.state.experiment, made.state.stored
             curve = await self._curve(experiment, stored)
             mixtures, tables = await self._mixtures.points(experiment), await self._tables.points(experiment)
-            _check_same(await self._context.experiment(name), stored)
+            _check_same(await self._app.experiment(name), stored)
             poll = Poll(made, curve, mixtures, tables)
         return self._polls.put(name, poll)
 
@@ -251,7 +251,7 @@ class Polls:
         history = await self._store.history(name, curve.start)
         labels = experiment.config.metrics
         points = {label: await self._store.curves(name, curve.starts(label, generators), label) for label in labels}
-        _check_same(await self._context.experiment(name), stored)
+        _check_same(await self._app.experiment(name), stored)
         # Not more than was told when the state was read: the report and its charts are of one moment.
         history = history[: max(0, HISTORY.itemsize * stored.told - curve.start)]
         followed = await asyncio.to_thread(curve.follows, history, points)
@@ -261,7 +261,7 @@ class Polls:
         self, limit: int, after: Indexed | None, only: Set[str], tag: str | None, search: str | None
     ) -> TaggedBody:
         async def wanted(names: Sequence[str]) -> list[Outline | None]:
-            outlines = await self._context.outlines(names)
+            outlines = await self._app.outlines(names)
             return [one if one is not None and one.matches(tag, search) else None for one in outlines]
 
         places = [place for place in await self._store.newest(after) if not only or place.name in only]
@@ -278,9 +278,9 @@ class Polls:
         name = outline.experiment.config.name
         made, summary = self._summaries.pop(name) or (b"", None)
         if summary is None or not fingerprint or made != fingerprint:
-            state = await self._context.state(outline.experiment)
+            state = await self._app.state(outline.experiment)
             _check_same(outline.experiment, state.stored)
-            table = await self._context.table(state)
+            table = await self._app.table(state)
             summary = _summary(outline, report_of(state, explain=False, table=table))
         return self._summaries.put(name, (fingerprint, summary))[1]
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from fastapi import Request
 
+from optimist.api.app_state import AppState
 from optimist.api.bodies.arrays import Arrays
-from optimist.api.context import Context
 from optimist.api.pages import STEP
 from optimist.api.problems import ApiError, gone_away, invalid
 from optimist.api.temporary import TemporaryFile
@@ -227,33 +227,33 @@ async def stored_reference(store: Store, name: str) -> ReferenceInfo:
     return reference
 
 
-async def users_of_references(context: Context) -> dict[str, str]:
+async def users_of_references(app: AppState) -> dict[str, str]:
     """The reasons for keeping references of the namespace, by name: an experiment, or a trial, uses them."""
-    store, copies = context.store, context.store.copies
+    store, copies = app.store, app.store.copies
     used: dict[str, str] = {}
     for place in await copies.newest():
         if (text := await copies.config(place.name)) is not None:
             used |= dict.fromkeys(Experiment.model_validate_json(text).references, "a trial uses it")
     names = [place.name for place in await store.newest()]
     for start in range(0, len(names), STEP):
-        for outline in await context.outlines(names[start : start + STEP]):
+        for outline in await app.outlines(names[start : start + STEP]):
             if outline is not None:
                 uses = f"experiment {outline.experiment.config.name!r} uses it"
                 used |= dict.fromkeys(outline.experiment.references, uses)
     return used
 
 
-async def delete_unused(context: Context, name: str) -> None:
+async def delete_unused(app: AppState, name: str) -> None:
     """Delete a reference. Raises Conflict, which names one that uses it; `ApiError` 404 if there is no such reference.
 
     An experiment in creation counts as one that uses it.
     """
-    store = context.store
+    store = app.store
 
     async def user() -> str | None:
         # First those in creation: one that is created meanwhile is found afterwards.
         making = [*await store.in_creation(), *await store.copies.in_creation()]
-        uses = (await users_of_references(context)).get(name)
+        uses = (await users_of_references(app)).get(name)
         if uses is None and making:
             return f"an experiment is being created, which may use it: {making[0]!r}. Try again in a minute"
         return None if uses is None else f"{uses}: delete that first"

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from optimist.api.context import Context
+from optimist.api.app_state import AppState
 from optimist.api.problems import ApiError
 from optimist.api.redis_health import RedisHealth
 from optimist.archive.file import Archive, ArchiveWriter
@@ -47,7 +47,7 @@ async def test_an_experiment_of_newer_rules_is_left_to_newer_processes(store: St
     record = record_of(rules)
     await store.create_experiment("x", record.model_dump_json(), ["a", "b"], 0.0, instance="i", labels=["is"])
     settings = Settings.model_validate({})
-    context = Context(store, settings, RedisHealth(store, settings))
+    context = AppState(store, settings, RedisHealth(store, settings))
     if rules == RULES:
         assert await context.experiment("x") == record
         return

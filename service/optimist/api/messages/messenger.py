@@ -30,7 +30,7 @@ from optimist.store.keys import COPIES
 from optimist.store.messages import NewestChange
 
 if TYPE_CHECKING:
-    from optimist.api.context import Context
+    from optimist.api.app_state import AppState
 
 CLAIM = 2 * TIMEOUT
 """Seconds after which a message that was claimed may be claimed again: its sender has ended by then, or died."""
@@ -57,7 +57,7 @@ class Messenger:
 
     def __init__(
         self,
-        context: Context,
+        app: AppState,
         keys: KeyRing,
         settings: Settings,
         *,
@@ -69,8 +69,8 @@ class Messenger:
         of one process's time at most goes into looking. lease: seconds for which a process that has died keeps others
         from looking."""
         self._period, self._rest, self._lease = period, rest, lease
-        self._context = context
-        self._store = context.store
+        self._app = app
+        self._store = app.store
         self._keys = keys
         self._networks = settings.webhook_networks
         self._of_service: Webhook | None = None
@@ -129,9 +129,9 @@ class Messenger:
     async def _look_at(self, full: str, change: NewestChange) -> None:
         """Begin to send what there is to tell of an experiment."""
         seen = self._seen[full] = LastLook(change, math.inf)
-        context, name, now = self._context.in_namespace(namespace_of(full)), name_of(full), time.time()
+        app, name, now = self._app.in_namespace(namespace_of(full)), name_of(full), time.time()
         try:
-            state = await context.latched_state(await context.experiment(name))
+            state = await app.latched_state(await app.experiment(name))
             changed = _changed(state, change)
             seen.again = looked_at_again(state, changed, now)
             event = event_of(state, changed, now)
@@ -177,7 +177,7 @@ class Messenger:
         if webhook is None:
             return math.inf
         namespace, name = namespace_of(full), name_of(full)
-        made = await self._context.in_namespace(namespace).polls.now(name)
+        made = await self._app.in_namespace(namespace).polls.now(name)
         event = event_of(made.state, _changed(made.state, change), time.time())
         if event is None or event.kind != kind:
             return math.inf

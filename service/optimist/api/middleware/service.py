@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from optimist.api import problems
-from optimist.api.context import is_replaced
+from optimist.api.app_state import is_replaced
 from optimist.api.middleware.access import Access, header
 from optimist.api.middleware.limits import ADMITTED, BodyLimits
 from optimist.api.middleware.permissions import permission_of

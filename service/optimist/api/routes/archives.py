@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from optimist.api.context import ContextDep
+from optimist.api.app_state import AppStateDep
 from optimist.api.exclusion import Exclusion
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import BodyShare
@@ -53,7 +53,7 @@ async def _open_until_answered() -> AsyncGenerator[ExitStack]:
 async def export_experiment(
     name: Identifier,
     request: Request,
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     open_until_answered: Annotated[ExitStack, Depends(_open_until_answered)],
 ) -> StreamingResponse:
@@ -65,15 +65,15 @@ async def export_experiment(
     have more gaps than an archive holds (16,384). 429 while another archive is exported with the same access key, until
     its client has received it; 507 where the temporary disk has no room for it.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     exclusion: Exclusion = request.app.state.exclusion
     open_until_answered.enter_context(exclusion.doing(EXPORT, caller.key))
     # Write to disk first. With a slow client, logs could be trimmed during the export, and once the response has begun,
     # errors can no longer be reported.
-    file = open_until_answered.enter_context(TemporaryFile(context.redis_health.check_temporary))
+    file = open_until_answered.enter_context(TemporaryFile(app.redis_health.check_temporary))
     try:
         with ArchiveWriter(file) as writer:
-            await Exporter(context.store, experiment, writer).run()
+            await Exporter(app.store, experiment, writer).run()
     except CorruptData as error:
         raise ApiError(500, "corrupt", "Part of the experiment cannot be read", str(error), action="stop") from None
     except FixError as error:
@@ -86,7 +86,7 @@ async def export_experiment(
 @permits(ADMINISTER)
 async def import_experiment(
     request: Request,
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     name: Annotated[
         Identifier | None, Query(description="Name of the new experiment; by default the exported name")
@@ -102,7 +102,7 @@ async def import_experiment(
     """
     instance = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else uuid.uuid4().hex
     exclusion: Exclusion = request.app.state.exclusion
-    with exclusion.doing(IMPORTING, caller.key), TemporaryFile(context.redis_health.check_temporary) as file:
+    with exclusion.doing(IMPORTING, caller.key), TemporaryFile(app.redis_health.check_temporary) as file:
         size = await spooled(request, file)
         share: BodyShare = request.scope["memory"]
         share.hold(memory_to_open(size))
@@ -112,16 +112,16 @@ async def import_experiment(
             share.hold(archive.memory)
             # Room is then reserved as it is used: all of it at once would be refused to others for as long as it lasts.
             # A reserve twice as large stays free, so that the import is refused, not they.
-            await context.redis_health.check_room(size, reserve=2.0)
-            room_for = partial(context.redis_health.room_for, reserve=2.0)
-            made = await import_archive(context.store, context.settings, archive, name, instance, room_for)
+            await app.redis_health.check_room(size, reserve=2.0)
+            room_for = partial(app.redis_health.room_for, reserve=2.0)
+            made = await import_archive(app.store, app.settings, archive, name, instance, room_for)
         except FixError as error:
             if size > PIECE:
                 # For four times as long as the check took.
                 exclusion.keep_out(IMPORTING, caller.key, 4 * (time.monotonic() - begun))
             raise invalid(str(error)) from None
-        (controls,) = await context.store.labels([made])
-        return labelled(await context.experiment(made), controls)
+        (controls,) = await app.store.labels([made])
+        return labelled(await app.experiment(made), controls)
 
 
 def _pieces(file: TemporaryFile) -> Iterator[bytes]:

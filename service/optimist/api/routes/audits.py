@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Path, Query, Response
 
+from optimist.api.app_state import AppState, AppStateDep
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.permissions import RATE, READ, Caller, permits
 from optimist.api.problems import invalid
@@ -49,7 +49,7 @@ Id = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 Rater = Annotated[RaterName | None, Query(description="As in the body of other requests")]
 
 
-async def _audited(context: Context, name: str) -> Experiment:
+async def _audited(context: AppState, name: str) -> Experiment:
     """The experiment. Raises `ApiError` 422 where people audit no judge."""
     experiment = await context.experiment(name)
     try:
@@ -68,7 +68,7 @@ def _rater(caller: Caller, named: str | None) -> str:
 
 @router.post("")
 @permits(RATE)
-async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request: AuditRequest | None = None) -> Audits:
+async def ask(name: Identifier, context: AppStateDep, caller: CallerDep, request: AuditRequest | None = None) -> Audits:
     """The next samples to score: of each generator in question the one of the same index, thus of the same prompt.
 
     The same rater gets the same ones again until they are answered, or for ten minutes. A key of role `rater` sees
@@ -94,7 +94,7 @@ async def ask(name: Identifier, context: ContextDep, caller: CallerDep, request:
 
 
 async def _given(
-    context: Context, state: PolicyState, rater: str, count: int, *, is_blind: bool
+    context: AppState, state: PolicyState, rater: str, count: int, *, is_blind: bool
 ) -> tuple[list[str], AuditsState]:
     """The ids of up to `count` audits that a rater has now, and all audits."""
     name, places = state.config.name, questioned(state)
@@ -117,7 +117,7 @@ async def _given(
 
 
 async def _seen(
-    context: Context, state: PolicyState, audits: Sequence[Audit], rater: str, *, is_blind: bool
+    context: AppState, state: PolicyState, audits: Sequence[Audit], rater: str, *, is_blind: bool
 ) -> list[models.Audit]:
     name, names = state.config.name, [generator.name for generator in state.stored.generators]
     wanted = [(g, one.index) for one in audits for g in one.raters.get(rater, {})]
@@ -163,7 +163,7 @@ async def get_sample(
     name: Identifier,
     id: Id,
     place: Annotated[int, Path(ge=0, lt=1000)],
-    context: ContextDep,
+    context: AppStateDep,
     caller: CallerDep,
     rater: Rater = None,
     if_none_match: Annotated[str | None, Header()] = None,
@@ -182,7 +182,7 @@ async def get_sample(
 
 @router.put("/{id}")
 @permits(RATE)
-async def answer(name: Identifier, id: Id, request: AuditAnswer, context: ContextDep, caller: CallerDep) -> AuditReply:
+async def answer(name: Identifier, id: Id, request: AuditAnswer, context: AppStateDep, caller: CallerDep) -> AuditReply:
     """Say what one thinks of the samples of an audit; again, it replaces what one said before.
 
     When this answers 200, the answer is durable and counts once. It counts after its time has run out, too. Answers 404
@@ -216,7 +216,7 @@ def _check_scale(experiment: Experiment, scores: Sequence[float]) -> None:
 @router.delete("/{id}")
 @permits(RATE)
 async def take_back(
-    name: Identifier, id: Id, context: ContextDep, caller: CallerDep, rater: Rater = None
+    name: Identifier, id: Id, context: AppStateDep, caller: CallerDep, rater: Rater = None
 ) -> AuditReply:
     """Take back what one said of an audit; without anything said it changes nothing."""
     experiment = await _audited(context, name)
@@ -229,7 +229,7 @@ async def take_back(
 
 @router.get("")
 @permits(READ)
-async def get_counts(name: Identifier, context: ContextDep, caller: CallerDep) -> AuditCounts:
+async def get_counts(name: Identifier, context: AppStateDep, caller: CallerDep) -> AuditCounts:
     """How far people are, by rater, and what they wrote; gives nobody an audit."""
     await _audited(context, name)
     stored = await context.store.audits(name)

@@ -10,8 +10,8 @@ from functools import partial
 
 from fastapi import APIRouter, Request
 
+from optimist.api.app_state import AppState, AppStateDep
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import Context, ContextDep
 from optimist.api.exclusion import Exclusion
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import BodyShare
@@ -41,7 +41,7 @@ router = APIRouter(prefix="/v1/experiments/{name}/corrections", tags=["retractio
 async def correct(
     request: Request,
     name: Identifier,
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     wanted: CorrectionRequest,
     trial: bool = False,
@@ -54,17 +54,17 @@ async def correct(
     same access key waits. Refusals are as for a single retraction or acceptance; what was done
     before one stays done.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     if not trial:
-        await _correct(context, caller, name, wanted)
-        return await context.report(experiment)
+        await _correct(app, caller, name, wanted)
+        return await app.report(experiment)
     exclusion: Exclusion = request.app.state.exclusion
     turn = exclusion.lock("trial", caller.namespace)
     with exclusion.doing("trial waits", caller.key):
         await turn.acquire()
     try:
-        async with _copied(context, experiment, request.scope["memory"]) as (copies, copied):
-            has_table = await context.table(await context.state(experiment)) is not None
+        async with _copied(app, experiment, request.scope["memory"]) as (copies, copied):
+            has_table = await app.table(await app.state(experiment)) is not None
             await _correct(copies, caller, copied, wanted)
             report = await _settled(copies, copied, has_table)
     finally:
@@ -72,28 +72,28 @@ async def correct(
     return report.model_copy(update={"experiment": name})
 
 
-async def _correct(context: Context, caller: Caller, name: str, wanted: CorrectionRequest) -> None:
+async def _correct(app: AppState, caller: Caller, name: str, wanted: CorrectionRequest) -> None:
     for one in wanted.retract:
         reason = RetractionRequest(reason=wanted.reason)
-        await retract(context, caller, name, reason, one.generator, position=one.position)
+        await retract(app, caller, name, reason, one.generator, position=one.position)
     for one in wanted.accept:
         reason = AcceptanceRequest(reason=wanted.reason)
-        await accept(context, caller, name, reason, one.generator, position=one.position)
+        await accept(app, caller, name, reason, one.generator, position=one.position)
 
 
 @asynccontextmanager
-async def _copied(context: Context, experiment: Experiment, share: BodyShare) -> AsyncGenerator[tuple[Context, str]]:
+async def _copied(app: AppState, experiment: Experiment, share: BodyShare) -> AsyncGenerator[tuple[AppState, str]]:
     """A copy of an experiment that nobody else can name, which is deleted in the end: its context and its name."""
-    store = context.store
-    room_for = partial(context.redis_health.room_for, reserve=2.0)
+    store = app.store
+    room_for = partial(app.redis_health.room_for, reserve=2.0)
     try:
-        with TemporaryFile(context.redis_health.check_temporary) as file:
-            name = await copy_experiment(experiment, store, context.settings, file, share.hold, room_for)
+        with TemporaryFile(app.redis_health.check_temporary) as file:
+            name = await copy_experiment(experiment, store, app.settings, file, share.hold, room_for)
     except FixError as error:
         raise invalid(str(error)) from None
     keeping = asyncio.create_task(_keep(store.copies, name))
     try:
-        yield Context(store.copies, context.settings, context.redis_health), name
+        yield AppState(store.copies, app.settings, app.redis_health), name
     finally:
         keeping.cancel()
         await store.copies.delete_experiment(name)
@@ -106,13 +106,13 @@ async def _keep(copies: Store, name: str) -> None:
         await asyncio.sleep(COPY_SECONDS / 5)
 
 
-async def _settled(context: Context, name: str, has_table: bool, patience: float = 20.0) -> Report:
+async def _settled(app: AppState, name: str, has_table: bool, patience: float = 20.0) -> Report:
     """The report once all that is due is made, and with `has_table` a table of routes; or as it is after `patience`
     seconds."""
     ends = time.monotonic() + patience
     while True:
         try:
-            report = (await context.polls.now(name)).report
+            report = (await app.polls.now(name)).report
         except NotFound:
             raise NotFound("the experiment was deleted during the trial") from None
         is_scored = report.scored and all(metric.scored for metric in report.watched.values())

@@ -17,8 +17,8 @@ from fastapi import APIRouter, Header, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.routing import BaseRoute
 
+from optimist.api.app_state import AppStateDep
 from optimist.api.bundle import bundled
-from optimist.api.context import ContextDep
 from optimist.api.middleware.access import COOKIE, CallerDep
 from optimist.api.middleware.permissions import IDENTIFY, PUBLIC, GuardedRoute, permits
 from optimist_client.models import Session
@@ -51,7 +51,7 @@ router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 
 @session.get("")
 @permits(IDENTIFY)
-async def get_session(caller: CallerDep, context: ContextDep) -> Session:
+async def get_session(caller: CallerDep, app: AppStateDep) -> Session:
     """The caller: namespace and role of the access key, and the experiments it is restricted to."""
     return Session(
         namespace=caller.namespace,
@@ -59,13 +59,13 @@ async def get_session(caller: CallerDep, context: ContextDep) -> Session:
         experiments=sorted(caller.experiments),
         key=caller.key or None,
         previews=caller.previews,
-        image_hosts=list(context.settings.image_hosts),
+        image_hosts=list(app.settings.image_hosts),
     )
 
 
 @session.post("")
 @permits(IDENTIFY)
-async def sign_in(request: Request, response: Response, caller: CallerDep, context: ContextDep) -> Session:
+async def sign_in(request: Request, response: Response, caller: CallerDep, app: AppStateDep) -> Session:
     """Store the key of this request's `Authorization` header as a cookie that scripts and other sites cannot use.
 
     The cookie is valid until the browser is closed or the key is revoked.
@@ -74,7 +74,7 @@ async def sign_in(request: Request, response: Response, caller: CallerDep, conte
     if scheme:
         is_secure = request.url.scheme == "https"
         response.set_cookie(COOKIE, key.strip(), httponly=True, samesite="strict", secure=is_secure)
-    return await get_session(caller, context)
+    return await get_session(caller, app)
 
 
 @session.delete("", status_code=204)

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from optimist.api.app_state import AppState, AppStateDep, metric_called
 from optimist.api.bodies.objects import LongRoute
-from optimist.api.context import Context, ContextDep, metric_called
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.permissions import ADMINISTER, READ, READ_OWN, permits
 from optimist.api.pages import CursorQuery, LimitQuery, count_answer, place_of, respond
@@ -48,7 +48,7 @@ router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=L
 @permits(READ_OWN)
 async def list_experiments(
     request: Request,
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     if_none_match: Annotated[str | None, Header()] = None,
     limit: LimitQuery = 50,
@@ -65,7 +65,7 @@ async def list_experiments(
     ETag as of reports; an answer to one who sends it may be a second old.
     """
     after, old = place_of(cursor), if_none_match is not None
-    body = await context.polls.page(limit, after, caller.experiments, tag, search, old=old)
+    body = await app.polls.page(limit, after, caller.experiments, tag, search, old=old)
     count_answer(request, body.text)
     return respond(body, if_none_match)
 
@@ -74,7 +74,7 @@ async def list_experiments(
 @permits(ADMINISTER)
 async def create_experiment(
     config: ExperimentConfig,
-    context: ContextDep,
+    app: AppStateDep,
     name: Annotated[
         Identifier | None, Query(description="The name once more, for a proxy that chooses a service by it")
     ] = None,
@@ -82,25 +82,25 @@ async def create_experiment(
     """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
     if name not in (None, config.name):
         raise invalid(f"name: expected {config.name!r} as in the body, got {name!r}")
-    if len(config.generators) > context.settings.max_generators:
-        raise invalid(f"generators: expected at most {context.settings.max_generators}")
-    if await context.store.config(config.name) is None:
-        _check_lease(config.lease, context.settings.max_lease)
-        new = await _pinned(config, context)
+    if len(config.generators) > app.settings.max_generators:
+        raise invalid(f"generators: expected at most {app.settings.max_generators}")
+    if await app.store.config(config.name) is None:
+        _check_lease(config.lease, app.settings.max_lease)
+        new = await _pinned(config, app)
         text = new.model_dump_json()
-        async with context.redis_health.room_for(len(text)):
-            await context.store.reserve(config.name, context.settings.max_experiments)
-            await check_staying(context.store, new)
+        async with app.redis_health.room_for(len(text)):
+            await app.store.reserve(config.name, app.settings.max_experiments)
+            await check_staying(app.store, new)
             with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
-                await context.store.create_experiment(
+                await app.store.create_experiment(
                     config.name,
                     text,
                     config.generators,
                     config.rescore_growth,
                     **traits_of(new),
                 )
-    (controls,) = await context.store.labels([config.name])
-    existing = labelled(await context.experiment(config.name), controls)
+    (controls,) = await app.store.labels([config.name])
+    existing = labelled(await app.experiment(config.name), controls)
     if different := differences(existing, config):
         raise Conflict(refusal(config.name, different))
     return existing
@@ -113,12 +113,12 @@ def _check_lease(lease: float, max_lease: float) -> None:
         raise invalid(f"lease: expected at most {max_lease:g} seconds, got {lease:g}{default}")
 
 
-async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
+async def _pinned(config: ExperimentConfig, app: AppState) -> Experiment:
     """The experiment with what is settled at its creation: the widths of its batches, and the references as they are.
 
     Raises `ApiError` 404 for a reference that is not there, 409 where embeddings differ, 422 for sizes that do not fit.
     """
-    references = await _references(config, context)
+    references = await _references(config, app)
     try:
         columns = columns_of(config, {label: reference.dimension for label, reference in references.items()})
         compared = [(config.metrics[label].first_name, reference) for label, reference in references.items()]
@@ -131,21 +131,21 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
             instance=uuid.uuid4().hex,
             rules=RULES,
         )
-        check_maps(experiment, context.settings.max_map)
+        check_maps(experiment, app.settings.max_map)
     except ValueError as error:
         raise invalid(str(error)) from None
-    if refusal := too_wide(experiment, context.settings.max_dimension):
+    if refusal := too_wide(experiment, app.settings.max_dimension):
         raise invalid(refusal)
     return experiment
 
 
-async def _references(config: ExperimentConfig, context: Context) -> dict[str, ReferenceInfo]:
+async def _references(config: ExperimentConfig, app: AppState) -> dict[str, ReferenceInfo]:
     """The references of the metrics by label; those compared with one array must be of the same embedding."""
     references: dict[str, ReferenceInfo] = {}
     embeddings = config.embedding_names
     for label, metric in config.metrics.items():
         if (named := metric.setting("reference")) is not None:
-            reference = references[label] = await stored_reference(context.store, named)
+            reference = references[label] = await stored_reference(app.store, named)
             check_embeddings(reference, embeddings.get(metric.first_name))
             check_rows_kept(reference, metric)
             if reference.embedding is not None:
@@ -155,14 +155,14 @@ async def _references(config: ExperimentConfig, context: Context) -> dict[str, R
 
 @router.get("/{name}")
 @permits(READ)
-async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
+async def get_experiment(name: Identifier, app: AppStateDep) -> Experiment:
     """One experiment's config, and the bandwidths that its first samples have fixed."""
-    experiment, sigmas = await context.experiment(name), dict[str, float]()
-    (controls,) = await context.store.labels([name])
+    experiment, sigmas = await app.experiment(name), dict[str, float]()
+    (controls,) = await app.store.labels([name])
     experiment = labelled(experiment, controls)
     for place, (label, metric) in enumerate(experiment.config.metrics.items()):
         if fits_contexts(experiment.config, metric) or any(one.is_open for one in kernels_of(metric).values()):
-            fitted = await context.store.fitted(name, label)
+            fitted = await app.store.fitted(name, label)
             for part, array in ({} if fitted is None else tensors.decode(fitted)).items():
                 if part.endswith(".sigma"):
                     sigmas[f"{label}." * bool(place) + part.removesuffix(".sigma")] = float(array[0])
@@ -171,13 +171,13 @@ async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
 
 @router.patch("/{name}")
 @permits(ADMINISTER)
-async def change_experiment(name: Identifier, change: ExperimentChange, context: ContextDep) -> Report:
+async def change_experiment(name: Identifier, change: ExperimentChange, app: AppStateDep) -> Report:
     """Stop an experiment or go on with it; change its budgets, its stopping, how long asks wait, its tags or note.
 
     Going on after a decision drops it and, unless `stop` says otherwise, runs on without deciding again.
     """
-    experiment = await context.experiment(name)
-    store, state = context.store, await context.state(experiment)
+    experiment = await app.experiment(name)
+    store, state = app.store, await app.state(experiment)
     fields: dict[str, str] = {}
     if change.budget is not None:
         fields["budget"] = str(change.budget)
@@ -195,16 +195,16 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     await store.control(name, fields | label_controls(change.tags, change.note))
     if change.state == "running" and state.stored.decision is not None:
         await store.reopen(name, state.stored.decision)
-    context.polls.changed(name)
-    context.wake(name)
-    return await context.report(experiment)
+    app.polls.changed(name)
+    app.wake(name)
+    return await app.report(experiment)
 
 
 @router.delete("/{name}", status_code=204)
 @permits(ADMINISTER)
-async def delete_experiment(name: Identifier, context: ContextDep) -> None:
+async def delete_experiment(name: Identifier, app: AppStateDep) -> None:
     """Delete an experiment with its log, picks and estimates, and with its copies of trials."""
-    experiment, store = await context.experiment(name), context.store
+    experiment, store = await app.experiment(name), app.store
     await store.delete_experiment(name)
     for copy in await store.copies.ended_copies(await store.copies.indexed(), experiment.instance):
         await store.copies.delete_experiment(copy)
@@ -214,7 +214,7 @@ async def delete_experiment(name: Identifier, context: ContextDep) -> None:
 @permits(READ)
 async def get_report(
     name: Identifier,
-    context: ContextDep,
+    app: AppStateDep,
     if_none_match: Annotated[str | None, Header()] = None,
     after: Annotated[
         int | None, Query(ge=0, description="Batches known: adds `progress`, what came after them")
@@ -226,15 +226,15 @@ async def get_report(
     so that it stays small, and may be a second old.
     """
     if after is not None:
-        return respond(await context.polls.report(name, after), if_none_match)
-    return respond((await context.polls.now(name)).body, if_none_match)
+        return respond(await app.polls.report(name, after), if_none_match)
+    return respond((await app.polls.now(name)).body, if_none_match)
 
 
 @router.get("/{name}/contrast")
 @permits(READ)
 async def get_contrast(
     name: Identifier,
-    context: ContextDep,
+    app: AppStateDep,
     generator: Annotated[str, Query(description="The generator that is compared")],
     against: Annotated[str, Query(description="The generator that it is compared with")],
     metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
@@ -243,9 +243,9 @@ async def get_contrast(
 
     In a paired experiment the error is computed from common samples. 422 while one of the two has no estimate.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     label = metric_called(experiment, metric).shown_label
-    state = await context.state(experiment)
+    state = await app.state(experiment)
     try:
         return contrast_of(state, generator, against, label)
     except ValueError as error:
@@ -256,7 +256,7 @@ async def get_contrast(
 @permits(READ)
 async def get_gate(
     name: Identifier,
-    context: ContextDep,
+    app: AppStateDep,
     candidate: Annotated[str, Query(description="The generator that is to be at least as good")],
     baseline: Annotated[str, Query(description="The generator that it is compared with")],
     margin: Annotated[
@@ -269,8 +269,8 @@ async def get_gate(
     ],
 ) -> Gate:
     """The gate: is `candidate` at least as good as `baseline`, but for the margins? Yes, no or open, at every look."""
-    experiment = await context.experiment(name)
-    state = await context.state(experiment)
+    experiment = await app.experiment(name)
+    state = await app.state(experiment)
     try:
         return gate_on(state, candidate, baseline, parsed(margin, [experiment.config.metric.shown_label]))
     except FixError as error:
@@ -279,11 +279,11 @@ async def get_gate(
 
 @router.get("/{name}/anomalies")
 @permits(READ)
-async def get_anomalies(name: Identifier, context: ContextDep) -> list[AnomalousBatch]:
+async def get_anomalies(name: Identifier, app: AppStateDep) -> list[AnomalousBatch]:
     """The batches that repeat earlier ones, or are on another scale than others.
 
     Newest first. They count unless `retracted`. At most 256 copies of an experiment are listed, and 256 batches of a
     generator on another scale; those that were accepted are left out.
     """
-    state = await context.state(await context.experiment(name))
-    return anomalies_among(state.contenders, await context.anomalous(state))
+    state = await app.state(await app.experiment(name))
+    return anomalies_among(state.contenders, await app.anomalous(state))

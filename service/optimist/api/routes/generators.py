@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 
+from optimist.api.app_state import AppState, AppStateDep
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, EncodedArrays
 from optimist.api.bodies.batches import BatchEmbedding, BatchEmbeddings, read_batch
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.permissions import ADMINISTER, WORK, Caller, permits
 from optimist.api.problems import invalid
@@ -39,14 +39,14 @@ START = "Index of the first sample in the generator's sequence; without it the s
 @router.put("/picks/{number}/batch/acceptance", tags=["acceptances"])
 @permits(ADMINISTER)
 async def accept_pick(
-    name: Identifier, number: int, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
+    name: Identifier, number: int, app: AppStateDep, caller: CallerDep, request: AcceptanceRequest | None = None
 ) -> AcceptReply:
     """Accept the batch that was told for a pick as it is, though it is on another scale than others.
 
     A decision that rests on it is then no longer provisional, unless it rests on others, too. Answers 404 for a pick
     without a batch, 409 for a batch that was retracted.
     """
-    return await accept(context, caller, name, request, pick=number)
+    return await accept(app, caller, name, request, pick=number)
 
 
 @router.put("/generators/{generator:path}/batches/{position}/acceptance", tags=["acceptances"])
@@ -55,25 +55,25 @@ async def accept_batch(
     name: Identifier,
     generator: str,
     position: int,
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     request: AcceptanceRequest | None = None,
 ) -> AcceptReply:
     """Accept the batch at a position of a generator's log, as for a pick."""
-    return await accept(context, caller, name, request, generator, position=position)
+    return await accept(app, caller, name, request, generator, position=position)
 
 
 @router.put("/generators/{generator:path}/batches/acceptance", tags=["acceptances"])
 @permits(ADMINISTER)
 async def accept_generator(
-    name: Identifier, generator: str, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
+    name: Identifier, generator: str, app: AppStateDep, caller: CallerDep, request: AcceptanceRequest | None = None
 ) -> AcceptReply:
     """Accept all batches of a generator so far, and with them that the generator is on a scale of its own."""
-    return await accept(context, caller, name, request, generator)
+    return await accept(app, caller, name, request, generator)
 
 
 async def accept(
-    context: Context,
+    app: AppState,
     caller: Caller,
     name: str,
     request: AcceptanceRequest | None,
@@ -81,30 +81,30 @@ async def accept(
     **what: Any,
 ) -> AcceptReply:
     """Accept the batch of a `pick`, the one at a `position`, or all of a generator."""
-    experiment = await context.experiment(name)
-    ordinal = None if generator is None else await context.ordinal(experiment, generator)
+    experiment = await app.experiment(name)
+    ordinal = None if generator is None else await app.ordinal(experiment, generator)
     reason = (request or AcceptanceRequest()).reason
-    async with context.redis_health.room_for(len(reason)):
-        stored, already = await context.store.accept_batch(
+    async with app.redis_health.room_for(len(reason)):
+        stored, already = await app.store.accept_batch(
             name, generator=ordinal, **what, who=caller.key, reason=reason, instance=experiment.instance
         )
-    context.polls.changed(name)
-    accepted = acceptance(stored, await context.generator_name(experiment, stored.generator))
+    app.polls.changed(name)
+    accepted = acceptance(stored, await app.generator_name(experiment, stored.generator))
     if not already:
-        logger.info("%s of %s is accepted", accepted, context.store.full_name(name))
+        logger.info("%s of %s is accepted", accepted, app.store.full_name(name))
     return AcceptReply(accepted=accepted, already=already)
 
 
 @router.delete("/picks/{number}/batch", tags=["retractions"])
 @permits(ADMINISTER)
 async def retract_pick(
-    name: Identifier, number: int, context: ContextDep, caller: CallerDep, request: RetractionRequest | None = None
+    name: Identifier, number: int, app: AppStateDep, caller: CallerDep, request: RetractionRequest | None = None
 ) -> RetractReply:
     """Retract the batch that was told for a pick: it no longer counts, and telling it again answers 409.
 
     Scores are made anew without it. Its samples stay in the budget and the cost; its prompts are handed out again.
     """
-    return await retract(context, caller, name, request, pick=number)
+    return await retract(app, caller, name, request, pick=number)
 
 
 @router.delete("/generators/{generator:path}/batches/{position}", tags=["retractions"])
@@ -113,7 +113,7 @@ async def retract_batch(
     name: Identifier,
     generator: str,
     position: int,
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     request: RetractionRequest | None = None,
 ) -> RetractReply:
@@ -121,7 +121,7 @@ async def retract_batch(
 
     Answers 409 where the log was trimmed up to there, which needs `keep_log`; the answer says what is possible.
     """
-    return await retract(context, caller, name, request, generator, position=position)
+    return await retract(app, caller, name, request, generator, position=position)
 
 
 @router.delete("/generators/{generator:path}/batches", tags=["retractions"])
@@ -129,7 +129,7 @@ async def retract_batch(
 async def retract_generator(
     name: Identifier,
     generator: str,
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     request: RetractionRequest | None = None,
     until: Annotated[int | None, Query(ge=1, le=2**53)] = None,
@@ -139,11 +139,11 @@ async def retract_generator(
     With `until`, where prompts are routed, only those up to this position of its log: what was learned of a model
     before its answers changed. Answers 409 where the log was trimmed beyond it; the answer says what is possible.
     """
-    return await retract(context, caller, name, request, generator, until=until)
+    return await retract(app, caller, name, request, generator, until=until)
 
 
 async def retract(
-    context: Context,
+    app: AppState,
     caller: Caller,
     name: str,
     request: RetractionRequest | None,
@@ -151,15 +151,15 @@ async def retract(
     **what: Any,
 ) -> RetractReply:
     """Retract the batch of a `pick`, the one at a `position`, or all of a generator, `until` a position or now."""
-    experiment = await context.experiment(name)
-    ordinal = None if generator is None else await context.ordinal(experiment, generator)
+    experiment = await app.experiment(name)
+    ordinal = None if generator is None else await app.ordinal(experiment, generator)
     if what.get("until") is not None and not experiment.config.asks.has_contexts:
         raise invalid("until: only an experiment that routes prompts can retract the first batches of a generator")
     reason = (request or RetractionRequest()).reason
     kernels = [kernel for metric in experiment.config.metrics.values() for kernel in kernels_of(metric).values()]
     fits_kernels = has_open_contexts(experiment.config) or any(kernel.is_open for kernel in kernels)
-    async with context.redis_health.room_for(len(reason), reserve=0.5):
-        retraction, already = await context.store.retract(
+    async with app.redis_health.room_for(len(reason), reserve=0.5):
+        retraction, already = await app.store.retract(
             name,
             generator=ordinal,
             **what,
@@ -168,21 +168,21 @@ async def retract(
             fits_kernels=fits_kernels,
             instance=experiment.instance,
         )
-    context.polls.changed(name)
+    app.polls.changed(name)
     if retraction is None:
         return RetractReply(retracted=[], already=already)
-    retracted = retracted_batch(retraction, await context.generator_name(experiment, retraction.generator))
+    retracted = retracted_batch(retraction, await app.generator_name(experiment, retraction.generator))
     if not already:
-        logger.info("%s of %s is retracted", retracted, context.store.full_name(name))
+        logger.info("%s of %s is retracted", retracted, app.store.full_name(name))
     return RetractReply(retracted=[retracted], already=already, decision_reopened=retraction.reopened)
 
 
 @router.post("/generators", tags=["generators"])
 @permits(ADMINISTER)
-async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
+async def add_generator(name: Identifier, wanted: GeneratorRequest, app: AppStateDep) -> Report:
     """Add a generator. If the experiment already has a generator of this name, nothing changes."""
-    experiment = await context.experiment(name)
-    state = await context.state(experiment)
+    experiment = await app.experiment(name)
+    state = await app.state(experiment)
     is_new = all(generator.name != wanted.name for generator in state.stored.generators)
     if is_new and wanted.cost is None and state.max_cost is not None:
         raise invalid("cost: expected a number, as an experiment with `max_cost` needs it for every generator")
@@ -194,11 +194,11 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     if is_new:
         _refusing(check_previews, experiment.config.previews, count)
     seeds = experiment.config.seeds is not False if wanted.seeds is None else wanted.seeds
-    await context.store.add_generator(
-        name, wanted.name, limit=context.settings.max_generators, cost=wanted.cost, is_seedless=not seeds
+    await app.store.add_generator(
+        name, wanted.name, limit=app.settings.max_generators, cost=wanted.cost, is_seedless=not seeds
     )
-    context.polls.changed(name)
-    return await context.report(experiment)
+    app.polls.changed(name)
+    return await app.report(experiment)
 
 
 def _refusing(check: Callable[..., None], *arguments: Any) -> None:
@@ -215,7 +215,7 @@ async def append(
     name: Identifier,
     generator: str,
     request: Request,
-    context: ContextDep,
+    app: AppStateDep,
     idempotency_key: Annotated[str, Header(min_length=1, max_length=200)],
     embedding: BatchEmbedding = None,
     embeddings: BatchEmbeddings = [],  # noqa: B006 (FastAPI copies it)
@@ -230,31 +230,31 @@ async def append(
     Samples of indices that were told before do not count. A generator that ignores seeds has no indices: 422 with
     `start`.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     if experiment.config.asks.has_contexts:
         raise invalid("with the goal 'route' every batch is told for a pick, which has the context of its prompt")
-    ordinal = await context.ordinal(experiment, generator)
+    ordinal = await app.ordinal(experiment, generator)
     encoded = await EncodedArrays.from_request(request)
-    contents = await read_batch(encoded, experiment, context.settings, embedding, embeddings)
-    key, store = idempotency_key, context.store
-    async with context.redis_health.room_for(len(contents.body), lambda: store.was_appended(name, ordinal, key)):
+    contents = await read_batch(encoded, experiment, app.settings, embedding, embeddings)
+    key, store = idempotency_key, app.store
+    async with app.redis_health.room_for(len(contents.body), lambda: store.was_appended(name, ordinal, key)):
         settled = await store.append(name, ordinal, key, contents, start=start, instance=experiment.instance)
-    return await context.told(experiment, settled, contents)
+    return await app.told(experiment, settled, contents)
 
 
 # This route comes last because its path also matches all longer ones.
 @router.patch("/generators/{generator:path}", tags=["generators"])
 @permits(ADMINISTER)
-async def change_generator(name: Identifier, generator: str, change: GeneratorChange, context: ContextDep) -> Report:
+async def change_generator(name: Identifier, generator: str, change: GeneratorChange, app: AppStateDep) -> Report:
     """Pause, resume or permanently retire a generator, or change its cost. At least one must remain active.
 
     Batches for its open picks are still accepted. A new cost applies to all its samples, including earlier ones.
     """
-    experiment = await context.experiment(name)
-    ordinal = await context.ordinal(experiment, generator)
+    experiment = await app.experiment(name)
+    ordinal = await app.ordinal(experiment, generator)
     if change.state is not None:
-        await context.store.set_state(name, ordinal, change.state)
+        await app.store.set_state(name, ordinal, change.state)
     if change.cost is not None:
-        await context.store.control(name, {f"{COST}{generator}": repr(change.cost)})
-    context.polls.changed(name)
-    return await context.report(experiment)
+        await app.store.control(name, {f"{COST}{generator}": repr(change.cost)})
+    app.polls.changed(name)
+    return await app.report(experiment)

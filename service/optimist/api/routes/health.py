@@ -71,7 +71,7 @@ async def alive(request: Request) -> dict[str, str]:
 
     503 while its embedded Redis is down, once that has lasted for OPTIMIST_ALIVE_WITHOUT_REDIS (60 seconds).
     """
-    request.app.state.context.redis_health.check_alive()
+    request.app.state.shared.redis_health.check_alive()
     return {"status": "alive"}
 
 
@@ -97,7 +97,7 @@ async def ready(request: Request) -> Ready:
 @permits(MONITOR)
 async def metrics(request: Request) -> Response:
     """Prometheus metrics of the processes of this service. Requires a key of the namespace `default`, role viewer."""
-    store: Store = request.app.state.context.store
+    store: Store = request.app.state.shared.store
     begun = time.perf_counter()
     await store.ping()
     REDIS_SECONDS.set(time.perf_counter() - begun)

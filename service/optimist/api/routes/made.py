@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query
 
+from optimist.api.app_state import AppState, AppStateDep, metric_called
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import Context, ContextDep, metric_called
 from optimist.api.middleware.permissions import READ, READ_SAMPLES, WORK, permits
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.admission import needed_to_fit
@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 async def awaited(
-    context: Context,
+    app: AppState,
     experiment: Experiment,
     artefact: Artefact,
     check: Callable[[PolicyState], Awaitable[None]],
@@ -50,11 +50,11 @@ async def awaited(
     there is nothing in time: `BEING_MADE` while a scorer is at work, so that it pays to ask again for as long as that
     takes, else "no-scorer".
     """
-    name, store = experiment.config.name, context.store
+    name, store = experiment.config.name, app.store
     deadline, ask_at, first = time.monotonic() + patience, 0.0, 0.0
     while True:
         if time.monotonic() >= ask_at:
-            await check(await standing(context, experiment))
+            await check(await standing(app, experiment))
         (made, is_new), now = await look(), time.monotonic()
         if made is not None and (is_new or now >= deadline):
             return made
@@ -74,18 +74,18 @@ async def awaited(
         await asyncio.sleep(0.05)
 
 
-async def standing(context: Context, experiment: Experiment) -> PolicyState:
+async def standing(app: AppState, experiment: Experiment) -> PolicyState:
     """The experiment's state. Raises NotFound if it was deleted."""
-    state = await context.state(experiment)
+    state = await app.state(experiment)
     if state.stored.instance != experiment.instance:
         raise NotFound(f"experiment {experiment.config.name!r} was deleted and created again")
     return state
 
 
-async def _check_fitted(context: Context, state: PolicyState, metric: Metric) -> None:
+async def _check_fitted(app: AppState, state: PolicyState, metric: Metric) -> None:
     """Raise `ApiError` 422 while what the metric fixes from the first samples is not fixed."""
     needed = needed_to_fit(metric, len(state.stored.active))
-    if not needed or await context.store.fitted(state.config.name, metric.shown_label) is not None:
+    if not needed or await app.store.fitted(state.config.name, metric.shown_label) is not None:
         return
     if lacking := missing(state.stored, needed):
         raise invalid(f"the kernel bandwidth is not fixed yet: it takes {lacking}")
@@ -111,7 +111,7 @@ def missing(stored: ExperimentState, needed: int, max_named: int = 5) -> str:
 @permits(READ)
 async def get_mixture(
     name: Identifier,
-    context: ContextDep,
+    app: AppStateDep,
     metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
 ) -> Mixture:
     """The best mixture of the generators: weights, score, and what it gains over the best single generator.
@@ -122,20 +122,20 @@ async def get_mixture(
     whatever is asked meanwhile; ask again until it is there. 422 for metrics
     without a score of mixtures, and while there are too few samples.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     asked = metric_called(experiment, metric)
     if "mixtures" not in asked.offers:
         raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of mixtures")
-    begun = (await standing(context, experiment)).stored
+    begun = (await standing(app, experiment)).stored
 
     async def check(state: PolicyState) -> None:
         if lacking := missing(state.stored, MIN_MIXED):
             raise invalid(f"there are too few samples to say how generators blend: it takes {lacking}")
-        await _check_fitted(context, state, asked)
+        await _check_fitted(app, state, asked)
 
     async def look() -> tuple[Mixture | None, bool]:
-        state = await standing(context, experiment)
-        made = await context.mixture(state, asked)
+        state = await standing(app, experiment)
+        made = await app.mixture(state, asked)
         if made is None:
             return None, False
         # Where picks are made from it, it is new enough unless it is due to be made again now.
@@ -143,20 +143,20 @@ async def get_mixture(
             return made, not state.stored.is_mixture_due
         return made, is_of(begun.generators, begun.mixable, made.positions)
 
-    return await awaited(context, experiment, Artefact("mixture", asked.shown_label), check, look)
+    return await awaited(app, experiment, Artefact("mixture", asked.shown_label), check, look)
 
 
 @router.post("/blend", tags=["experiments"])
 @permits(WORK)
-async def blend(name: Identifier, request: BlendRequest, context: ContextDep) -> Blend:
+async def blend(name: Identifier, request: BlendRequest, app: AppStateDep) -> Blend:
     """The counts of the next `size` samples to take from each generator, to serve users with the best mixture.
 
     The weights come from the newest mixture by the metric that decides. Remainders of rounding go to the next
     requests, whoever sends them. 409 while there is no mixture.
     """
-    experiment = await context.experiment(name)
-    state = await context.state(experiment)
-    made = await context.mixture(state)
+    experiment = await app.experiment(name)
+    state = await app.state(experiment)
+    made = await app.mixture(state)
     if made is None:
         if "mixtures" not in experiment.config.metric.offers:
             raise invalid(f"the metric {experiment.config.metric.shown_label!r} has no score of mixtures to blend by")
@@ -169,7 +169,7 @@ async def blend(name: Identifier, request: BlendRequest, context: ContextDep) ->
     if not (total := sum(weights.values())):
         raise Conflict("all generators of the newest mixture were retired since; it is made again soon")
     weights = {generator: weight / total for generator, weight in weights.items()}
-    counts = await context.store.blend(
+    counts = await app.store.blend(
         name,
         {ordinals[generator]: weight for generator, weight in weights.items()},
         request.size,
@@ -185,7 +185,7 @@ async def blend(name: Identifier, request: BlendRequest, context: ContextDep) ->
 async def get_modes(
     name: Identifier,
     generator: str,
-    context: ContextDep,
+    app: AppStateDep,
     count: Annotated[int, Query(ge=1, le=20)] = 5,
     samples: Annotated[int, Query(ge=1, le=32)] = 8,
     metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
@@ -194,12 +194,12 @@ async def get_modes(
 
     If no scorer computes them within 10 seconds, an earlier result is returned and marked as stale.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     asked = metric_called(experiment, metric)
     if "modes" not in asked.offers:
         raise invalid(f"modes need a kernel, and the metric {asked.shown_label!r} has no kernel")
-    ordinal = await context.ordinal(experiment, generator)
-    told = (await standing(context, experiment)).stored.generators[ordinal].seq
+    ordinal = await app.ordinal(experiment, generator)
+    told = (await standing(app, experiment)).stored.generators[ordinal].seq
     artefact = Artefact("modes", asked.shown_label, ordinal)
 
     async def check(state: PolicyState) -> None:
@@ -209,13 +209,13 @@ async def get_modes(
         if of.quarantined_count >= of.batches:
             reasons = [f": {one.reason}" for one in of.quarantined[:1]]
             raise invalid(f"no batch of generator {of.name!r} can be read{''.join(reasons)}")
-        await _check_fitted(context, state, asked)
+        await _check_fitted(app, state, asked)
 
     async def look() -> tuple[StoredArtefact | None, bool]:
-        made = await context.store.artefact(name, artefact)
+        made = await app.store.artefact(name, artefact)
         return made, made is not None and made.parts[ordinal].seq >= told
 
-    modes = Modes.model_validate_json((await awaited(context, experiment, artefact, check, look)).payload)
+    modes = Modes.model_validate_json((await awaited(app, experiment, artefact, check, look)).payload)
     return modes.model_copy(
         update={
             "stale": modes.position < told,

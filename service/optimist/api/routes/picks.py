@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from optimist.api.app_state import AppStateDep, app_state_of
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, TENSORS_IN_OPENAPI, EncodedArrays
 from optimist.api.bodies.asks import (
     IN_OPENAPI,
@@ -19,7 +20,6 @@ from optimist.api.bodies.asks import (
 )
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
 from optimist.api.bodies.objects import run_in_thread
-from optimist.api.context import ContextDep, context_of
 from optimist.api.middleware.permissions import WORK, GuardedRoute, permits
 from optimist.api.middleware.service import RawRoute, parameters_in_openapi, read_parameters
 from optimist.api.problems import ApiError, invalid, problem_of
@@ -50,12 +50,12 @@ async def ask(http: Request, request: AskRequest | None = None) -> Response:  # 
     They are in the JSON, or in a body of safetensors: `contexts` (n, d), and perhaps `texts` (n, k), the prompts in
     UTF-8 with zeros behind. A body of JSON has at most 64 KiB, and 1 MiB with the goal "route"; larger ones get 413.
     """
-    context, given = context_of(http), read_parameters(AskParameters, http)
-    experiment = await context.served(given.name, http.scope)
+    app, given = app_state_of(http), read_parameters(AskParameters, http)
+    experiment = await app.served(given.name, http.scope)
     wanted, contexts = await read_ask(http, experiment.info, given)
     # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
     size = bytes_of(experiment.info, wanted, contexts)
-    async with context.redis_health.room_for(size, reserve=0.5):
+    async with app.redis_health.room_for(size, reserve=0.5):
         reply = await experiment.ask(wanted, http.scope["caller"].key, contexts)
     http.scope["waited_for"] = reply.waited_for
     return _answer(reply)
@@ -86,8 +86,8 @@ async def tell(request: Request) -> Response:
 
     When this answers 200, the batch is durable and counts once.
     """
-    context, given = context_of(request), read_parameters(TellParameters, request)
-    experiment = await context.served(given.name, request.scope)
+    app, given = app_state_of(request), read_parameters(TellParameters, request)
+    experiment = await app.served(given.name, request.scope)
     info, then = experiment.info, None
     if given.next:
         if info.config.context is not None:
@@ -135,8 +135,8 @@ async def tell_all(request: Request) -> Response:
     Each is accepted, or refused, by itself: `replies` and `problems` say so by the numbers of the picks. When this
     answers 200, those that were accepted are durable and count once. After any other answer send all of them again.
     """
-    context, given = context_of(request), read_parameters(TellAllParameters, request)
-    experiment = await context.served(given.name, request.scope)
+    app, given = app_state_of(request), read_parameters(TellAllParameters, request)
+    experiment = await app.served(given.name, request.scope)
     if given.instance != experiment.info.instance:
         raise NotFound("the experiment was deleted and made again since")
     encoded = await EncodedArrays.from_request(request)
@@ -179,14 +179,14 @@ async def _told(
     then: AskRequest | None = None,
 ) -> tuple[TellReply, asyncio.Future[AskReply] | None]:
     """Settle one pick; also returns the future answer to `then`, as `Dispatcher.tell` does."""
-    context, info = context_of(request), experiment.info
+    app, info = app_state_of(request), experiment.info
     if encoded.is_large:
-        await context.store.check_pick(given.name, number)
-    contents = await read_batch(encoded, info, context.settings, given.embedding, given.embeddings)
-    async with context.redis_health.room_for(len(contents.body), lambda: context.store.has_ended(given.name, number)):
+        await app.store.check_pick(given.name, number)
+    contents = await read_batch(encoded, info, app.settings, given.embedding, given.embeddings)
+    async with app.redis_health.room_for(len(contents.body), lambda: app.store.has_ended(given.name, number)):
         batch = PickBatch(number, nonce, contents)
         settled, following = await experiment.tell(batch, then, request.scope["caller"].key)
-    return await context.told(info, settled, contents), following
+    return await app.told(info, settled, contents), following
 
 
 def _split(encoded: EncodedArrays, picks: int) -> list[bytes]:
@@ -209,12 +209,12 @@ def _answer(reply: AskReply | TellReply | TellAllReply) -> Response:
 async def give_up(
     name: Identifier,
     number: int,
-    context: ContextDep,
+    app: AppStateDep,
     reason: Annotated[str, Query(max_length=1000)] = "",
     instance: Annotated[str | None, Query(description=INSTANCE)] = None,
     nonce: Annotated[str, Query(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = "",
 ) -> None:
     """Return a pick untold, so that it no longer counts as on its way."""
-    await context.experiment(name)
-    await context.store.give_up(name, number, reason, nonce=nonce, instance=instance)
-    context.wake(name)  # an ask may be refused because of this pick
+    await app.experiment(name)
+    await app.store.give_up(name, number, reason, nonce=nonce, instance=instance)
+    app.wake(name)  # an ask may be refused because of this pick

@@ -20,8 +20,8 @@ import numpy as np
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel
 
+from optimist.api.app_state import AppStateDep
 from optimist.api.bodies.objects import LARGE, LongRoute, run_in_thread
-from optimist.api.context import ContextDep
 from optimist.api.middleware.permissions import READ_SAMPLES, WORK, permits
 from optimist.api.pages import TaggedBody, respond
 from optimist.api.problems import invalid
@@ -164,7 +164,7 @@ async def put_previews(
     name: Identifier,
     number: int,
     request: PreviewRequest,
-    context: ContextDep,
+    app: AppStateDep,
     instance: Annotated[str | None, Query(description=INSTANCE)] = None,
     nonce: Annotated[str, Query(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = "",
 ) -> PreviewReply:
@@ -174,7 +174,7 @@ async def put_previews(
     the same for every generator; where people audit a judge, those that are audited first. They are no part of the log
     or of any score, and leave with a retracted batch.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     if experiment.config.previews == 0:
         raise invalid("previews: this experiment keeps none; create it with `previews`, the number for each generator")
     if instance not in (None, experiment.instance):
@@ -182,18 +182,18 @@ async def put_previews(
     size = sum(len(one.image or one.text or one.audio or "") for one in request.previews)
     seed = experiment.config.seed if experiment.config.metric.is_audited else None
     previews = await run_in_thread(size, read_previews, request, seed)
-    async with context.redis_health.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
-        ordinal, kept = await context.store.put_previews(
+    async with app.redis_health.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
+        ordinal, kept = await app.store.put_previews(
             name, number, previews, experiment.config.previews, instance=experiment.instance, nonce=nonce
         )
-    return PreviewReply(generator=await context.generator_name(experiment, ordinal), kept=kept)
+    return PreviewReply(generator=await app.generator_name(experiment, ordinal), kept=kept)
 
 
 @router.get("/previews", response_model=Previews)
 @permits(READ_SAMPLES)
 async def get_previews(
     name: Identifier,
-    context: ContextDep,
+    app: AppStateDep,
     modes: Annotated[bool, Query(description="Whether they are grouped by their features")] = False,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
@@ -202,10 +202,10 @@ async def get_previews(
     modes: each says which of up to 8 groups of the kept samples of all generators it belongs to, by k-means of their
     features, and which ones of its generator are nearly identical. They are modes of what is kept, by any metric.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     kept: list[PreviewInfo] = []
     if experiment.config.previews:
-        stored = await context.store.previews(name)
+        stored = await app.store.previews(name)
         kept = await run_in_thread(LARGE + 1 if modes else 0, _all_listed, stored, modes)  # k-means takes up to 0.3 s
     answer = Previews.model_construct(most=experiment.config.previews, previews=kept)
     return respond(TaggedBody.from_text(answer.model_dump_json()), if_none_match)
@@ -242,13 +242,13 @@ def _listed(generator: str, one: StoredPreview, about: dict[str, Any]) -> Previe
 async def get_preview(
     name: Identifier,
     id: Annotated[str, Path(pattern=r"^\d{1,4}-\d{1,15}-\d{1,10}$")],
-    context: ContextDep,
+    app: AppStateDep,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The bytes of a preview: an image, a sound, or plain text."""
-    await context.experiment(name)
+    await app.experiment(name)
     generator, pick, place = map(int, id.split("-"))
-    preview = await context.store.preview(name, generator, pick, place)
+    preview = await app.store.preview(name, generator, pick, place)
     if preview is None:
         raise NotFound(f"experiment {name!r} has no preview {id!r}, or keeps it no longer")
     return shown(*preview, if_none_match)

@@ -12,8 +12,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic_core import from_json
 
+from optimist.api.app_state import AppStateDep
 from optimist.api.bodies.objects import JSON_WORK, run_in_thread
-from optimist.api.context import ContextDep
 from optimist.api.exclusion import Exclusion
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import BodyShare
@@ -48,7 +48,7 @@ async def get_records(
     name: Identifier,
     generator: str,
     request: Request,
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     after: Annotated[
         str,
@@ -64,9 +64,9 @@ async def get_records(
     A page may have fewer batches than asked for, batches without records, and at its end a part of a batch. While
     others follow, the header `Link` names the next page. Without `keep_log` only the newest batches are there.
     """
-    ordinal = await context.ordinal(await context.experiment(name), generator)
-    state = (await context.store.state(name)).generators[ordinal]
-    trimmed = await context.store.log_start(name, ordinal)
+    ordinal = await app.ordinal(await app.experiment(name), generator)
+    state = (await app.store.state(name)).generators[ordinal]
+    trimmed = await app.store.log_start(name, ordinal)
     gone = {one.position for one in state.retractions} | {one.seq for one in state.quarantined}
     position, _, row = after.partition(":")
     at, first = (int(position) - 1, int(row) + 1) if row else (int(position), 0)
@@ -81,7 +81,7 @@ async def get_records(
     async with exclusion.resting_lock("records", caller.namespace, 3.0):
         while cursor < min(state.seq, start + batches) and page.tell() < _BYTES:
             try:
-                entries = await context.store.read_log(name, ordinal, cursor, 1)
+                entries = await app.store.read_log(name, ordinal, cursor, 1)
             except LogGap:
                 raise Unavailable(f"the log of {generator!r} was trimmed while it was read: try again") from None
             if not entries:  # Redis has lost the end of the log

@@ -9,9 +9,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
+from optimist.api.app_state import AppStateDep
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, TENSORS_IN_OPENAPI, EncodedArrays
 from optimist.api.bodies.objects import ModelRoute, run_in_thread
-from optimist.api.context import ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import BodyShare
 from optimist.api.middleware.permissions import ADMINISTER, READ, permits
@@ -55,7 +55,7 @@ class ReferenceQuery(BaseModel):
 @permits(ADMINISTER)
 async def create_reference(
     request: Request,
-    context: ContextDep,
+    app: AppStateDep,
     wanted: Annotated[ReferenceQuery, Query()],
 ) -> ReferenceInfo:
     """Store moments (`mean` (d,) and `covariance` (d, d), or pytorch-fid's `mu` and `sigma`) or real `features` (n, d).
@@ -64,7 +64,7 @@ async def create_reference(
     256 of these: differences of FID then allow for the choice of the real samples. Of features all this is computed.
     Uploading the same reference again under the same name succeeds; 409 for another one.
     """
-    store, settings = context.store, context.settings
+    store, settings = app.store, app.settings
     name, samples, embedding = wanted.name, wanted.samples, wanted.embedding
     arrays = await (await EncodedArrays.from_request(request)).decode(settings)
     share: BodyShare = request.scope["memory"]
@@ -86,7 +86,7 @@ async def create_reference(
     )
     del data
     await store.references.reserve(name, settings.max_experiments)
-    async with context.redis_health.room_for(len(body), lambda: store.references.is_there(name)):
+    async with app.redis_health.room_for(len(body), lambda: store.references.is_there(name)):
         is_kept = await store.references.put(name, info.model_dump_json(), body)
     if not is_kept:
         standing = await stored_reference(store, name)
@@ -98,18 +98,18 @@ async def create_reference(
 @router.get("")
 @permits(READ)
 async def list_references(
-    context: ContextDep,
+    app: AppStateDep,
     caller: CallerDep,
     limit: LimitQuery = STEP,
     cursor: CursorQuery = None,
     unused: Annotated[bool, Query(description="Only those that no experiment uses: for admins")] = False,
 ) -> ReferencePage:
     """References, newest first; one that is there all the while is in exactly one of the pages."""
-    references = context.store.references
+    references = app.store.references
     places = await references.newest(place_of(cursor))
     if unused:
         ADMINISTER.check(caller, None)  # it looks at every experiment of the namespace
-        used = await users_of_references(context)
+        used = await users_of_references(app)
         places = [place for place in places if place.name not in used]
     metas, following = await page_of(places, limit, references.metas)
     return ReferencePage(references=[ReferenceInfo.model_validate_json(meta) for meta in metas], next=following)
@@ -117,16 +117,16 @@ async def list_references(
 
 @router.get("/{name}")
 @permits(READ)
-async def get_reference(name: Identifier, context: ContextDep) -> ReferenceInfo:
+async def get_reference(name: Identifier, app: AppStateDep) -> ReferenceInfo:
     """One reference: its dimension, number of samples, embedding, size and digest."""
-    return await stored_reference(context.store, name)
+    return await stored_reference(app.store, name)
 
 
 @router.delete("/{name}", status_code=204)
 @permits(ADMINISTER)
-async def delete_reference(name: Identifier, context: ContextDep) -> None:
+async def delete_reference(name: Identifier, app: AppStateDep) -> None:
     """Delete a reference. 409 while an experiment uses it, which the answer names, or one is being created."""
-    await delete_unused(context, name)
+    await delete_unused(app, name)
 
 
 @router.put("/{name}/rows", openapi_extra=TENSORS_IN_OPENAPI)
@@ -141,7 +141,7 @@ async def put_rows(
             description="SHA-256 of the text `features(<n>, <d>)` and the numbers as little-endian float64, row by row",
         ),
     ],
-    context: ContextDep,
+    app: AppStateDep,
     embedding: EmbeddingQuery = None,
 ) -> ReferenceInfo:
     """Store a reference with its rows, as some metrics need: `features` (n, d), which may be larger than memory.
@@ -150,12 +150,12 @@ async def put_rows(
     body that was cut off. Uploading the same reference again under the same name succeeds; 409 for another one. 507
     where the temporary disk has no room for it.
     """
-    store, settings = context.store, context.settings
+    store, settings = app.store, app.settings
     if standing := await standing_reference(store, name):
         check_same(standing, digest, embedding)
         return standing
     queue: Queue = request.app.state.references
-    with TemporaryFile(context.redis_health.check_temporary) as file:
+    with TemporaryFile(app.redis_health.check_temporary) as file:
         size = await spooled(request, file)
         try:
             rows = UploadedRows(file, size, settings.max_dimension)
@@ -179,7 +179,7 @@ async def put_rows(
             created=time.time(),
         )
         await store.references.reserve(name, settings.max_experiments)
-        async with context.redis_health.room_for(rows.size, lambda: store.references.is_there(name)):
+        async with app.redis_health.room_for(rows.size, lambda: store.references.is_there(name)):
             try:
                 if await store.references.put_parts(name, info.model_dump_json(), rows.parts()):
                     return info

@@ -7,8 +7,8 @@ import secrets
 
 from fastapi import APIRouter
 
+from optimist.api.app_state import AppState, AppStateDep
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import Context, ContextDep
 from optimist.api.messages.messenger import OWN, OWN_PLACES
 from optimist.api.messages.outgoing import Webhook
 from optimist.api.middleware.access import CallerDep
@@ -21,43 +21,43 @@ router = APIRouter(prefix="/v1/experiments/{name}/webhook", tags=["access"], rou
 
 @router.put("")
 @permits(ADMINISTER)
-async def set_webhook(name: Identifier, context: ContextDep, caller: CallerDep, request: WebhookRequest) -> WebhookInfo:
+async def set_webhook(name: Identifier, app: AppStateDep, caller: CallerDep, request: WebhookRequest) -> WebhookInfo:
     """Send a message about this experiment to a URL when it is decided, provisional, out of budget, or idle for a day.
 
     It replaces the one before, and ends with the caller's own key. Another one is told of what came about within a day.
     At most 1,000 experiments of a namespace have one: 422 beyond.
     """
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     made = None
     if request.secret is None and request.format == "json":
         made = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
     webhook = Webhook(url=request.url, format=request.format, secret=request.secret or made, maker=caller.key)
     record = webhook.model_dump_json()
-    async with context.redis_health.room_for(len(record)):
+    async with app.redis_health.room_for(len(record)):
         # Few, as the service looks at each of them every few seconds.
-        await context.store.put_webhook(name, experiment.instance, record, OWN_PLACES, limit=1_000)
-    return await _info(context, name, webhook, made)
+        await app.store.put_webhook(name, experiment.instance, record, OWN_PLACES, limit=1_000)
+    return await _info(app, name, webhook, made)
 
 
 @router.get("")
 @permits(ADMINISTER)
-async def get_webhook(name: Identifier, context: ContextDep) -> WebhookInfo:
+async def get_webhook(name: Identifier, app: AppStateDep) -> WebhookInfo:
     """The receiver of messages about this experiment, and the outcome of the newest of each kind. 404 without one."""
-    if (text := await context.store.webhook(name)) is None:
+    if (text := await app.store.webhook(name)) is None:
         raise NotFound(f"experiment {name!r} has no webhook")
-    return await _info(context, name, Webhook.model_validate_json(text))
+    return await _info(app, name, Webhook.model_validate_json(text))
 
 
 @router.delete("", status_code=204)
 @permits(ADMINISTER)
-async def remove_webhook(name: Identifier, context: ContextDep) -> None:
+async def remove_webhook(name: Identifier, app: AppStateDep) -> None:
     """Send no more messages about this experiment. Answers 404 if it has no webhook."""
-    if not await context.store.remove_webhook(name, OWN_PLACES):
+    if not await app.store.remove_webhook(name, OWN_PLACES):
         raise NotFound(f"experiment {name!r} has no webhook")
 
 
-async def _info(context: Context, name: str, webhook: Webhook, made: str | None = None) -> WebhookInfo:
-    kept = await context.store.messages(name)
+async def _info(app: AppState, name: str, webhook: Webhook, made: str | None = None) -> WebhookInfo:
+    kept = await app.store.messages(name)
     messages = [(place.partition(":"), one) for place, one in sorted(kept.items())]
     return WebhookInfo(
         host=webhook.host,

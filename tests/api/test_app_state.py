@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from optimist.api import context as context_module
-from optimist.api.context import Context
+from optimist.api import app_state as context_module
+from optimist.api.app_state import AppState
 from optimist.api.problems import ApiError
 from optimist.api.redis_health import RedisHealth
 from optimist.cache import Cache
@@ -35,7 +35,7 @@ def test_the_oldest_are_forgotten_by_weight():
 
 
 async def test_a_dispatcher_that_rests_is_dropped(store: Store, monkeypatch: pytest.MonkeyPatch):
-    context = Context(store, Settings(), RedisHealth(store, Settings())).in_namespace("default")
+    context = AppState(store, Settings(), RedisHealth(store, Settings())).in_namespace("default")
     made = []
     for name in ("x", "y"):
         config = config_of(name=name, generators=["a"], metric="mean")
@@ -61,7 +61,7 @@ async def test_a_field_of_a_config_that_is_not_known_is_left_to_newer_processes(
     await store.create_experiment("x", json.dumps(known), ["a", "b"], 0.0, instance="i", labels=[""])
     settings = Settings.model_validate({})
     with pytest.raises(ApiError, match=r"config\.of_tomorrow: unknown field") as refused:
-        await Context(store, settings, RedisHealth(store, settings)).experiment("x")
+        await AppState(store, settings, RedisHealth(store, settings)).experiment("x")
     assert (refused.value.problem.status, refused.value.problem.action) == (503, "retry")
 
 

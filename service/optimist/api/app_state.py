@@ -57,7 +57,7 @@ def table_of(experiment: Experiment) -> Artefact:
 
 
 @dataclass
-class Context:
+class AppState:
     """State of one API process; nothing in it outlives the process or needs to."""
 
     store: Store
@@ -76,7 +76,7 @@ class Context:
     """Last states, so that the next one is parsed only where it differs."""
     _mixtures: Cache[tuple[str, str], LoadedMixture] = field(default_factory=lambda: Cache())
     _anomalous: Cache[str, tuple[str, Anomalies, Sequence[GeneratorLevels]]] = field(default_factory=lambda: Cache())
-    _namespaces: dict[str, Context] = field(default_factory=dict)
+    _namespaces: dict[str, AppState] = field(default_factory=dict)
     _anomaly_log: AnomalyLog = field(default_factory=AnomalyLog)
     polls: Polls = field(init=False)
 
@@ -87,14 +87,14 @@ class Context:
             limits.max_open_picks, limits.max_worker_picks, limits.max_key_picks, limits.max_lease
         )
 
-    def in_namespace(self, namespace: str) -> Context:
-        """The context of one namespace in this process; `self` is shared by all namespaces and answers no request."""
-        context = self._namespaces.get(namespace)
-        if context is None:
-            context = self._namespaces[namespace] = Context(
+    def in_namespace(self, namespace: str) -> AppState:
+        """The state of one namespace in this process; `self` is shared by all namespaces and answers no request."""
+        app = self._namespaces.get(namespace)
+        if app is None:
+            app = self._namespaces[namespace] = AppState(
                 self.store.in_namespace(namespace), self.settings, self.redis_health, _anomaly_log=self._anomaly_log
             )
-        return context
+        return app
 
     async def experiment(self, name: str) -> Experiment:
         """The experiment called `name`, as it is now. Raises `NotFound`.
@@ -289,12 +289,12 @@ class Context:
         async with self.store.announcements(SCORED) as announcements:
             async for announcement in announcements:
                 if announcement is None:
-                    for context in self._namespaces.values():
-                        context.wake_all()
+                    for app in self._namespaces.values():
+                        app.wake_all()
                 else:
                     full = announcement.experiment
-                    if (context := self._namespaces.get(namespace_of(full))) is not None:
-                        context.wake(name_of(full))
+                    if (app := self._namespaces.get(namespace_of(full))) is not None:
+                        app.wake(name_of(full))
 
     def wake_all(self) -> None:
         """Have every dispatcher read the state of its experiment again."""
@@ -307,10 +307,10 @@ class Context:
             dispatcher.wake()
 
 
-def context_of(request: Request) -> Context:
-    """The application's context, of the caller's namespace."""
+def app_state_of(request: Request) -> AppState:
+    """The application's state for the caller's namespace."""
     caller: Caller = request.scope["caller"]
-    return request.app.state.context.in_namespace(caller.namespace)
+    return request.app.state.shared.in_namespace(caller.namespace)
 
 
 async def is_replaced(request: Request) -> bool:
@@ -318,14 +318,14 @@ async def is_replaced(request: Request) -> bool:
     dispatcher: Dispatcher | None = request.scope.get("served")
     if dispatcher is None:
         return False
-    context = context_of(request)
-    fresh = context.dispatcher(await context.experiment(dispatcher.info.config.name))
+    app = app_state_of(request)
+    fresh = app.dispatcher(await app.experiment(dispatcher.info.config.name))
     return fresh.info.instance != dispatcher.info.instance
 
 
 # No plain function, which FastAPI would call in a thread.
-async def _context(request: Request) -> Context:
-    return context_of(request)
+async def _app_state(request: Request) -> AppState:
+    return app_state_of(request)
 
 
-ContextDep = Annotated[Context, Depends(_context)]
+AppStateDep = Annotated[AppState, Depends(_app_state)]
