@@ -54,7 +54,7 @@ def backup(
 
 
 class _Saving:
-    """What is saved into a folder, and what could not be."""
+    """The files saved into a folder, and the failures."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -49,7 +49,7 @@ AsLatex = Annotated[bool, typer.Option("--latex", help="Of logs: print a table i
 
 @dataclass(frozen=True)
 class OutputForm:
-    """What is shown of logs, and where."""
+    """The choice of logs to show, and where."""
 
     as_json: bool = False
     as_csv: bool = False
@@ -58,11 +58,11 @@ class OutputForm:
     plot: Path | None = None
     page: Path | None = None
     every: bool = False
-    """Whether there is a column for each task, however many."""
+    """True: a column for each task, however many."""
 
     @property
     def is_given(self) -> bool:
-        """Whether an option was given that only logs have."""
+        """True where an option was given that only logs have."""
         return self.as_csv or self.as_markdown or self.as_latex or self.plot is not None or self.page is not None
 
     def check(self) -> None:
@@ -72,7 +72,7 @@ class OutputForm:
 
 
 def several(of_pass: int | None, of_all: int | None) -> tuple[Of, int] | None:
-    """What --pass or --all asks for. Raises FixError for both."""
+    """The part of the scores that --pass or --all asks for. Raises FixError for both."""
     if of_pass is not None and of_all is not None:
         raise FixError("expected one of --pass and --all")
     if of_pass is not None:
@@ -83,7 +83,7 @@ def several(of_pass: int | None, of_all: int | None) -> tuple[Of, int] | None:
 def contrast_logs(
     logs: Sequence[Log], asked: Spec, shown: OutputForm, begun: Callable[[str], None]
 ) -> Callable[[], None]:
-    """What prints the comparison, once progress is no longer shown. Raises FixError."""
+    """The printer of the comparison, once progress is no longer shown. Raises FixError."""
     from optimist.datasets.logs.reading import answers_in, named
     from optimist.leaderboards import texts
     from optimist.leaderboards.board import board_of

@@ -16,7 +16,7 @@ WRONG_USE: Any = typer.BadParameter.__bases__[0].__bases__[0]
 """The class of errors about wrong use and files, of which typer exports one subclass."""
 _INDENT = "  "
 _EXAMPLE = "Example: "
-"""What the paragraph of a docstring begins with that is an example, and is not broken."""
+"""The start of a paragraph that is an example, and is not broken."""
 
 
 class Command(TyperCommand):
@@ -104,7 +104,7 @@ def _named(parameter: Any) -> str:
 
 
 def _kind(described: Any) -> str:
-    """What an option takes, as a word."""
+    """The value that an option takes, as a word."""
     if described.is_choice:
         return "NAME"
     kind = get_args(described.annotation)[0] if described.is_list else described.annotation
@@ -112,7 +112,7 @@ def _kind(described: Any) -> str:
 
 
 def _explained(parameter: Any, context: Any) -> str:
-    """What a parameter means, what it may be, and what it is by default."""
+    """The meaning of a parameter, its limits, and its default."""
     described = parameter.type_descriptor
     said = [_ended(parameter.help or "")]
     if described.is_choice:

@@ -58,7 +58,7 @@ class CachedChat:
             self._ledger.note(self._who, call)
 
     def key(self, prompt: ChatPrompt, seed: int | None, schema: Mapping[str, Any] | None) -> str:
-        """What tells this request from others: all that is sent, and where to."""
+        """The key of this request: all that is sent, and where to."""
         endpoint = self._chat.endpoint
         text = json.dumps([endpoint.base_url, endpoint.body(prompt, seed, schema)], sort_keys=True)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
@@ -129,7 +129,7 @@ class LedgerChat:
 
 
 class BudgetGuard:
-    """What may still be spent."""
+    """The dollars that may still be spent."""
 
     def __init__(self, budget: Budget, ledger: Ledger) -> None:
         self._budget, self._ledger = budget, ledger
@@ -241,7 +241,7 @@ class PlanModels:
         return low if low > -float("inf") else 0.0
 
     def remembered(self, model: str, id: str) -> AnswerRow | None:
-        """What was answered and judged before; None where a part of it was not."""
+        """The row as answered and judged before; None where a part of it was not."""
         try:
             return self._noted(model, id, remembered=True)
         except FailedCall:

@@ -36,9 +36,9 @@ class CannedModel:
     refuses: float = 0.0
     """The share answered by HTTP 400, as a filter does."""
     schemas: bool = True
-    """Whether it takes a JSON schema; else a request with one is answered by HTTP 400."""
+    """True: it takes a JSON schema; else a request with one is answered by HTTP 400."""
     streams: bool = False
-    """Whether it sends its answers in pieces, even where nobody asked for that."""
+    """True: it sends its answers in pieces, even where nobody asked for that."""
     input: float = 0.0
     """Dollars for a million tokens of prompts."""
     output: float = 0.0
@@ -73,7 +73,7 @@ class CannedServer:
         self._thread.start()
 
     def answer(self, body: Mapping[str, Any], id: str, key: str) -> _Answer:
-        """What to send for a request; returns when it is to be sent."""
+        """The answer to a request; returns when it is to be sent."""
         name = str(body.get("model"))
         with self._lock:
             self._at_once += 1
@@ -122,7 +122,7 @@ class CannedServer:
 
     @property
     def dollars(self) -> float:
-        """What was charged for all requests."""
+        """The dollars charged for all requests."""
         with self._lock:
             return sum(request.cost for request in self.served.values())
 

@@ -34,7 +34,7 @@ class FilePrompt:
     id: str
     prompt: ChatPrompt
     answer: str | None = None
-    """What is right, where that is known."""
+    """The right answer, where it is known."""
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """All fields of its line, `answer` as text."""
 
@@ -45,7 +45,7 @@ class FilePrompt:
 
 
 def read_plan(file: Path, *, keys: bool = False) -> EvaluationPlan:
-    """What a file says. Raises FixError, with a line for each mistake that names its place, and OSError.
+    """The plan in a file. Raises FixError, with a line for each mistake that names its place, and OSError.
 
     keys: whether a secret that is not where the file says is a mistake, too.
     """

@@ -1,4 +1,4 @@
-"""What was asked and answered: every request with its cost, and every answer, so that none is paid twice."""
+"""The ledger of a plan: every request with its cost, and every answer, so that none is paid twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UnansweredPrompt(NamedTuple):
 
     how: Literal["late", "refused"]
     seconds: float
-    """How long it was waited for."""
+    """The time until the answer."""
     error: str
 
 
@@ -106,7 +106,7 @@ class Ledger:
             self._base.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", (key, who, kind, value))
 
     def find(self, key: str) -> Reply | UnansweredPrompt | None:
-        """What was answered; None where nothing was, or where it cannot be read."""
+        """The answer; None where there is none, or where it cannot be read."""
         with self._lock:
             row = self._base.execute("SELECT kind, value FROM answers WHERE key = ?", (key,)).fetchone()
         if row is None:

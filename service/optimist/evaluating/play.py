@@ -31,7 +31,7 @@ SCORE, SECONDS, DOLLARS = "score", "seconds", "dollars"
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What came of a plan."""
+    """The result of a plan."""
 
     plan: EvaluationPlan
     report: Report

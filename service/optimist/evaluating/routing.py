@@ -1,4 +1,4 @@
-"""What sending each prompt to the right model would gain over the best single one, by the answers that there are."""
+"""The gain of sending each prompt to the right model over the best single one, by the answers that there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer is worth: by comparing texts, by the user's own function, or by a judge."""
+"""The score of an answer: by comparing texts, by the user's own function, or by a judge."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TEXTS = {".md", ".txt"}
 
 
 class AnswerScore(NamedTuple):
-    """What an answer is worth, and why."""
+    """The score of an answer, and the reason."""
 
     value: float
     reasons: tuple[str, ...] = ()
     refusals: int = 0
-    """How often a judge gave no score."""
+    """The number of times a judge gave no score."""
 
 
 TextScorer = Callable[[FilePrompt, str], float]

@@ -1,4 +1,4 @@
-"""What a file of `optimist evaluate` says: models, prompts, the score, and when to stop."""
+"""The fields of a file of `optimist evaluate`: models, prompts, the score, and when to stop."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class JudgeModel(Endpoint):
     """The model that judges, with its rubric."""
 
     rubric: Text | None = None
-    """What makes an answer good: a file of text, or the text itself."""
+    """The criteria of a good answer: a file of text, or the text itself."""
     scale: tuple[FiniteNumber, FiniteNumber] = (1.0, 5.0)
     """The worst and the best score."""
     times: Annotated[int, Field(ge=1, le=100)] = 1
-    """How often each answer is judged, with other seeds; the mean counts."""
+    """The number of judgements of each answer, with other seeds; the mean counts."""
     json_schema: bool = True
-    """Whether the endpoint is asked to keep a JSON schema. One that refuses it is asked without."""
+    """True: the endpoint is asked to keep a JSON schema. One that refuses it is asked without."""
 
 
 class Pairwise(Wire):
-    """How often a model's answer is better than the baseline's, of all prompts; ties count half."""
+    """The win rate of a model's answers against the baseline's, over all prompts; ties count half."""
 
     baseline: GeneratorName
     """The model that all others are compared with."""
@@ -41,7 +41,7 @@ _KINDS = ("exact", "contains", "regex", "json", "python", "judge")
 
 
 class ScoreSpec(Wire):
-    """What an answer is worth, one of: exact, contains, regex, json, python, judge."""
+    """The score of an answer, by one of: exact, contains, regex, json, python, judge."""
 
     model_config = ConfigDict(populate_by_name=False)
 
@@ -61,7 +61,7 @@ class ScoreSpec(Wire):
     pairwise: Pairwise | None = None
     """With a judge: answers are compared with those of a baseline, both ways round."""
     ignore_case: bool = False
-    """Whether capital and small letters are the same."""
+    """True: capital and small letters are the same."""
     scale: tuple[FiniteNumber, FiniteNumber] | None = None
     """With `python`: the worst and the best number that it returns."""
 
@@ -97,7 +97,7 @@ class Budget(Wire):
     """When to stop at the latest, all runs of the file together."""
 
     dollars: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = None
-    """What may be spent. Requests that are on their way then are waited for, and judged."""
+    """The limits of spending. Requests that are on their way then are waited for, and judged."""
     calls: Annotated[int, Field(ge=1)] | None = None
     """Requests to models and judges."""
     minutes: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
@@ -112,13 +112,13 @@ class EvaluationPlan(Wire):
     prompts: Text
     """A file of JSON lines, each with `prompt` (a text) or `messages`, and perhaps `answer` and `id`."""
     score: ScoreSpec
-    """What an answer is worth."""
+    """The score of an answer."""
     good_enough: Tolerance | None = None
     """Asks for the cheapest model that is at most so much worse than the best one: a difference, or a share as "2%"."""
     limits: dict[Identifier, LimitField] = Field(default_factory=dict[str, Any])
     """Asks for the cheapest model that keeps limits on `score`, `seconds` or `dollars`, as {seconds: "< 2"}."""
     stop: bool = True
-    """Whether it stops as soon as the answer is sure. Else it asks every model every prompt, within the budget."""
+    """True: it stops as soon as the answer is sure. Else it asks every model every prompt, within the budget."""
     budget: Budget = Field(default_factory=Budget)
     """When to stop at the latest."""
     timeout: Annotated[float, Field(gt=0, le=86_400)] = 60.0
@@ -156,5 +156,5 @@ class EvaluationPlan(Wire):
 
     @property
     def wants_cheapest(self) -> bool:
-        """Whether the cheapest model that is good enough is asked for."""
+        """True where the cheapest model that is good enough is asked for."""
         return self.good_enough is not None or bool(self.limits)

@@ -14,7 +14,7 @@ from optimist_client.layout import Page, Table
 from optimist_client.models.decisions import UNTIL
 
 RoutingGain = RouteReport | FixError | None
-"""What routing would gain, or why that is not known; None where nobody asked."""
+"""The gain of routing, or why it is not known; None where nobody asked."""
 
 
 def shown(result: EvaluationResult, routing: RoutingGain = None) -> Page:
@@ -28,7 +28,7 @@ def shown(result: EvaluationResult, routing: RoutingGain = None) -> Page:
 
 
 def routing_of(result: EvaluationResult, routing: RouteReport | FixError) -> list[str]:
-    """Whether sending each prompt to the right model is better than the best model alone, in sentences."""
+    """The verdict whether sending each prompt to the right model is better than the best model alone, in sentences."""
     more = "" if not result.plan.stop else " With `stop: false` in the file every model is asked every prompt."
     if isinstance(routing, FixError):
         return [f"What routing would gain is not known: {routing}.{more}"]
@@ -67,7 +67,7 @@ def title_of(result: EvaluationResult) -> str:
 
 
 def warnings_of(result: EvaluationResult) -> list[str]:
-    """What is to be known before the answer is believed."""
+    """Warnings to read before the answer is believed."""
     said: list[str] = []
     for who, tally in result.tallies.items():
         tried, failed = tally.calls - tally.cut_off - tally.paused, tally.unanswered
@@ -93,7 +93,7 @@ def warnings_of(result: EvaluationResult) -> list[str]:
 
 
 def spent_of(result: EvaluationResult) -> str:
-    """What was spent of what asking everything would have cost; requests whose cost is not known."""
+    """The dollars spent of what asking everything would have cost; requests whose cost is not known."""
     calls, dollars = spent(result)
     total, all_dollars = total_of(result)
     paid = f"${dollars:,.2f}" if all_dollars is None else amounts(dollars, all_dollars)

@@ -1,4 +1,4 @@
-"""What `compare` has reached: its answer, and the saved evaluation from which a later call goes on."""
+"""The result of `compare`: its answer, and the saved evaluation from which a later call goes on."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class CompareResult:
 
     report: Report
     total: Mapping[str, int]
-    """How many samples there are of each generator."""
+    """The number of samples of each generator."""
     common: int
-    """How many of them all generators have by name: these are compared one by one."""
+    """The number of samples that all generators have by name: these are compared one by one."""
     real: int
     """Real samples that were embedded, or whose embeddings were cached; 0 where a file brought their features."""
     made: int

@@ -1,4 +1,4 @@
-"""What people say of some of the samples in memory and in files, where a judge says something of all of them."""
+"""Labels by people of some of the samples in memory and in files, where a judge scores all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABELS = "labels"
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What people and the judge say of one generator's samples, those that all generators have first."""
+    """Scores by people and by the judge of one generator's samples, those that all generators have first."""
 
     name: str
     people: Floats
@@ -28,10 +28,10 @@ class Labels:
     judge: Floats
     """(n,)."""
     doubt: Floats | None
-    """How unsure the judge is (n,)."""
+    """The doubt of the judge (n,)."""
     ids: Sequence[str] | None
     common: int | None
-    """How many of the first samples belong to those of all others; None: all."""
+    """The number of first samples that all other generators have, too; None: all."""
 
     @classmethod
     def of(cls, samples: SampleSet, name: str, arrays: Mapping[str, Tensor]) -> Labels | None:
@@ -70,12 +70,12 @@ class AuditedSets:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many rows all generators have a label of, and how many there are."""
+        """The number of rows that all generators have a label of, and of all rows."""
         return int(np.logical_and.reduce(self.labelled).sum()) if self.labelled else 0, self._rows
 
     @property
     def note(self) -> str:
-        """What is said of them beside what an answer rests on."""
+        """The lines about labels beside the basis of an answer."""
         counts = {int(places.sum()) for places in self.labelled}
         labels = f"{min(counts):,}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}"
         how = "within each fifth of the judge's doubt" if self._bins is not None else "from all rows"
@@ -125,5 +125,7 @@ class AuditedSets:
         return [*first, *chosen, *rest]
 
     def _said(self, at: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """What people, and the judge, say (G, n) at these places (n,)."""
-        return np.array([one.people[at] for one in self._sets]), np.array([one.judge[at] for one in self._sets])
+        """Scores by people, and by the judge, (G, n) each, at these indices (n,)."""
+        return np.array([labels.people[at] for labels in self._sets]), np.array(
+            [labels.judge[at] for labels in self._sets]
+        )

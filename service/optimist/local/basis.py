@@ -1,4 +1,4 @@
-"""What the samples of an answer say that is not chance: copies, rows of the reference, a value that stands alone."""
+"""Facts about the samples of an answer, not chance: copies, rows of the reference, a value that stands alone."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def hashes_in(arrays: Arrays, question: Question) -> Hashes | None:
 
 
 def copies_of(hashes: Hashes, question: Question) -> Copies:
-    """The copies among the rows of these hashes, and those of the question's reference."""
+    """The copies among the rows of these hashes, and among them and the question's reference."""
     return copies_among(hashes, None if question.reference is None else question.reference.hashes)
 
 
 def allowing_for_copies(
     estimate: Estimate, hashes: Hashes | None, question: Question, distinct: Callable[[NDArray[np.int64]], Estimate]
 ) -> Estimate:
-    """The estimate with warnings about copies. Where all rows repeat equally often its errors are those of the distinct
-    ones.
+    """The estimate with warnings about copies. Where all rows repeat equally often the errors count only
+    the distinct rows.
 
     distinct: makes the estimate of the rows at some places.
     """
@@ -56,7 +56,7 @@ def allowing_for_copies(
 
 
 def basis_of(name: str, arrays: Arrays, question: Question, hashes: Hashes | None, given: Basis | None = None) -> Basis:
-    """What a set of samples is, with what is known of how it was read."""
+    """The basis of a set of samples, with the facts of its reading."""
     count = len(next(iter(arrays.values())))
     basis = (given or Basis(rows={})).model_copy(update={"rows": {name: count}})
     if hashes is not None:
@@ -72,7 +72,7 @@ def basis_of(name: str, arrays: Arrays, question: Question, hashes: Hashes | Non
 
 
 class BasisReader:
-    """What is known of several sets of samples that are read one after the other."""
+    """The basis of several sets of samples that are read one after the other."""
 
     def __init__(self, question: Question) -> None:
         self._question = question

@@ -103,11 +103,11 @@ class SampleOrder:
     names: Mapping[str, Sequence[str]]
     """The names of the samples by source: first those that all paired sources have, in the same order, then others."""
     common: int
-    """How many samples all paired sources have by name. They are compared by index."""
+    """The number of samples that all paired sources have by name. They are compared by index."""
     paired: frozenset[str]
     """The sources that have names in common."""
     notes: Sequence[str]
-    """What is to be said where names are not the same in all sources."""
+    """Warnings where names are not the same in all sources."""
 
     @property
     def total(self) -> int:
@@ -182,11 +182,11 @@ def compare(
     examples: how many of the best, of typical and of the worst samples of each generator the answer has, for
         `save_page`; of the first 512 that were used, by what each does to the score.
     timeout: seconds after which no more samples are embedded; a later call goes on.
-    callbacks: functions that are called with a new report about once a second, and with the last one, as those of
-        `optimist_client.callbacks`.
+    callbacks: functions that are called with a new report about once a second, and with the last one, as the callbacks
+        of `optimist_client.callbacks`.
     progress: whether to show progress; None: in notebooks and terminals. display: shows it in another way.
     settings: of the metric (`kernel`, `order`, …), and of `Evaluation` (`policy`, `delta`, `tolerance`, …). With
-        `good_enough` or `limits` the goal is "cheapest", and `costs` are those of the tables, or given.
+        `good_enough` or `limits` the goal is "cheapest", and `costs` come from the tables, or are given.
 
     Samples are used in a random order. Samples of one name (or line) in all sets are compared with each other. Raises
     FixError for files that cannot be read, and for other wrong arguments.
@@ -264,7 +264,7 @@ class _Run:
         return CompareResult(report, total, self.order.common, *counts, self.kind)
 
     def _basis(self, told: Basis | None) -> Basis:
-        """What the answer rests on, with what was left out of the sources and done to their samples."""
+        """The basis of the answer, with what was left out of the sources and done to their samples."""
         basis = told or Basis(rows={})
         is_paired = self.evaluation.state.experiment.is_paired and bool(self.order.common)
         left_out = [f"{ending} ({source.name})" for source in self.sources.values() for ending in source.left_out]
@@ -352,7 +352,7 @@ class _Run:
 
 
 def _notes_on_sizes(order: SampleOrder, kind: Medium, width: int) -> list[str]:
-    """What is to be said of few samples before they are embedded. width: the numbers of an embedding, if known."""
+    """Warnings of few samples before they are embedded. width: the numbers of an embedding, if known."""
     sizes = {name: len(names) for name, names in order.names.items()}
     notes = [
         f"{name} has {_counted(size, kind)}: nothing is decided before each generator has {FEWEST_SAMPLES}"

@@ -1,4 +1,4 @@
-"""The settings of an evaluation in memory, which are those of an experiment, with the same names and checks."""
+"""The settings of an evaluation in memory, with the names and checks of an experiment's settings."""
 
 from __future__ import annotations
 

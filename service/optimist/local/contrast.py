@@ -35,7 +35,7 @@ from optimist_client.rows import Fields
 from optimist_client.tolerance import checked
 
 _INNER = ("pairing", "prompted", "audited")
-"""What an estimate carries to be compared, which is not printed."""
+"""The fields of an estimate that comparisons need, which are not printed."""
 _SCORES = ("generator", "score", "interval", "samples")
 _LIMITS = ("generator", "limit", "verdict", "by")
 _DIFFERENCES = ("generator", "against", "worse by", "correlation", "in common")
@@ -52,22 +52,22 @@ class Comparison:
     metric: Metric
     delta: float
     paired: bool
-    """Whether sample i of every generator was made from the same seed or prompt, as the caller said."""
+    """True: sample i of every generator was made from the same seed or prompt, as the caller said."""
     estimates: Mapping[str, Estimate]
     """The estimate of each generator, best first."""
     between: tuple[Contrast, ...]
-    """How far the worse of each two generators is behind the better one; the differences from the best come first."""
+    """The differences of each two generators, the worse against the better; first those from the best."""
     basis: Basis
-    """What the answer rests on."""
+    """The basis of the answer."""
     prompts_are: PromptsAre = "sample"
-    """Whether scores are about prompts like these, where prompts are known, or about exactly these."""
+    """The population of scores: prompts like these, where prompts are known, or exactly these."""
     limits: tuple[LimitVerdict, ...] = ()
     """The verdict on each generator by each limit; all hold together with probability 1 − `delta`."""
     cheapest: str | None = None
     """The cheapest generator that surely meets all limits, while every cheaper one misses one; None where that is not
     known, and without costs and limits."""
     judge: tuple[str, ...] = ()
-    """What the judge is worth where people audit one, and a warning for each generator that it favours."""
+    """The worth of the judge where people audit one, and a warning for each generator that it favours."""
 
     @property
     def best(self) -> str:
@@ -180,10 +180,10 @@ def contrast(
     """Compare two or more sets of samples, by name: arrays (n, d), arrays by name for scores of pairs, or files.
 
     With `paired`, row i of every set was made from the same seed or the same prompt; the sets may differ in length. A
-    difference then has an error of its own, smaller than those of the two scores where the rows vary together. How much
-    they do is estimated from the first 256 rows, or from all where a row is one number; if they do not, the error is
-    that of independent samples, so a wrong claim does no harm. Rows with the same value of the field `cluster` of
-    tables, or of the array of this name, are one cluster, as epochs of a question are: errors then count clusters. With
+    difference then has an error of its own, smaller than the two scores' where the rows vary together. How much they do
+    is estimated from the first 256 rows, or from all where a row is one number; if they do not, the error is the error
+    of independent samples, so a wrong claim does no harm. Rows with the same value of the field `cluster` of tables, or
+    of the array of this name, are one cluster, as epochs of a question are: errors then count clusters. With
     `prompts_are="list"` the clusters are all there are: the scores are those on exactly these prompts. With a judge,
     `Mean(reads="human", proxy="judge")`, the array `reads` has what people say of some of the rows, chosen at random,
     and NaN of the others; the scores are by the people. With a `doubt`, or several judges, they were chosen at random
@@ -276,7 +276,7 @@ def contrast_of_sets(
         with naming(samples):
             estimate = allowing_for_copies(estimator.estimate(), hashes, question, distinct)
             estimates[name] = replace(estimate, warnings=(*estimate.warnings, *read.shared))
-    # By place: names of files may be longer than those of generators.
+    # By index: names of files may be longer than names of generators may be.
     arms = [Arm(f"{index}", estimate) for index, estimate in enumerate(estimates.values())]
     contrasts = contrasts_among(arms)
     ranked = sorted(range(len(arms)), key=lambda index: (index != contrasts.best, contrasts.losses[index]))
@@ -361,7 +361,7 @@ def mixture(
     It has the weights of the mixture, its score, what it gains over the best single generator with an error, and by how
     much another mixture may be better; `print` shows them. The weights come from one half of the samples, the scores
     from the other, and the other way round. The metric is one whose mixtures have a score: "fid", "rke", "vendi"
-    without truncation, "mmd" or "cmmd"; its settings are those of `score`, and open kernels are fixed by the first rows
+    without truncation, "mmd" or "cmmd"; its settings are as in `score`, and open kernels are fixed by the first rows
     of all sets. With `paired`, row i of every set was made from the same seed or prompt. Raises FixError for invalid
     samples (naming the set), for fewer than 4 of one, and for invalid settings.
 

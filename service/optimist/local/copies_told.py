@@ -39,7 +39,7 @@ class CopyCounts:
         return self._copies[generator]
 
     def warnings(self, generator: str) -> tuple[str, ...]:
-        """What is to be said of a generator's rows."""
+        """Warnings about a generator's rows."""
         return self._of(generator).warnings
 
     @property
@@ -58,7 +58,7 @@ class CopyCounts:
         )
 
     def basis(self, rows: Mapping[str, int]) -> Basis:
-        """What a report rests on. rows: the samples of each generator."""
+        """The basis of a report. rows: the samples of each generator."""
         by_generator = {name: self._of(name) for name in rows if name in self._parts}
         distinct = {name: copies.distinct for name, copies in by_generator.items() if copies.distinct < copies.rows}
         shared = {name: copies.shared for name, copies in by_generator.items() if copies.shared}

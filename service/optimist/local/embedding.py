@@ -208,7 +208,7 @@ class CachedEmbedder:
     embed: Embedder | Callable[[Any], Any]
     cache: EmbeddingCache | None = None
     probabilities: bool = False
-    """Whether class probabilities are wanted, too, for the Inception score."""
+    """True: class probabilities are computed, too, for the Inception score."""
     weights: str | Path | None = None
     made: int = 0
     cached: int = 0

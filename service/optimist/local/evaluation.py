@@ -63,10 +63,10 @@ class Evaluation(BaseEvaluation):
     the `device` are as in `score`, but open kernels are fixed by the first samples of all generators together; before
     that there are no estimates. `watch` are further metrics, as objects, of the same samples: a batch then holds the
     arrays of all (`Metric.array_names`) by name. Their estimates equal those of an evaluation by that metric alone, and
-    decide nothing. `direction` ("minimize", "maximize") is that of the metric, or is refused; a `Mean` that was not
+    decide nothing. `direction` ("minimize", "maximize") is the metric's own, or is refused; a `Mean` that was not
     given `higher_is_better` takes it.
 
-    `settings` are those of an experiment (`ExperimentConfig` describes each), with the same defaults, and are checked
+    `settings` are an experiment's (`ExperimentConfig` describes each), with the same defaults, and are checked
     as a service does; None is the default. Only what a service alone has is refused, such as `lease`. `batch_size` is
     the number of samples that a caller plans per pick: `tell` takes batches of any size, also without a pick. With the
     `goal` "mixture" samples are spent to know the best mixture of all generators. With "route" each pick is for a
@@ -319,7 +319,7 @@ class Evaluation(BaseEvaluation):
 
     @property
     def judge(self) -> tuple[str, ...]:
-        """What the judge is worth, what people cost, and a warning for each generator that the judge favours; nothing
+        """The worth of the judge, the cost of people, and a warning for each generator that the judge favours; nothing
         before the audits."""
         return tuple(said_of_audits(self.state, None))
 
@@ -341,7 +341,7 @@ class Evaluation(BaseEvaluation):
     def accept(self, generator: str, position: int | None = None) -> bool:
         """Accept a batch on another scale than others as it is; without a position, all of a generator so far.
 
-        A decision that rests on it is then no longer provisional. position: of the batch among those of its generator,
+        A decision that rests on it is then no longer provisional. position: of the batch among its generator's batches,
         from 1. Returns False if it had been accepted. Raises NotFoundError for an unknown name, FixError for a position
         without a batch.
         """
@@ -358,7 +358,7 @@ class Evaluation(BaseEvaluation):
     def blend(self, size: int) -> Blend:
         """The counts of samples to take next of each generator, `size` in all, to serve users with the best mixture.
 
-        With the goal "mixture" the weights are those of the newest mixture, else of one made now. What one call rounds
+        With the goal "mixture" the weights are the newest mixture's, else of one made now. What one call rounds
         the next ones make up for: all counts together differ from the shares by less than one sample each, as long as
         the weights are the same. Raises FixError before there is a mixture, as `mixture` does.
         """

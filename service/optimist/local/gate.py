@@ -42,16 +42,16 @@ def gate(
     device: str = "cpu",
     **settings: Any,
 ) -> Gate:
-    """Whether the first of two generators is at least as good as the second, but for a margin. `print` shows it.
+    """A gate: the first of two generators is at least as good as the second, but for a margin. `print` shows it.
 
     samples: two sets of samples by name, as `contrast` takes them, or two functions, as `run` takes them with `embed`.
     margin: a difference on the scale on which scores are compared, or a share of the second one's score such as "1%";
     by further metrics (`watch`) margins are given by labels, and all are to be met.
 
-    Of sets, `paired` says that row i of both was made from the same seed or prompt, and `settings` are those of the
-    metric. The answer is one test of what is there: whoever asks again with more rows has to use functions, or a
+    Of sets, `paired` says that row i of both was made from the same seed or prompt, and `settings` are the
+    metric's. The answer is one test of what is there: whoever asks again with more rows has to use functions, or a
     service. Functions are sampled until the answer is yes or no, at most `max_samples` of both together, which then has
-    to be given; the samples of a seed are pairs unless `paired` is False, and `settings` are those of `Evaluation`.
+    to be given; the samples of a seed are pairs unless `paired` is False, and `settings` are as in `Evaluation`.
     That answer holds at every look. Of generators that are too bad at most `delta` get a yes, of good ones at most
     `delta` a no. Raises FixError.
 
@@ -131,7 +131,7 @@ def _own(sets: Callable[[], Iterator[SampleSet]], question: Question) -> Iterato
 def named_sets(
     chosen: Sequence[tuple[Path, str]], wanted: WantedArrays, paired: bool
 ) -> Callable[[], Iterator[SampleSet]]:
-    """Reads one set of each file or folder: that of the generator of this name, or of the only one where it is "".
+    """Reads one set of each file or folder: of the generator of this name, or of the only one where it is "".
 
     Paired ones are in the order of their ids, where their rows have some. Raises FixError where it is not one.
     """

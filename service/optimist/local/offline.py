@@ -36,7 +36,7 @@ from optimist_client.models import Basis
 from optimist_client.rows import NO_FIELDS, Fields
 
 _CLUSTER = "cluster"
-"""What the array of clusters is called beside those of a batch."""
+"""The name of the array of clusters beside the arrays of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class FileScore:
     watched: Mapping[str, Estimate] = field(default_factory=dict)
     """The estimates by the further metrics, by label."""
     basis: Basis | None = None
-    """What the estimate rests on."""
+    """The basis of the estimate."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: those of the estimate, on its scale, and `score` on the natural one."""
+        """Plain values for JSON: the estimate, on its scale, and `score` on the natural one."""
         fields = {**codec.plain(self.estimate), "bandwidths": dict(self.bandwidths)}
         watched = {label: {"score": each.score, **codec.plain(each)} for label, each in self.watched.items()}
         named = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
@@ -98,7 +98,7 @@ def score_files(
     Every array (n, d) is a generator's. Where batches have several arrays, by name, as for scores of pairs or with
     several `questions`, a file is one; so it is for a metric that `reads` an array. A folder has one file or
     subfolder per generator, as `in_folder` reads it without the file `beside`. `begun` is called with the name of each
-    generator before it is scored. fields: those of the rows of .jsonl and .csv files.
+    generator before it is scored. fields: the fields of the rows of .jsonl and .csv files.
     Open kernels are fixed once, by the first rows of all generators, as a new experiment fixes them. Raises FixError
     for a file or an array that is not as expected.
     """
@@ -137,7 +137,7 @@ def score_set(
 ) -> FileScore:
     """The score of one generator, whose samples are in all these files and folders, read by `jobs` threads.
 
-    Arguments are those of `score_files`. Raises as `score_shards` does.
+    Arguments are as in `score_files`. Raises as `score_shards` does.
     """
     files = files_of(shards, beside)
     labels = [*by_label([question.metric for question in questions])]
@@ -149,7 +149,7 @@ def score_set(
 
 
 def wanted_by(questions: Sequence[Question], beside: Path | None = None, fields: Fields = NO_FIELDS) -> WantedArrays:
-    """What these questions read of files and folders."""
+    """The arrays of files and folders that these questions read."""
     columns = columns_of(questions)
     told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
     is_whole = len(columns) > 1 or len(questions) > 1 or any(each.metric.reads is not None for each in questions)

@@ -41,8 +41,8 @@ def declared(metric: str | Metric, settings: Mapping[str, Any]) -> Metric:
 def of_samples(metric: Metric, real: RealData | None) -> Metric:
     """The metric as of `declared`, with real data where it needs them and has none.
 
-    Kernels whose bandwidth is "median" get that of the real rows, so that they can be scored from the first samples
-    on. Raises FixError if it needs a reference and there is none.
+    Kernels whose bandwidth is "median" get the bandwidth of the real rows, so that they can be scored from the first
+    samples on. Raises FixError if it needs a reference and there is none.
     """
     name = metric.name
     is_missing = "reference" in metric.settings() and metric.setting("reference") is None and real is not None

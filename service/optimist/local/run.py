@@ -124,8 +124,8 @@ def run(
 ) -> models.Report:
     """Sample the generators until it is sure which is the best one, in this process. Returns the report.
 
-    The arguments up to `catch` are those of `Experiment.run` and mean the same: `experiment.run(generators, embed)`
-    is the same with a service, which keeps every batch. The others are those of `create_experiment`: `metric` and its
+    The arguments up to `catch` are as in `Experiment.run` and mean the same: `experiment.run(generators, embed)`
+    is the same with a service, which keeps every batch. The others are as in `create_experiment`: `metric` and its
     `reference` (real features, a (mean, covariance) pair, or a file), `prompts`, `budget` in samples, `stop`, and of
     `settings` those that `Evaluation` takes, with the same defaults, such as `watch`, `tolerance` and `costs`. The same
     generator and index have the same seed and prompt as with a service.

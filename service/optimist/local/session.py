@@ -98,7 +98,7 @@ class Readings:
         )
 
     def gate(self, candidate: str, baseline: str, margin: Margin) -> Gate:
-        """Whether `candidate` is at least as good as `baseline`, but for a margin; it holds at every look.
+        """A gate: `candidate` is at least as good as `baseline`, but for a margin; it holds at every look.
 
         margin: a difference on the scale on which scores are compared, or a share of the baseline's score such as "1%",
         by the metric that decides; or margins by the labels of metrics, all of which are to be met. Raises
@@ -163,9 +163,9 @@ class Readings:
 
 
 _COUNTS = ("samples", "batches", "seq", "due_samples", "due_seq", "answered", "unanswered")
-"""What a saved evaluation keeps of the state of a generator."""
+"""The counts of a generator that a saved evaluation keeps."""
 REMEDY = "leave {it} out, or accept {it}"
-"""What can be done about batches on another scale: nothing is kept that could be retracted."""
+"""The advice about batches on another scale: nothing is kept that could be retracted."""
 
 
 class BaseEvaluation(Readings):
@@ -201,7 +201,7 @@ class BaseEvaluation(Readings):
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The names of the arrays of a batch, first that of the metric that decides."""
+        """The names of the arrays of a batch, first the array of the metric that decides."""
         return tuple(columns_of([estimators.question for estimators in self._metrics.values()]))
 
     @property
@@ -415,7 +415,7 @@ class BaseEvaluation(Readings):
         self.state.put_goal(goal.with_model(stored.model))
 
     def _arms(self, pending: Mapping[str, int] | None = None) -> list[Arm]:
-        """The arms, with so many open picks of each in place of those of the state."""
+        """The arms, with so many open picks of each in place of the state's."""
         if pending is None:
             return list(self.state.arms)
         size = self.batch_size

@@ -35,26 +35,26 @@ StateTensors = dict[str, Tensor]
 
 
 class TaskResult(Protocol):
-    """What an executor answers at once, such as a future of `concurrent.futures`."""
+    """The handle that an executor answers at once, such as a future of `concurrent.futures`."""
 
     def result(self) -> Any: ...
 
 
 class Executor(Protocol):
-    """What runs functions elsewhere, such as an executor of `concurrent.futures`."""
+    """A runner of functions elsewhere, such as an executor of `concurrent.futures`."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> TaskResult: ...
 
 
 def are_shards(batch: Any) -> TypeGuard[str | Path | Sequence[str | Path]]:
-    """Whether these are files, or a folder, and not samples in memory."""
+    """True for files, or a folder; False for samples in memory."""
     if isinstance(batch, list | tuple):
         return bool(batch) and all(isinstance(file, str | Path) for file in batch)
     return isinstance(batch, str | Path)
 
 
 def files_of(shards: str | Path | Sequence[str | Path], beside: Path | None = None) -> list[Path]:
-    """The files in the order in which they are merged: as they are given, those of a folder by name but for `beside`.
+    """The files in the order in which they are merged: as they are given, a folder's by name but for `beside`.
 
     Raises FixError where there are none, and for a file that is given twice.
     """
@@ -152,7 +152,7 @@ def _results(executor: Executor | None, task: bytes, files: Sequence[Path], ahea
 
 @dataclass(frozen=True)
 class _Task:
-    """What is made of each file: statistics, empty here, each of the arrays that it reads."""
+    """The task for each file: statistics, empty here, each of the arrays that it reads."""
 
     statistics: tuple[Statistic, ...]
     reads: tuple[tuple[str, ...], ...]

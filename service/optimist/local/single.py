@@ -54,7 +54,7 @@ def score(
     `metric` is a metric of `optimist_client.metrics`, such as `FID(reference=…)`, or a text, such as "fid" or
     "rke:kernel.sigma=10". Its settings may also be given here. `reference` (for "fid") is (mean (d,), covariance
     (d, d)) of real data, or real features (n, d).
-    `order`, `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
+    `order`, `truncation` and `kernel` are as in "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
     features=r, seed=…) or with omegas=array (d, r); sigma="median" is the median distance of the batch;
     features="exact" is the kernel itself by its n × n matrix, of up to 10,000 samples; name="nystrom" with
     landmarks=array (m, d), or with features=m for the first m rows; name="cosine". `prompt_kernel` is the same for the

@@ -26,7 +26,7 @@ from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
 _WIDTH, _METRIC = "width", "metric"
-"""What is stored beside a statistic: the columns of its rows, and a digest of what its numbers depend on."""
+"""The record beside a stored statistic: the columns of its rows, and a digest of what its numbers depend on."""
 
 
 class StreamingScore(TorchMetric):
@@ -67,7 +67,7 @@ class StreamingScore(TorchMetric):
 
     @property
     def higher_is_better(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the best generator has the highest score."""
+        """True: the best generator has the highest score."""
         return not self.question.metric.lower_is_better
 
     def update(self, samples: Any) -> None:

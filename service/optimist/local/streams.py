@@ -22,7 +22,7 @@ from optimist_client.errors import FixError
 
 
 class SetsSummary(NamedTuple):
-    """What is known of all sets, once they are checked."""
+    """The facts about all sets, once they are checked."""
 
     names: list[str]
     """Distinct ones."""
@@ -32,11 +32,11 @@ class SetsSummary(NamedTuple):
     clusters: dict[str, int]
     """The number of each cluster, from 0; none where samples are independent."""
     audits: AuditedSets
-    """What people say, where the metric has a judge."""
+    """The labels by people, where the metric has a judge."""
 
 
 def seen(sets: Iterable[SampleSet], question: Question) -> SetsSummary:
-    """What is known of all sets. Raises FixError for sets that are not valid."""
+    """The facts about all sets. Raises FixError for sets that are not valid."""
     parts: list[tuple[str, str, dict[str, Tensor], int]] = []
     clusters: dict[str, int] = {}
     labels: list[Labels | None] = []
@@ -78,7 +78,7 @@ def streamed(
 ) -> Iterator[tuple[SampleSet, str, StreamingEstimator]]:
     """An estimator of each whole set, row i with index i; `begun` is called with its name before.
 
-    lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones. clusters:
+    lengths: of all sets; if they are paired, an estimator knows the estimates at the shorter lengths. clusters:
     the number of each, as many as the question has prompts. answers: people's, by the names of the sets.
     """
     for name, samples in zip(names, sets, strict=True):

@@ -1,4 +1,4 @@
-"""What is known of a request to an endpoint, and of the answer that it brought."""
+"""The record of a request to an endpoint, and of the answer that it brought."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Outcome = Literal["begun", "answered", "failed", "late", "refused", "paused"]
-"""What became of a request: "paused", the endpoint asked to wait; "refused", it will not answer this prompt; "late",
+"""The outcome of a request: "paused", the endpoint asked to wait; "refused", it will not answer this prompt; "late",
 the deadline came first."""
 ChatMessages = Sequence[Mapping[str, Any]]
 """Messages as OpenAI's chat route takes them, each with `role` and `content`."""

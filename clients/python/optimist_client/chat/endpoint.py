@@ -30,7 +30,7 @@ Dollars = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 class Price(Wire):
-    """What an endpoint charges, in dollars."""
+    """The prices of an endpoint, in dollars."""
 
     input: Dollars = 0.0
     """Of a million tokens of the prompt."""
@@ -60,9 +60,9 @@ class Endpoint(Wire):
     max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """The most tokens of an answer; without it the endpoint's own limit."""
     seeds: bool = True
-    """Whether a seed is sent, so that an answer can be made again. Some endpoints refuse it."""
+    """True: a seed is sent, so that an answer can be made again. Some endpoints refuse it."""
     stream: bool = False
-    """Whether the answer is sent piece by piece, as proxies want it that close quiet connections."""
+    """True: the answer is sent piece by piece, as proxies want it that close quiet connections."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request, as `{top_p: 0.9}`."""
     at_once: Annotated[int, Field(ge=1, le=10_000)] = 16

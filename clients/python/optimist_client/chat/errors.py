@@ -1,4 +1,4 @@
-"""What can become of a call that brings no answer. The class says whether the call, or any call, may succeed later."""
+"""Errors of calls that bring no answer. The class says whether the call, or any call, may succeed later."""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ _LABELLED = re.compile(r"\b(?:score|rating|grade)\b\W{0,10}([-+]?\d+(?:\.\d+)?)"
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a judge said of an answer."""
+    """The judgement of an answer."""
 
     value: float | None
     """The mean of its scores; of two answers the share in which the first one won, 1/2 for ties. None: it gave none."""
     reasons: tuple[str, ...] = ()
     refusals: int = 0
-    """How often its reply had no score in it."""
+    """The number of its replies that had no score in them."""
     replies: tuple[Reply, ...] = ()
 
 
@@ -84,7 +84,7 @@ class Judge:
     def compare(
         self, prompt: ChatPrompt, first: str, second: str, *, expected: str | None = None, seed: int = 0
     ) -> Judgement:
-        """How often the first answer is better. Each time both orders are asked for, as judges prefer a side."""
+        """The win rate of the first answer. Each time both orders are asked for, as judges prefer a side."""
         wanted = {"reason": {"type": "string"}, "winner": {"type": "string", "enum": [*_WINS]}}
         found: list[Judgement] = []
         for time in range(self._times):
@@ -97,7 +97,7 @@ class Judge:
         return _mean(found)
 
     def _asked(self, task: str, prompt: ChatPrompt, answers: Mapping[str, str | None], wanted: str) -> str:
-        """What the judge is told. wanted: the field of its reply, beside the reason."""
+        """The prompt of the judge. wanted: the field of its reply, beside the reason."""
         shown = "".join(f"\n<{tag}>\n{text}\n</{tag}>" for tag, text in answers.items() if text is not None)
         return _ASKED.format(task=task, rubric=self._rubric, prompt=text_of(prompt), answers=shown, wanted=wanted)
 

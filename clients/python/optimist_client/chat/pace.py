@@ -1,4 +1,4 @@
-"""How often an endpoint may be asked: requests at once, requests within a minute, and pauses that it asks for."""
+"""The pace of an endpoint: requests at once, requests within a minute, and pauses that it asks for."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from optimist_client.validation import is_list, is_mapping
 
 
 class ParsedReply(NamedTuple):
-    """What an answer says. `tokens` are those of prompt and answer; None where the endpoint did not count them."""
+    """The content of an answer. `tokens` counts prompt and answer; None where the endpoint did not count them."""
 
     text: str
     finish: str
@@ -39,7 +39,7 @@ def read(reply: httpx.Response, check: Callable[[], None], largest: int = 2**26)
 
 
 def parsed(body: bytes, media_type: str) -> ParsedReply:
-    """What the body of an answer says. Raises Unreadable."""
+    """The content of the body of an answer. Raises Unreadable."""
     try:
         if media_type.startswith("text/event-stream"):
             return _streamed(line[5:].strip() for line in body.decode().splitlines() if line.startswith("data:"))
