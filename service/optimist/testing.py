@@ -229,14 +229,16 @@ class _Check:
         """Estimates of many streams against the truth."""
         value, doubt = (truth, 0.0) if truth is not None else self._truth()
         estimates = [self._estimate(self._samples) for _ in range(streams)]
-        errors = np.array([math.hypot(one.stopping_error or math.inf, doubt) for one in estimates])
-        z = (np.array([one.value for one in estimates]) - value) / errors
+        errors = np.array([math.hypot(estimate.stopping_error or math.inf, doubt) for estimate in estimates])
+        z = (np.array([estimate.value for estimate in estimates]) - value) / errors
         return Checked(
             metric=self.metric.shown_title,
             truth=value,
             bias=float(z.mean()),
             rms=float(np.sqrt(np.square(z).mean())),
-            coverage=float(np.mean([one.lower - doubt <= value <= one.upper + doubt for one in estimates])),
+            coverage=float(
+                np.mean([estimate.lower - doubt <= value <= estimate.upper + doubt for estimate in estimates])
+            ),
             paired=self._paired(),
         )
 

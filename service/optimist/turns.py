@@ -55,7 +55,7 @@ class FairShares:
         """Somebody who waited is served: who comes from now on has used as much."""
         self._now = self.used(who)
         if len(self._used) > REMEMBERED:
-            self._used = {one: used for one, used in self._used.items() if used > self._now or one == who}
+            self._used = {name: used for name, used in self._used.items() if used > self._now or name == who}
 
     def charge(self, who: str, amount: float) -> None:
         """Somebody has used this much, or, where it is negative, that much less than was charged before."""
@@ -130,8 +130,8 @@ async def in_steps(work: Iterable[_Result]) -> list[_Result]:
     """The results of work, one after the other, by turns of the name that the calling task works for, if any: others
     begin as soon as the work has taken a pass of the loop."""
     made, begun = list[_Result](), time.thread_time()
-    for one in work:
-        made.append(one)
+    for result in work:
+        made.append(result)
         if time.thread_time() - begun >= PASS:
             await asyncio.sleep(0)  # what was used by now is charged, and the next pass begins
             if (turn := _for.get()) is not None:

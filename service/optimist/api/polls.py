@@ -171,8 +171,8 @@ class Polls:
         self._next: dict[str, asyncio.Task[Made]] = {}
         """The reports that are not begun yet: all who ask for one by then get the same."""
         self._making = WeakValueDictionary[str, asyncio.Lock]()
-        self._mixtures = CachedPoints(store, "mixture", lambda one: one.mixture_growth)
-        self._tables = CachedPoints(store, "table", lambda one: one.model_growth)
+        self._mixtures = CachedPoints(store, "mixture", lambda experiment: experiment.mixture_growth)
+        self._tables = CachedPoints(store, "table", lambda experiment: experiment.model_growth)
 
     async def now(self, name: str) -> Made:
         """The report as it is now, whose decision is latched if there is one: the one before where nothing has changed
@@ -262,7 +262,7 @@ class Polls:
     ) -> TaggedBody:
         async def wanted(names: Sequence[str]) -> list[Outline | None]:
             outlines = await self._app.outlines(names)
-            return [one if one is not None and one.matches(tag, search) else None for one in outlines]
+            return [outline if outline is not None and outline.matches(tag, search) else None for outline in outlines]
 
         places = [place for place in await self._store.newest(after) if not only or place.name in only]
         outlines, following = await page_of(places, limit, wanted)
@@ -302,7 +302,7 @@ def _summary(outline: Outline, report: Report) -> Summary:
     score: Mixture | Standing | None = report.mixture
     if not goal.names_mixture:
         named = None if goal.has_contexts else decision.best
-        score = next((one for one in report.standings if one.generator == named), None)
+        score = next((standing for standing in report.standings if standing.generator == named), None)
     return Summary(
         name=report.experiment,
         goal=report.goal,
@@ -336,9 +336,13 @@ def _summary(outline: Outline, report: Report) -> Summary:
 
 def _rival(report: Report) -> Rival | None:
     """The generator with the second best score. None where no best one is asked for."""
-    others = [one for one in report.standings if one.generator != report.decision.best and one.score is not None]
+    others = [
+        standing
+        for standing in report.standings
+        if standing.generator != report.decision.best and standing.score is not None
+    ]
     if not others or report.decision.best is None or not find_goal(report.goal).names_one:
         return None
     sign = 1.0 if report.lower_is_better else -1.0
-    near = min(others, key=lambda one: sign * (one.score or 0.0))
+    near = min(others, key=lambda standing: sign * (standing.score or 0.0))
     return Rival(generator=near.generator, score=near.score or 0.0, lower=near.lower, upper=near.upper)

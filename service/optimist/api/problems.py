@@ -78,11 +78,11 @@ def _of_path(app: FastAPI, request: Request, error: HTTPException) -> HTTPExcept
     """The error for a path or a method that no route has, with what was expected."""
     path, method = request.url.path, request.method
     if error.status_code == 405:
-        allowed = sorted({name for one in app.routes for name in _methods_of(one, path)} - {"HEAD"})
+        allowed = sorted({name for route in app.routes for name in _methods_of(route, path)} - {"HEAD"})
         said = f"{path} takes {' and '.join(allowed)}, got {method}"
         return HTTPException(405, said, {"allow": ", ".join(allowed)})
     if error.status_code == 404:
-        paths = [_as_asked(one.path, path) for one in app.routes if isinstance(one, Route)]
+        paths = [_as_asked(route.path, path) for route in app.routes if isinstance(route, Route)]
         return HTTPException(404, f"no route {brief(path)}{meant(path, paths)}", error.headers)
     return error
 

@@ -65,8 +65,8 @@ class Exporter:
         await self._add_shared(first.labels)
         history = await self._store.history(self._name)
         said = _cut_said(await self._store.said(self._name), states)
-        answers = Counter(one.generator for one in said if one.is_entry)
-        batches = [one.seq - len(one.retractions) - answers[one.ordinal] for one in states]
+        answers = Counter(record.generator for record in said if record.is_entry)
+        batches = [state.seq - len(state.retractions) - answers[state.ordinal] for state in states]
         await self._state()
         sizes = await self._store.usual_sizes(self._name, len(generators))
         contents = Manifest(
@@ -180,7 +180,7 @@ def _returned(stored: ExperimentState, state: GeneratorState) -> list[Returned]:
 
 def _cut_said(said: Sequence[Said], states: Sequence[GeneratorState]) -> list[Said]:
     """Scores by people up to these states of the generators' logs."""
-    return [one for one in said if one.generator < len(states) and one.seq <= states[one.generator].seq]
+    return [record for record in said if record.generator < len(states) and record.seq <= states[record.generator].seq]
 
 
 def _pages(entries: Sequence[LogEntry], max_bytes: int = 2**20) -> Iterator[list[LogEntry]]:

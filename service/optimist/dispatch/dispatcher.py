@@ -223,8 +223,8 @@ class Dispatcher:
         except Exception as error:  # all waiting requests get the error; the next request starts a new coroutine
             left = [*self._tells, *self._waiting]
             self._tells, self._waiting, self._known_in = [], [], None
-            for one in left:
-                resolve(one.answer, error=error)
+            for request in left:
+                resolve(request.answer, error=error)
 
     async def _round(self) -> None:
         """Gather waiting requests, plan, exchange and reply; or sleep if there is nothing to do."""

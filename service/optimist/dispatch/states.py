@@ -43,7 +43,10 @@ async def read_levels(
     before = {id(each.generator): each for each in earlier}
     missing = [generator for generator in generators if id(generator) not in before]
     kept = await store.levels(state.config.name, [generator.ordinal for generator in missing])
-    new = {id(one): GeneratorLevels.of(one, those, names) for one, those in zip(missing, kept, strict=True)}
+    new = {
+        id(generator): GeneratorLevels.of(generator, levels, names)
+        for generator, levels in zip(missing, kept, strict=True)
+    }
     return [before.get(id(generator)) or new[id(generator)] for generator in generators]
 
 

@@ -40,7 +40,7 @@ def bound(host: str, port: int) -> Generator[list[socket.socket]]:
     async def bind() -> list[socket.socket]:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)
-        copies = [one.dup() for one in server.sockets]
+        copies = [each.dup() for each in server.sockets]
         server.close()
         return copies
 
@@ -51,8 +51,8 @@ def bound(host: str, port: int) -> Generator[list[socket.socket]]:
     try:
         yield sockets
     finally:
-        for one in sockets:
-            one.close()
+        for each in sockets:
+            each.close()
 
 
 def address(host: str, port: int, is_secure: bool) -> str:

@@ -46,43 +46,43 @@ class Connections:
         self._without_key: dict[Shareable, None] = {}
         self._share_of: dict[Shareable, str] = {}
 
-    def open(self, one: Shareable, address: str) -> bool:
+    def open(self, connection: Shareable, address: str) -> bool:
         """Count a new connection from this address. False if there is no room for it: its requests are refused."""
         share = f"address {address}"
         has_room = self._has_room(share) and (
             len(self._share_of) < self._max_connections or _close_idle(self._without_key)
         )
-        self._enter(one, share)
-        self._without_key[one] = None
+        self._enter(connection, share)
+        self._without_key[connection] = None
         return has_room
 
-    def admit(self, one: Shareable, key: str) -> bool:
+    def admit(self, connection: Shareable, key: str) -> bool:
         """Count a connection towards the share of the key that its present request has; towards none where no keys are
         needed ("").
 
         False if others use all of this share.
         """
         share = f"key {key}" if key else ""
-        if self._share_of.get(one) != share and not self._has_room(share):
+        if self._share_of.get(connection) != share and not self._has_room(share):
             return False
-        if one in self._share_of:  # not closed meanwhile
-            self.close(one)
-            self._enter(one, share)
+        if connection in self._share_of:  # not closed meanwhile
+            self.close(connection)
+            self._enter(connection, share)
         return True
 
-    def close(self, one: Shareable) -> None:
+    def close(self, connection: Shareable) -> None:
         """Count a connection no longer."""
-        share = self._share_of.pop(one, None)
-        self._without_key.pop(one, None)
+        share = self._share_of.pop(connection, None)
+        self._without_key.pop(connection, None)
         if share:
-            del self._shares[share][one]
+            del self._shares[share][connection]
             if not self._shares[share]:
                 del self._shares[share]
 
-    def _enter(self, one: Shareable, share: str) -> None:
-        self._share_of[one] = share
+    def _enter(self, connection: Shareable, share: str) -> None:
+        self._share_of[connection] = share
         if share:
-            self._shares.setdefault(share, {})[one] = None
+            self._shares.setdefault(share, {})[connection] = None
 
     def _has_room(self, share: str) -> bool:
         connections = self._shares.get(share, {})
@@ -91,7 +91,7 @@ class Connections:
 
 def _close_idle(among: Iterable[Shareable]) -> bool:
     """Close the first idle one; False if there is none."""
-    idle = next((one for one in among if one.is_idle), None)
+    idle = next((connection for connection in among if connection.is_idle), None)
     if idle is not None:
         idle.close()
     return idle is not None

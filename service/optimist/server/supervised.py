@@ -184,17 +184,17 @@ def workers(redis_url: str, settings: Settings, counters: Path, sockets: Sequenc
                 "sockets": files,
             }
             run = "API process", f"{shared.API}{number + 1}", "optimist.server.worker", order
-            one = ServiceProcess(*run, grace=GRACE + 4, restarts=API_RESTARTS, files=files)
-            started.append(one)
-            one.start()
-        for one in started:
-            one.ready.result()
+            worker = ServiceProcess(*run, grace=GRACE + 4, restarts=API_RESTARTS, files=files)
+            started.append(worker)
+            worker.start()
+        for worker in started:
+            worker.ready.result()
         yield
     finally:
         # Whoever connects once the processes have stopped accepting is refused, and waits for none that is gone.
         for each in sockets:
             each.close()
-        for one in started:
-            one.begin_to_stop()
-        for one in started:
-            one.stop()
+        for worker in started:
+            worker.begin_to_stop()
+        for worker in started:
+            worker.stop()

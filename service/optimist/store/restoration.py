@@ -187,10 +187,10 @@ class Restoration:
         audits = audits_said(said)
         await self._stage_said(said)
         if said:
-            await self._stage_hash("audits", {id_: one.stored for id_, one in audits.items()})
+            await self._stage_hash("audits", {id_: audit.stored for id_, audit in audits.items()})
             counts |= {f"{g}:scored": scored for g, scored in scored_of(audits.values()).items()}
-            counts["audits_answered"] = sum(bool(one.answered_by) for one in audits.values())
-            counts["comment_bytes"] = sum(len(one.comment.encode()) for one in said)
+            counts["audits_answered"] = sum(bool(audit.answered_by) for audit in audits.values())
+            counts["comment_bytes"] = sum(len(record.comment.encode()) for record in said)
         for state in stored.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
             counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written.get(state.ordinal, _Written()).chain}"
@@ -264,7 +264,7 @@ class Restoration:
     async def _stage_said(self, said: Sequence[Said], together: int = 1024) -> None:
         key = self._staged("audit_records")
         for start in range(0, len(said), together):
-            entries = [("XADD", key, "*", *codec.to_entry(one)) for one in said[start + 1 : start + together]]
+            entries = [("XADD", key, "*", *codec.to_entry(record)) for record in said[start + 1 : start + together]]
             await self._stage("audit_records", "XADD", "*", *codec.to_entry(said[start]))
             await self._commands.call_many(entries)
 

@@ -183,4 +183,4 @@ def _with_contexts(wanted: AskRequest, rows: NDArray[np.floating]) -> tuple[AskR
 def _invalid(error: ValidationError, has_input: bool) -> RequestValidationError:
     """The error as FastAPI raises it; without what was found, as that may be large, unless it `has_input`."""
     errors = error.errors(include_url=False, include_input=has_input)
-    return RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in errors])
+    return RequestValidationError([{**problem, "loc": ("body", *problem["loc"])} for problem in errors])

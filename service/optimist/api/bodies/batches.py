@@ -132,8 +132,8 @@ def _measures(arrays: Arrays, digest: str, config: ExperimentConfig, expected: E
         limit=config.max_magnitude,
         refuse_copies=config.refuse_copies,
         sizes=[
-            Size(one.name, one.largest, one.row, one.mean_square, expected.scales.get(one.name), one.level)
-            for one in magnitudes(arrays, expected.sized, expected.levelled)
+            Size(size.name, size.largest, size.row, size.mean_square, expected.scales.get(size.name), size.level)
+            for size in magnitudes(arrays, expected.sized, expected.levelled)
         ],
     )
 

@@ -71,7 +71,7 @@ def is_allowed(address: Address, networks: Iterable[IPvAnyNetwork]) -> bool:
     if isinstance(address, IPv6Address):
         inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
         inner += [IPv4Address(int(address) & 0xFFFFFFFF)] if address in TRANSLATED else []
-        if not all(is_allowed(one, networks) for one in inner if one is not None):
+        if not all(is_allowed(part, networks) for part in inner if part is not None):
             return False
         if address.ipv4_mapped is not None or address in TRANSLATED:
             return True  # it is the IPv4 address that is connected to
@@ -93,7 +93,7 @@ def check_receiver(url: str, networks: Sequence[IPvAnyNetwork]) -> None:
         receivers = addresses(parts.hostname, parts.port or 0)
     except (OSError, UnicodeError):
         return
-    if not all(is_allowed(one, networks) for one in receivers):
+    if not all(is_allowed(receiver, networks) for receiver in receivers):
         raise FixError(
             "webhook: expected a host with public addresses only. OPTIMIST_WEBHOOK_NETWORKS allows others: "
             f"{','.join(map(str, receivers))}"
@@ -117,12 +117,12 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """A connection to the first address that answers. Raises NotAllowed, OSError, ConnectError."""
         receivers = await asyncio.get_running_loop().run_in_executor(_names, addresses, host, port)
-        if not all(is_allowed(one, self._networks) for one in receivers):
+        if not all(is_allowed(receiver, self._networks) for receiver in receivers):
             raise NotAllowed
         failed: Exception = httpcore.ConnectError("no address")
-        for one in receivers:
+        for receiver in receivers:
             try:
-                return await self._plain.connect_tcp(str(one), port, timeout, local_address, socket_options)
+                return await self._plain.connect_tcp(str(receiver), port, timeout, local_address, socket_options)
             except httpcore.ConnectError as error:
                 failed = error
         raise failed

@@ -141,7 +141,10 @@ def read_parameters(model: type[Parameters], request: Request) -> Parameters:
     except ValidationError as error:
         errors = error.errors(include_url=False)
         raise RequestValidationError(
-            [{**one, "loc": ("path" if one["loc"][0] in path else "query", *one["loc"])} for one in errors]
+            [
+                {**problem, "loc": ("path" if problem["loc"][0] in path else "query", *problem["loc"])}
+                for problem in errors
+            ]
         ) from None
 
 
@@ -149,7 +152,7 @@ def read_parameters(model: type[Parameters], request: Request) -> Parameters:
 def _lists(model: type[BaseModel]) -> list[str]:
     """The names of the fields that are lists, for which a query may give several values."""
     fields = model.model_fields.items()
-    return [name for name, one in fields if list in map(get_origin, (one.annotation, *get_args(one.annotation)))]
+    return [name for name, field in fields if list in map(get_origin, (field.annotation, *get_args(field.annotation)))]
 
 
 def parameters_in_openapi(model: type[BaseModel], *path: str) -> dict[str, Any]:
@@ -162,10 +165,10 @@ def parameters_in_openapi(model: type[BaseModel], *path: str) -> dict[str, Any]:
                 "name": name,
                 "in": "path" if name in path else "query",
                 "required": name in required,
-                "schema": {key: value for key, value in one.items() if key != "description"},
-                **({"description": one["description"]} if "description" in one else {}),
+                "schema": {key: value for key, value in described.items() if key != "description"},
+                **({"description": described["description"]} if "description" in described else {}),
             }
-            for name, one in schema["properties"].items()
+            for name, described in schema["properties"].items()
         ],
         "responses": {
             "422": {

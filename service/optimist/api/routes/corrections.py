@@ -73,12 +73,12 @@ async def correct(
 
 
 async def _correct(app: AppState, caller: Caller, name: str, wanted: CorrectionRequest) -> None:
-    for one in wanted.retract:
+    for batch in wanted.retract:
         reason = RetractionRequest(reason=wanted.reason)
-        await retract(app, caller, name, reason, one.generator, position=one.position)
-    for one in wanted.accept:
+        await retract(app, caller, name, reason, batch.generator, position=batch.position)
+    for batch in wanted.accept:
         reason = AcceptanceRequest(reason=wanted.reason)
-        await accept(app, caller, name, reason, one.generator, position=one.position)
+        await accept(app, caller, name, reason, batch.generator, position=batch.position)
 
 
 @asynccontextmanager

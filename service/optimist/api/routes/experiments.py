@@ -161,7 +161,7 @@ async def get_experiment(name: Identifier, app: AppStateDep) -> Experiment:
     (controls,) = await app.store.labels([name])
     experiment = labelled(experiment, controls)
     for place, (label, metric) in enumerate(experiment.config.metrics.items()):
-        if fits_contexts(experiment.config, metric) or any(one.is_open for one in kernels_of(metric).values()):
+        if fits_contexts(experiment.config, metric) or any(kernel.is_open for kernel in kernels_of(metric).values()):
             fitted = await app.store.fitted(name, label)
             for part, array in ({} if fitted is None else tensors.decode(fitted)).items():
                 if part.endswith(".sigma"):

@@ -165,7 +165,7 @@ async def blend(name: Identifier, request: BlendRequest, app: AppStateDep) -> Bl
             how = f"is made when somebody asks for it: GET /v1/experiments/{name}/mixture"
         raise Conflict(f"experiment {name!r} has no mixture yet; it {how}")
     ordinals = {generator.name: generator.ordinal for generator in state.contenders}
-    weights = {one.generator: one.weight for one in made.weights if one.weight > 0.0 and one.generator in ordinals}
+    weights = {part.generator: part.weight for part in made.weights if part.weight > 0.0 and part.generator in ordinals}
     if not (total := sum(weights.values())):
         raise Conflict("all generators of the newest mixture were retired since; it is made again soon")
     weights = {generator: weight / total for generator, weight in weights.items()}
@@ -207,7 +207,7 @@ async def get_modes(
         if of.batches == 0:
             raise invalid(f"generator {of.name!r} has no samples yet")
         if of.quarantined_count >= of.batches:
-            reasons = [f": {one.reason}" for one in of.quarantined[:1]]
+            reasons = [f": {batch.reason}" for batch in of.quarantined[:1]]
             raise invalid(f"no batch of generator {of.name!r} can be read{''.join(reasons)}")
         await _check_fitted(app, state, asked)
 

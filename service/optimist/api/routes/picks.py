@@ -146,9 +146,9 @@ async def tell_all(request: Request) -> Response:
     replies, problems = dict[int, TellReply](), dict[int, Problem]()
 
     async def settle(number: int, nonce: str, body: bytes) -> None:
-        one = replace(encoded, content=body, work=len(body))
+        part = replace(encoded, content=body, work=len(body))
         try:
-            replies[number], _ = await _told(request, experiment, one, given, number, nonce)
+            replies[number], _ = await _told(request, experiment, part, given, number, nonce)
         except (ApiError, StoreError) as error:
             problem = (error if isinstance(error, ApiError) else problem_of(error)).problem
             if problem.action == "retry":

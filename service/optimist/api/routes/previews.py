@@ -66,33 +66,33 @@ def read_previews(request: models.PreviewRequest, seed: int | None) -> list[Prep
 
     Raises `ApiError` 422 for one that is no image, text or sound as it should be.
     """
-    return [_read(one, request.start, seed) for one in request.previews]
+    return [_read(preview, request.start, seed) for preview in request.previews]
 
 
-def _read(one: models.NewPreview, start: int | None, seed: int | None) -> PreparedPreview:
-    name = f"previews: place {one.place}"
-    prompt = None if one.prompt is None else _encodable(name, one.prompt[:500])
-    if one.text is not None:
-        body = _encodable(name, one.text).encode()
-        about = About(kind="text/plain", bytes=len(body), digest="", prompt=prompt, text=one.text[:300])
-    elif one.audio is not None:
-        body = _decoded(name, one.audio)
+def _read(preview: models.NewPreview, start: int | None, seed: int | None) -> PreparedPreview:
+    name = f"previews: place {preview.place}"
+    prompt = None if preview.prompt is None else _encodable(name, preview.prompt[:500])
+    if preview.text is not None:
+        body = _encodable(name, preview.text).encode()
+        about = About(kind="text/plain", bytes=len(body), digest="", prompt=prompt, text=preview.text[:300])
+    elif preview.audio is not None:
+        body = _decoded(name, preview.audio)
         sound = audio_kind(body)
         if sound is None:
             raise invalid(f"{name}: expected a WAV, MP3, Ogg or FLAC file")
         about = About(kind=sound, bytes=len(body), digest="", prompt=prompt)
     else:
-        body = _decoded(name, one.image or "")
+        body = _decoded(name, preview.image or "")
         kind, width, height = measured(name, body)
         about = About(kind=kind, bytes=len(body), digest="", width=width, height=height, prompt=prompt)
     if len(body) > LARGEST:
         raise invalid(f"{name}: expected at most {LARGEST} bytes, got {len(body)}")
     about.digest = hashlib.sha256(body).hexdigest()[:16]
-    if one.features:
-        about.features = base64.b64encode(np.array(one.features, dtype="<f4").tobytes()).decode()
-    index = None if start is None else start + one.place
+    if preview.features:
+        about.features = base64.b64encode(np.array(preview.features, dtype="<f4").tobytes()).decode()
+    index = None if start is None else start + preview.place
     rank = None if seed is None or index is None else audit_key(seed, index)
-    return PreparedPreview(one.place, index, about.model_dump_json(exclude_none=True), body, rank)
+    return PreparedPreview(preview.place, index, about.model_dump_json(exclude_none=True), body, rank)
 
 
 PreviewGroup = dict[str, int]
@@ -179,10 +179,10 @@ async def put_previews(
         raise invalid("previews: this experiment keeps none; create it with `previews`, the number for each generator")
     if instance not in (None, experiment.instance):
         raise NotFound("the experiment was deleted and made again since")
-    size = sum(len(one.image or one.text or one.audio or "") for one in request.previews)
+    size = sum(len(preview.image or preview.text or preview.audio or "") for preview in request.previews)
     seed = experiment.config.seed if experiment.config.metric.is_audited else None
     previews = await run_in_thread(size, read_previews, request, seed)
-    async with app.redis_health.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
+    async with app.redis_health.room_for(sum(len(preview.body) for preview in previews), reserve=RESERVE):
         ordinal, kept = await app.store.put_previews(
             name, number, previews, experiment.config.previews, instance=experiment.instance, nonce=nonce
         )
@@ -212,20 +212,22 @@ async def get_previews(
 
 
 def _all_listed(stored: Sequence[tuple[str, StoredPreview]], modes: bool) -> list[PreviewInfo]:
-    abouts: list[dict[str, Any]] = [dict.fromkeys(About.model_fields) | json.loads(one.about) for _, one in stored]
+    abouts: list[dict[str, Any]] = [
+        dict.fromkeys(About.model_fields) | json.loads(preview.about) for _, preview in stored
+    ]
     features = [about.pop("features") for about in abouts]
-    groups = modes_of(features if modes else [None] * len(stored), [one.generator for _, one in stored])
+    groups = modes_of(features if modes else [None] * len(stored), [preview.generator for _, preview in stored])
     return [
-        _listed(generator, one, about | group)
-        for (generator, one), about, group in zip(stored, abouts, groups, strict=True)
+        _listed(generator, preview, about | group)
+        for (generator, preview), about, group in zip(stored, abouts, groups, strict=True)
     ]
 
 
-def _listed(generator: str, one: StoredPreview, about: dict[str, Any]) -> PreviewInfo:
+def _listed(generator: str, preview: StoredPreview, about: dict[str, Any]) -> PreviewInfo:
     # Not validated again: there may be thousands, and the service wrote them itself.
-    id = f"{one.generator}-{one.pick}-{one.place}"
-    place = {"pick": one.pick, "place": one.place, "position": one.position, "index": one.index}
-    return PreviewInfo.model_construct(id=id, generator=generator, **place, **about)
+    id = f"{preview.generator}-{preview.pick}-{preview.place}"
+    facts = {"pick": preview.pick, "place": preview.place, "position": preview.position, "index": preview.index}
+    return PreviewInfo.model_construct(id=id, generator=generator, **facts, **about)
 
 
 @router.get(

@@ -67,7 +67,7 @@ async def get_records(
     ordinal = await app.ordinal(await app.experiment(name), generator)
     state = (await app.store.state(name)).generators[ordinal]
     trimmed = await app.store.log_start(name, ordinal)
-    gone = {one.position for one in state.retractions} | {one.seq for one in state.quarantined}
+    gone = {batch.position for batch in state.retractions} | {batch.seq for batch in state.quarantined}
     position, _, row = after.partition(":")
     at, first = (int(position) - 1, int(row) + 1) if row else (int(position), 0)
     start = max(at, 0, state.seq if trimmed is None else trimmed)
