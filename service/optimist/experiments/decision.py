@@ -131,12 +131,11 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
 
 
 def _budget(state: PolicyState) -> list[str]:
-    """A sentence on the budget of samples, or none."""
+    """A sentence on the budgets, or none."""
     if state.has_ended or state.max_cost is not None:
         return []
-    if state.config.max_audits is not None:
-        return [f"Its budget is {state.config.max_audits:,} audits."]
-    return [f"Its budget is {state.budget:,} samples." if state.budget else "A budget would end it undecided."]
+    texts = [budget.text for budget in state.budgets]
+    return [f"Its budget is {' and '.join(texts)}." if texts else "A budget would end it undecided."]
 
 
 def _more(hardest: HardestRival) -> str:

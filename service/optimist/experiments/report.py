@@ -225,6 +225,7 @@ def report_of(
         how=state.config.how,
         budget=state.budget,
         max_cost=state.max_cost,
+        spent=next((budget.text for budget in state.budgets if budget.left <= 0), None),
         decision_cost=decision_cost(state),
         scored=state.is_scored,
         hint=hint_of(state, decision, hint_after),

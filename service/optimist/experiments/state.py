@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 from optimist.experiments.anomalies import decision_warnings
 from optimist.experiments.answers import censored_warnings, missing_text, waiting_text, waits_until
@@ -111,6 +112,15 @@ class OpenPicks:
         if request.worker is not None:
             picks |= self._of_worker.get(request.worker, {})
         return list(dict(sorted(picks.items())).values())[: request.count]
+
+
+class Budget(NamedTuple):
+    """An amount of something, after which an experiment ends undecided."""
+
+    text: str
+    """The amount in words, as "1,000 samples"."""
+    left: float
+    """The rest of it, 0 or less where it is used up; open picks do not count."""
 
 
 class PolicyState:
@@ -516,13 +526,19 @@ class PolicyState:
         return "stopped" in self.stored.controls
 
     @property
+    def budgets(self) -> list[Budget]:
+        """The budgets of samples, of cost and of audits that it has."""
+        audits = self.config.max_audits
+        return [
+            *([] if self.budget is None else [Budget(f"{self.budget:,} samples", self.budget - self.samples)]),
+            *([] if self.cost_left is None else [Budget(f"{self.max_cost:,g} in cost", self.cost_left)]),
+            *([] if audits is None else [Budget(f"{audits:,} audits", audits - max(self.audited, default=0))]),
+        ]
+
+    @property
     def is_spent(self) -> bool:
-        """True if picks have ended because the budget, of samples, of cost, of prompts or of audits, is used up."""
-        max_audits = self.config.max_audits
-        if max_audits is not None and max(self.audited, default=0) >= max_audits:
-            return True
-        left = self.cost_left
-        if (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0):
+        """True if picks have ended because a budget is used up, or all prompts."""
+        if any(budget.left <= 0 for budget in self.budgets):
             return True
         if self.experiment.end is None or self.open_picks or not self.is_scored:
             return False

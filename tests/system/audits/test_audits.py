@@ -297,7 +297,9 @@ def test_a_budget_of_audits_ends_picks_and_questions(client: Optimist, http: htt
     until(lambda: experiment.report().scored)
     last = asked(http, name, "cleo", 15)
     assert (last["audits"], last["wanted"], last["done"]) == ([], 0, True)
-    assert experiment.report().state == "out of budget"
+    report = experiment.report()
+    assert (report.state, report.spent) == ("out of budget", "20 audits")
+    assert report.answer.startswith("Not decided within the budget of 20 audits: ")
     assert experiment.ask() is None
 
 

@@ -104,6 +104,8 @@ class Report(Answer):
     cost: float | None = optional()
     """Cost of all samples told, including those of retired generators; None if no generator has a cost."""
     max_cost: float | None = optional()
+    spent: str | None = optional()
+    """The budget that ended the experiment, as "1,000 samples"; None where none did."""
     uniform_cost: float | None = optional()
     """Estimated cost of uniform sampling for the same certainty: of as many samples of each generator. None before the
     decision, if it is unknown or a generator has no cost, and if it is not above the cost of the samples told."""
@@ -307,11 +309,10 @@ class Report(Answer):
     @property
     def until(self) -> str:
         """How long it has not been decided, after "Not decided"."""
-        spent = self.max_cost is not None and (self.budget is None or self.samples < self.budget)
-        most = f"{self.max_cost:,g} in cost" if spent else f"{self.budget or self.samples:,} samples"
         if self.used_up is not None:
             return f"with all {self.used_up.what} used"
-        ends = {"out of budget": f"within the budget of {most}", "stopped": "before it was stopped"}
+        budget = f"within the budget of {self.spent}" if self.spent else "with all prompts used"
+        ends = {"out of budget": budget, "stopped": "before it was stopped"}
         return ends.get(self.state, "yet")
 
     @property
