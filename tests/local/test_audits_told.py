@@ -52,7 +52,7 @@ def test_scores_are_called_the_judges_and_nothing_is_claimed_before_people_answe
     for name, judge in JUDGE.items():
         evaluation.tell(name, {"judge": judge[:, None] + 50.0 * (name == "ada")})
     report = evaluation.report()
-    assert report.title == "Mean (judge; people's answers are missing)"
+    assert report.title == "Mean (judge; no answers yet)"
     assert f"ada leads after 1,200 samples: {report.title} " in report.answer
     decision = report.decision
     assert (decision.decided, decision.confidence, decision.verdicts) == (False, None, ())
@@ -61,7 +61,7 @@ def test_scores_are_called_the_judges_and_nothing_is_claimed_before_people_answe
     for audit in evaluation.audits(25):
         evaluation.answer(audit, {"bob": PEOPLE["bob"][audit]})
     report = evaluation.report()
-    assert report.title == "Mean (human), or the judge's where people's answers are missing"
+    assert report.title == "Mean (human), else the judge's"
     assert (report.decision.decided, report.decision.verdicts) == (False, ())
     answer(evaluation, *evaluation.audits(25))
     assert evaluation.report().title == "Mean (human)"

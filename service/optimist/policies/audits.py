@@ -151,8 +151,8 @@ def title_by_people(metric: Metric, arms: Sequence[Arm]) -> str:
     if all(mean.by_people is not None for mean in means):
         return metric.shown_title
     if any(mean.by_people is not None for mean in means):
-        return f"{metric.shown_title}, or the judge's where people's answers are missing"
-    return f"{metric.title} (judge; people's answers are missing)"
+        return f"{metric.shown_title}, else the judge's"
+    return f"{metric.title} (judge; no answers yet)"
 
 
 def unanswered_text(count: int) -> tuple[str, ...]:

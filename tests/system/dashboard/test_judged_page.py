@@ -16,7 +16,7 @@ from tests.support.processes import until
 
 pytestmark = pytest.mark.long
 N = 60
-MISSING = "Mean (judge; people's answers are missing)"
+MISSING = "Mean (judge; no answers yet)"
 
 
 def test_the_page_says_that_scores_are_a_judges_until_people_answer(
