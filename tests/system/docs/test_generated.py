@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -74,10 +75,10 @@ def test_every_route_says_what_it_does():
 
 
 def test_every_option_of_every_command_says_what_it_does():
-    def commands_of(command: typer.core.TyperCommand, name: str):
+    def commands_of(command: Any, name: str):
         yield name, command
-        for child, below in getattr(command, "commands", {}).items():
-            yield from commands_of(below, f"{name} {child}")
+        for child in getattr(command, "commands", {}):
+            yield from commands_of(command.get_command(None, child), f"{name} {child}")
 
     found = list(commands_of(typer.main.get_command(commands), "optimist"))
     silent = [(name, option.name) for name, one in found for option in one.params if not getattr(option, "help", None)]
