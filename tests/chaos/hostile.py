@@ -22,7 +22,7 @@ import httpx
 import numpy as np
 
 from optimist_client import tensors
-from optimist_client.models.picks import MOST_PICKS
+from optimist_client.models.picks import MAX_PICKS
 from tests.support.begun import begun
 from tests.support.edited import changed, setting, slices
 
@@ -260,7 +260,7 @@ def hammering(tenants: Tenants, scale: Scale) -> Iterator[Counter[str]]:
         return f"slow body {found}"
 
     def ask(client: httpx.Client) -> str:
-        reply = client.post("/v1/experiments/noisy/picks", json={"count": MOST_PICKS})
+        reply = client.post("/v1/experiments/noisy/picks", json={"count": MAX_PICKS})
         return f"ask {reply.status_code}"
 
     def upload(client: httpx.Client) -> str:

@@ -40,7 +40,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.records import codec
 from optimist_client import Experiment, Optimist, OptimistError, Pick, tensors
 from optimist_client.metrics import RKE, Gaussian
-from optimist_client.models.picks import MOST_TOLD
+from optimist_client.models.picks import MAX_BATCHES
 from tests.support.replay import replay
 
 from .accounts import Accounts, Log, Logged, counted_rows, read_log, totals
@@ -132,7 +132,7 @@ class Worker:
         """Tell picks in groups of arbitrary sizes, each with rows that nobody else sends."""
         left = [(pick, self._rows(name, pick)) for pick in picks]
         while left:
-            some = left[: self._random.randint(1, MOST_TOLD)]
+            some = left[: self._random.randint(1, MAX_BATCHES)]
             del left[: len(some)]
             digests = [self._accounts.send((name, pick.generator), rows, pick.start) for pick, rows in some]
             if self._number % 2:

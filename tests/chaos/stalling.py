@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 
 from optimist_client import tensors
-from optimist_client.models.picks import MOST_PICKS
+from optimist_client.models.picks import MAX_PICKS
 from tests.support.keys import new_key
 
 from .hostile import Scale, answer, attacking, in_turns, keep, said, status, tell_large
@@ -98,7 +98,7 @@ def wide(scale: Scale) -> Outcome:
         return f"report {status(partial(client.get, f'{PLAIN}/report'))}"
 
     def ask(client: httpx.Client) -> str:
-        return f"ask {status(partial(client.post, f'{PLAIN}/picks', json={'count': MOST_PICKS}))}"
+        return f"ask {status(partial(client.post, f'{PLAIN}/picks', json={'count': MAX_PICKS}))}"
 
     with two_tenants() as tenants:
         made(tenants, generators=[f"g{number}" for number in range(1000)])
@@ -155,7 +155,7 @@ def returned(scale: Scale) -> Outcome:
 
         with ThreadPoolExecutor(8) as threads:
             for name in names:  # all picks of one before any is given back, or their slices would be handed out again
-                asked, picks = {"count": MOST_PICKS, "generators": [name]}, list[dict[str, Any]]()
+                asked, picks = {"count": MAX_PICKS, "generators": [name]}, list[dict[str, Any]]()
                 while len(picks) < 1000 and (more := tenants.noisy.post(f"{PLAIN}/picks", json=asked).json()["picks"]):
                     picks += more
                 list(threads.map(give_back, picks))

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 
 from optimist_client import tensors
-from optimist_client.models.picks import MOST_PICKS
+from optimist_client.models.picks import MAX_PICKS
 from tests.support.keys import new_key
 
 from .hostile import (
@@ -133,7 +133,7 @@ def open_picks(scale: Scale) -> Outcome:
         time.sleep(5.0)
 
         def ask(name: str, worker: str | None) -> None:
-            asked = {"worker": worker, "count": MOST_PICKS}
+            asked = {"worker": worker, "count": MAX_PICKS}
             status(lambda: tenants.noisy.post(f"/v1/experiments/{name}/picks", json=asked, timeout=5.0))
 
         begun = time.monotonic()

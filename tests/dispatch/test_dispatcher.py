@@ -29,7 +29,7 @@ from optimist.records import (
 )
 from optimist.store import Store, connect
 from optimist_client.models import AskReply, AskRequest, Pick
-from optimist_client.models.picks import MOST_PICKS
+from optimist_client.models.picks import MAX_PICKS
 from tests.support.configs import config_of, experiment_of
 from tests.support.made import create, put_estimate
 from tests.support.states import comparable
@@ -89,11 +89,11 @@ async def test_an_ask_for_many_picks_of_many_generators_lets_others_go_on(store:
             longest, before = max(longest, time.perf_counter() - before), time.perf_counter()
 
     ticks, begun = asyncio.create_task(ticking()), time.perf_counter()
-    reply = await dispatcher.ask(AskRequest(worker="w", count=MOST_PICKS))
+    reply = await dispatcher.ask(AskRequest(worker="w", count=MAX_PICKS))
     taken = time.perf_counter() - begun
     over.set()
     await ticks
-    assert len(reply.picks) == MOST_PICKS
+    assert len(reply.picks) == MAX_PICKS
     assert longest < taken / 3
 
 

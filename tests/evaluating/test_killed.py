@@ -62,12 +62,12 @@ def test_nothing_is_lost_and_nothing_counts_twice(tmp_path: Path):
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
         served = dict(server.served)
-        most_at_once = server.most_at_once
+        max_at_once = server.max_at_once
     base = sqlite3.connect(tmp_path / "eval.answers" / "answers.sqlite")
     calls = {id: (outcome, cost) for id, outcome, cost in base.execute("SELECT id, outcome, cost FROM calls")}
     answers = dict(base.execute("SELECT who, count(*) FROM answers GROUP BY who").fetchall())
     base.close()
-    assert most_at_once >= 150
+    assert max_at_once >= 150
     cut = {id for id, (outcome, _) in calls.items() if outcome == "cut off"}
     assert cut
     assert served.keys() <= calls.keys(), "each call that came is written down"

@@ -89,7 +89,7 @@ def test_no_more_than_the_limit_are_on_their_way():
         pace = Pace(4)  # of two models of one endpoint
         with chat_of(server, pace=pace) as one, chat_of(server, pace=pace) as other:
             [*threads.map(lambda seed: (one if seed % 2 else other).ask("x", seed=seed), range(40))]
-    assert server.most_at_once == 4
+    assert server.max_at_once == 4
 
 
 def test_no_more_begin_within_a_minute_than_the_limit(monkeypatch: pytest.MonkeyPatch):

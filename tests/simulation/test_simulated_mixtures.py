@@ -55,8 +55,10 @@ def test_the_truth_is_the_unbiased_loss_of_all_samples(played: SimulationResult)
     pairs[np.diag_indices(3)] = [(own * n - 1.0) / (n - 1) for own in pairs.diagonal()]
     grid = [np.array([i, j, 100 - i - j]) / 100.0 for i in range(101) for j in range(101 - i)]
     least = min(math.log(weights @ pairs @ weights) for weights in grid)
-    assert played.judge.least == pytest.approx(math.log(played.truth.weights @ pairs @ played.truth.weights), abs=1e-9)
-    assert least - 1e-3 < played.judge.least <= least
+    assert played.judge.min_loss == pytest.approx(
+        math.log(played.truth.weights @ pairs @ played.truth.weights), abs=1e-9
+    )
+    assert least - 1e-3 < played.judge.min_loss <= least
     np.testing.assert_allclose(played.judge.singles, np.log(pairs.diagonal()), atol=1e-9)
 
 
@@ -72,7 +74,7 @@ def test_losses_are_judged_by_the_truth_that_is_given():
     truth = TrueMixtures(lambda weights: float(weights @ [1.0, 2.0, 3.0]), np.array([1.0, 0.0, 0.0]))
     found = simulated(truth=truth, rounds=12, trials=1)
     run = found["uniform"]
-    assert (found.judge.least, found.judge.best_single, found.truth.origin) == (1.0, "a", "given")
+    assert (found.judge.min_loss, found.judge.best_single, found.truth.origin) == (1.0, "a", "given")
     assert run["drawn_excess"][0, -1] == pytest.approx(1.0)
     assert run["drawn_share"][0, -1] == pytest.approx(math.e - 1.0)
     assert run["named_excess"][0, -1] == pytest.approx(run["weights"][0] @ [0.0, 1.0, 2.0])

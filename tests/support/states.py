@@ -10,7 +10,7 @@ from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import ExperimentState
 from optimist_client.models import AskRequest
-from optimist_client.models.picks import MOST_PICKS
+from optimist_client.models.picks import MAX_PICKS
 
 
 def plain(stored: ExperimentState) -> ExperimentState:
@@ -36,8 +36,8 @@ def comparable(state: PolicyState) -> tuple[object, ...]:
     stored, open_picks = state.stored, state.open_picks
     picks = [open_picks[leased.number] for leased in stored.open_picks]
     workers = sorted({pick.worker for pick in picks if pick.worker is not None})
-    owned = [open_picks.owned(AskRequest(worker=worker, count=MOST_PICKS)) for worker in workers]
-    owned += [open_picks.owned(AskRequest(request_id=pick.request_id, count=MOST_PICKS)) for pick in picks]
+    owned = [open_picks.owned(AskRequest(worker=worker, count=MAX_PICKS)) for worker in workers]
+    owned += [open_picks.owned(AskRequest(request_id=pick.request_id, count=MAX_PICKS)) for pick in picks]
     counts = [open_picks.of_key[""], len(open_picks), *map(open_picks.of_worker, workers)]
     cost_left = None if state.cost_left is None else pytest.approx(state.cost_left - state.pending_cost)
     left = state.samples_left, cost_left

@@ -24,7 +24,7 @@ from optimist_client.limits import Limit, LimitField
 from optimist_client.metric_fields import MetricField, check_labels, check_placed, check_watched, kind_of
 from optimist_client.metrics import Metric
 from optimist_client.metrics.base import ArrayName, Dimension
-from optimist_client.previews import MOST_KEPT, check_previews
+from optimist_client.previews import MAX_PREVIEWS, check_previews
 from optimist_client.tolerance import Tolerance
 from optimist_client.validation import is_mapping
 from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, flag, optional
@@ -189,7 +189,7 @@ class ExperimentConfig(Wire):
     label_cost: Cost | None = optional()
     """Where people audit a judge: what a score that somebody gives to one sample costs, in the unit of `costs`. The
     judge's own cost is part of the cost of a sample. Reports then say what was spent, and what the judge saves."""
-    previews: Annotated[int, Field(ge=0, le=MOST_KEPT)] = optional(0)
+    previews: Annotated[int, Field(ge=0, le=MAX_PREVIEWS)] = optional(0)
     """How many previews of samples (thumbnails, or texts of at most 64 KiB) are kept of each generator; 0: none. Times
     the number of generators it is at most 4,096."""
     tags: Tags = optional([])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BY_METRIC = "By metric (↓ lower is better, ↑ higher is better; * the best by each)"
 """The title of the table of generators and metrics."""
 _BOLD = ' style="font-weight: bold"'
-MOST = 12
+MAX_LISTED = 12
 """Generators in a table that is updated; the last ones are left out."""
 _STYLE = Path(__file__).with_name("page.css")
 
@@ -149,9 +149,9 @@ def _drawn_contrasts(report: Report | WatchedReport) -> dict[str, list[float]]:
     return drawn
 
 
-def standings(report: Report, most: int | None = None) -> Table:
+def standings(report: Report, max_rows: int | None = None) -> Table:
     """The generators, best first, at most so many; differences from the best, weights and costs if there are any."""
-    rows = report.in_order[:most]
+    rows = report.in_order[:max_rows]
     columns = {"generator": [row.generator for row in rows]}
     if apart := report.worse_by:
         columns["worse by"] = [apart[row.generator] for row in rows]

@@ -249,13 +249,13 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         Each is accepted or refused by itself. If some are refused, the error of the first one is raised after the
         others were told: `Pick.settled` says which were. Telling all of them again is safe.
         """
-        from optimist_client.models.picks import MOST_TOLD
+        from optimist_client.models.picks import MAX_BATCHES
         from optimist_client.tensors import MEDIA_TYPE
 
         left = [(pick, pick.encoded(batch)) for pick, batch in batches]
         replies, refused = list[models.TellReply](), list[models.Problem]()
         while left:
-            some = [*_together(left[:MOST_TOLD])]
+            some = [*_together(left[:MAX_BATCHES])]
             answer = await self._transport.call(
                 "POST",
                 f"/v1/experiments/{self.name}/picks/batches",
@@ -473,14 +473,14 @@ class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
 
 
 def _together(
-    batches: Sequence[tuple[PickT, EncodedBatch]], most: int = 4 * 2**20
+    batches: Sequence[tuple[PickT, EncodedBatch]], max_bytes: int = 4 * 2**20
 ) -> Iterator[tuple[PickT, EncodedBatch]]:
     """The first of these batches, as many as one request may have: of picks of one instance, with as many bytes as the
     service stores at once, unless the first has more."""
     size = 0
     for pick, batch in batches:
         size += len(batch.body)
-        if size > len(batch.body) and (size > most or pick.info.instance != batches[0][0].info.instance):
+        if size > len(batch.body) and (size > max_bytes or pick.info.instance != batches[0][0].info.instance):
             return
         yield pick, batch
 

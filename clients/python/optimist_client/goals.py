@@ -196,10 +196,10 @@ class CheapestGoodEnough(Best):
         for label, limit in config.limits.items():
             cls._check_limit(config, label, limit)
         # Each new estimate is compared with all others, which then takes a tenth of a second.
-        if len(config.generators) > (most := 100) and any(limit.is_of_best for _, limit in config.all_limits):
+        if len(config.generators) > (max_generators := 100) and any(limit.is_of_best for _, limit in config.all_limits):
             raise FixError(
                 f"generators: limits relative to the best compare all of them with each other; expected at most "
-                f"{most}, got {len(config.generators)}"
+                f"{max_generators}, got {len(config.generators)}"
             )
         metric = config.metrics.get(config.cost_metric or config.metric.shown_label)
         if metric is None:
@@ -405,16 +405,16 @@ def check_pace(policy: str, ceiling: float | None, at_least: float | None, price
 
 def check_ceiling(ceiling: float | None, costs: Iterable[float]) -> None:
     """Raise FixError if even the cheapest of generators with these costs is above the ceiling."""
-    if ceiling is not None and ceiling < (least := min(costs)):
-        raise FixError(f"ceiling: expected at least {least:g}, what the cheapest generator costs; got {ceiling:g}")
+    if ceiling is not None and ceiling < (min_cost := min(costs)):
+        raise FixError(f"ceiling: expected at least {min_cost:g}, what the cheapest generator costs; got {ceiling:g}")
 
 
 def check_route_size(features: int, generators: int, largest: int = 5_000_000) -> None:
     """Raise FixError if a model of this many features and generators has more than `largest` numbers."""
     numbers = (features + COMPONENTS) ** 2 * generators
     if numbers > largest:
-        most = (math.isqrt(largest // generators) - COMPONENTS) // 2 * 2
+        max_features = (math.isqrt(largest // generators) - COMPONENTS) // 2 * 2
         raise FixError(
             f"context_features: ({features} + {COMPONENTS})² times {generators} generators is {numbers:,}; "
-            f"expected at most {largest:,}: {generators} generators can have {most} features"
+            f"expected at most {largest:,}: {generators} generators can have {max_features} features"
         )

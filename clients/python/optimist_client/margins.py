@@ -41,10 +41,10 @@ def parsed(texts: Iterable[str], labels: Sequence[str]) -> dict[str, float | str
 class Steps:
     """How many samples a gate makes until it looks again: batches of both generators, and a tenth of all so far."""
 
-    def __init__(self, batch: int, most: int | None) -> None:
-        """batch: samples that are made of one generator at a time. most: samples of all steps together."""
+    def __init__(self, batch: int, max_samples: int | None) -> None:
+        """batch: samples that are made of one generator at a time. max_samples: samples of all steps together."""
         self._both = 2 * batch
-        self._left = most
+        self._left = max_samples
         self._told, self._ended = 0, False
 
     def next(self) -> int:

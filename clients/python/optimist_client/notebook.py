@@ -55,7 +55,7 @@ class NotebookView:
         return self._display.HTML(f"<p>{html.escape(line)}</p>{self._shown}")
 
 
-def chart(reports: list[Report], most: int = 12) -> str:
+def chart(reports: list[Report], max_rows: int = 12) -> str:
     """The scores of the best generators, at most so many, over the samples, with bands for their intervals, as SVG.
 
     "" without matplotlib, and before two reports have scores.
@@ -63,7 +63,7 @@ def chart(reports: list[Report], most: int = 12) -> str:
     if find_spec("matplotlib") is None:
         return ""
     newest = reports[-1]
-    names = [row.generator for row in newest.in_order if row.score is not None][:most]
+    names = [row.generator for row in newest.in_order if row.score is not None][:max_rows]
     if not names or sum(any(row.score is not None for row in one.standings) for one in reports) < 2:
         return ""
     figure = import_module("matplotlib.figure").Figure(figsize=(7.0, 3.2), layout="constrained")

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 LARGEST = 2**16
 """Bytes of a preview."""
-MOST_KEPT = 1024
-"""The most previews that are kept of one generator: people look at each sample that they audit."""
-MOST_SENT = 16
-"""The most that are sent of one batch."""
+MAX_PREVIEWS = 1024
+"""Previews that are kept of one generator: people look at each sample that they audit."""
+MAX_SENT = 16
+"""Previews that are sent of one batch."""
 FEATURES = 64
-"""The most numbers by which a preview is compared with others."""
+"""Numbers by which a preview is compared with others."""
 LARGEST_FEATURE = 1e30
 """The largest of these numbers."""
 _SIGNATURES: dict[bytes, Literal["image/png", "image/jpeg"]] = {
@@ -40,12 +40,12 @@ def _is_body(value: object) -> TypeGuard[bytes | bytearray]:
     return isinstance(value, bytes | bytearray | memoryview)
 
 
-def check_previews(previews: int, generators: int, most: int = 4096) -> None:
-    """Raise FixError if so many previews of each of so many generators are more than `most`."""
-    if previews * generators > most:
+def check_previews(previews: int, generators: int, max_previews: int = 4096) -> None:
+    """Raise FixError if so many previews of each of so many generators are more than `max_previews`."""
+    if previews * generators > max_previews:
         raise FixError(
             f"previews: {previews} of each of {generators} generators are {previews * generators:,}, of at most "
-            f"{most:,}; {generators} generators can have {most // generators}"
+            f"{max_previews:,}; {generators} generators can have {max_previews // generators}"
         )
 
 
@@ -70,12 +70,12 @@ def request_of(
 ) -> dict[str, Any]:
     """The `PreviewRequest` for the samples of a batch, one preview each, None for a sample without one.
 
-    start, prompts: of the pick. arrays: the batch, by which samples are compared. Of more than `MOST_SENT` those are
+    start, prompts: of the pick. arrays: the batch, by which samples are compared. Of more than `MAX_SENT` those are
     sent whose indices have the smallest digests, the same for every generator. Raises FixError for what is no
     preview, or is an image that cannot be encoded.
     """
     places = [place for place, preview in enumerate(previews) if preview is not None]
-    chosen = sorted(places, key=lambda place: _digest((start or 0) + place))[:MOST_SENT]
+    chosen = sorted(places, key=lambda place: _digest((start or 0) + place))[:MAX_SENT]
     found: list[dict[str, Any]] = []
     features = compared(arrays, sorted(chosen))
     for place, numbers in zip(sorted(chosen), features, strict=True):
@@ -121,13 +121,13 @@ def _signs(width: int) -> NDArray[Any]:
 
 
 def previews_of(
-    most: int, previews: Callable[[Any], Any] | None, embed: object
+    max_previews: int, previews: Callable[[Any], Any] | None, embed: object
 ) -> Callable[[Any], Sequence[Any] | None] | None:
     """The function from what a generator of `run` returned to its previews; None where the experiment keeps none.
 
     Without `previews` samples are shown as they are, unless they are not embedded, but features themselves.
     """
-    if most == 0 or (previews is None and embed is None):
+    if max_previews == 0 or (previews is None and embed is None):
         return None
     function = previews or recognised
 

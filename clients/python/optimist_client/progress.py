@@ -121,15 +121,15 @@ def bars(console: Any, *more: Any, transient: bool = False) -> Any:
     return Progress(*columns, console=console, transient=transient)
 
 
-def expected_total(samples: int, decision: DecisionInfo, most: int | None) -> int | None:
-    """The samples after which a run is expected to be decided, at most `most`; that if nothing is known."""
+def expected_total(samples: int, decision: DecisionInfo, max_samples: int | None) -> int | None:
+    """The samples after which a run is expected to be decided, at most `max_samples`; that if nothing is known."""
     if decision.decided:
         return samples
     more = None if decision.hardest is None else decision.hardest.more_samples
     if more is None:
-        return most
+        return max_samples
     expected = samples + more[1]
-    return expected if most is None else min(most, expected)
+    return expected if max_samples is None else min(max_samples, expected)
 
 
 class RichBar(NoDisplay):
@@ -160,10 +160,10 @@ class Line(NoDisplay):
     """A line of text with the time that is left. A terminal shows one updated line; elsewhere one is written every
     `EVERY` seconds, and a last one."""
 
-    def __init__(self, title: str, most: int | None, file: TextIO | None = None, unit: str = " samples") -> None:
+    def __init__(self, title: str, max_samples: int | None, file: TextIO | None = None, unit: str = " samples") -> None:
         self._file = file or sys.stderr
         self._title, self._unit = title, unit
-        self._most = self._expected = most
+        self._max_samples = self._expected = max_samples
         self._samples = 0
         self._first: int | None = None
         """The samples of the first update: the rate is of those that came since."""
@@ -174,7 +174,7 @@ class Line(NoDisplay):
         """Write the line if it is due."""
         if decision is not None:
             self._more = decision.leader
-            self._expected = expected_total(samples, decision, self._most)
+            self._expected = expected_total(samples, decision, self._max_samples)
         self.count(samples)
 
     def count(self, done: int, more: str | None = None) -> None:
@@ -202,7 +202,7 @@ class Line(NoDisplay):
         return self._written > self._began
 
     def _text(self) -> str:
-        of = "" if self._most is None else f" of {self._most:,}"
+        of = "" if self._max_samples is None else f" of {self._max_samples:,}"
         return f"{self._title}: {self._samples:,}{of}{self._unit}{self._left()}  {self._more}".rstrip()
 
     def _left(self) -> str:

@@ -70,8 +70,10 @@ def moments_from(arrays: Mapping[str, ArrayLike]) -> Moments | None:
     if samples is None:
         raise FixError("some_rows: expected the number of all rows with them, as samples")
     if rows.ndim != 2 or not 2 <= len(rows) <= min(SOME, samples) or rows.shape[1:] != mean.shape:
-        most = min(SOME, samples)
-        raise FixError(f"some_rows: expected shape (k, d) with k from 2 to {most} and the mean's d, got {rows.shape}")
+        max_rows = min(SOME, samples)
+        raise FixError(
+            f"some_rows: expected shape (k, d) with k from 2 to {max_rows} and the mean's d, got {rows.shape}"
+        )
     return Moments(mean, covariance, samples, rows)
 
 

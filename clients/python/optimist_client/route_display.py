@@ -99,6 +99,6 @@ def _score(routes: Routes, score: RouteScore | None, winner: str) -> str:
     return f"{score.score:.3f}{error} ({score.traffic:.0%}){'*' if score.generator == winner else ' '}"
 
 
-def short(text: str, most: int = 40) -> str:
+def short(text: str, max_length: int = 40) -> str:
     """A text of at most this many characters."""
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+    return text if len(text) <= max_length else f"{text[: max_length - 1].rstrip()}…"

@@ -135,7 +135,7 @@ class Failures:
         kinds: tuple[Any, ...] = catch if isinstance(catch, tuple) else (catch,)
         if catch is not None and not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise FixError(f"catch: expected classes of exceptions, such as (TimeoutError,), got {brief(catch)}")
-        self._catch, self._most_in_a_row = catch, in_a_row
+        self._catch, self._max_in_a_row = catch, in_a_row
         self._lock = threading.Lock()
         self._told: Counter[str] = Counter()
         self._in_a_row: Counter[str] = Counter()
@@ -163,8 +163,8 @@ class Failures:
                     "catch=(…) names the exceptions of which all may",
                     name,
                 ) from cause
-            if self._in_a_row[name] >= self._most_in_a_row:
-                many = f"{error}. {self._most_in_a_row} batches failed one after the other"
+            if self._in_a_row[name] >= self._max_in_a_row:
+                many = f"{error}. {self._max_in_a_row} batches failed one after the other"
                 raise GeneratorError(many, name) from cause
             samples = pick.size + (known.samples if known else 0)
             last = f"{type(cause).__name__}: {cause}"

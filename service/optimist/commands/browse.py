@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from optimist.commands.shared import DEFAULT_URL, AsJson, ExperimentName, Url, print_as, service
-from optimist_client.display import MOST, as_text, standings
+from optimist_client.display import MAX_LISTED, as_text, standings
 from optimist_client.layout import Page, Table
 from optimist_client.models import Report, Summary
 from optimist_client.models.decisions import format_score
@@ -108,7 +108,7 @@ def _watched(experiment: Experiment, console: Console, seconds: float = 1.0) -> 
 
 
 def _shown(report: Report) -> Page:
-    return Page([standings(report, MOST), *report.sentences])
+    return Page([standings(report, MAX_LISTED), *report.sentences])
 
 
 def open_(experiment: ExperimentName, url: Url = DEFAULT_URL) -> None:

@@ -31,7 +31,7 @@ from optimist.commands.shared import (
     real_data,
 )
 from optimist_client.config import ExperimentConfig
-from optimist_client.display import MOST, standings
+from optimist_client.display import MAX_LISTED, standings
 from optimist_client.goals import BestPolicyName
 from optimist_client.layout import Page
 from optimist_client.models import Report
@@ -206,7 +206,7 @@ class Standings:
             self._used = self._bars.add_task(f"{self._what} used", total=report.budget)
         total = expected_total(report.samples, report.decision, report.budget)
         self._bars.update(self._used, completed=report.samples, total=total)
-        shown = Page([standings(report, MOST), f"{report.decision.leader}  {report.why}".strip(), effort])
+        shown = Page([standings(report, MAX_LISTED), f"{report.decision.leader}  {report.why}".strip(), effort])
         self._live.update(Group(self._bars, shown))
 
     def __enter__(self) -> Self:

@@ -28,14 +28,14 @@ class Together:
             for name in self.keys
             if name not in self.paired
         ]
-        least = min((len(self.keys[name]) for name in self.paired), default=0)
+        smallest = min((len(self.keys[name]) for name in self.paired), default=0)
         # Where one set is only smaller than others, all of its samples have names in common.
-        if len(self.shared) == least:
+        if len(self.shared) == smallest:
             return unpaired
         others = "of all sets" if not unpaired else f"of {', '.join(sorted(self.paired))}"
         return [
             *unpaired,
-            f"{len(self.shared):,} of {least:,} samples have names in common {others}: only these are paired",
+            f"{len(self.shared):,} of {smallest:,} samples have names in common {others}: only these are paired",
         ]
 
 

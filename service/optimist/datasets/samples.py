@@ -134,8 +134,8 @@ class Zip(SampleSource):
         files = {name: info for name, info in files.items() if not _hidden(PurePosixPath(name).parts)}
         images_ = {name: info for name, info in files.items() if PurePosixPath(name).suffix.lower() in IMAGES}
         self.left_out = _endings(PurePosixPath(name) for name in files if name not in images_)
-        if len(images_) > (most := 2**22):
-            raise FixError(f"{self.origin}: expected at most {most:,} images, found {len(images_):,}")
+        if len(images_) > (max_images := 2**22):
+            raise FixError(f"{self.origin}: expected at most {max_images:,} images, found {len(images_):,}")
         # Members may share their packed bytes, so that each is of a plausible size and all together are not.
         _check_ratio(self.origin, sum(info.file_size for info in images_.values()), self._packed, _TOGETHER)
         tops = {PurePosixPath(name).parts[0] for name in images_}
@@ -428,10 +428,10 @@ def _limited(origin: str, file: IO[bytes]) -> bytes:
     return content
 
 
-def _check_ratio(origin: str, unpacked: int, packed: int, least: int, ratio: int = 100) -> None:
-    """Raise FixError if that unpacks to more than `least` bytes, and to more than samples do: encoded images hardly
+def _check_ratio(origin: str, unpacked: int, packed: int, min_bytes: int, ratio: int = 100) -> None:
+    """Raise FixError if that unpacks to more than `min_bytes` bytes, and to more than samples do: encoded images hardly
     shrink, texts to a tenth."""
-    if unpacked > least and unpacked > ratio * packed:
+    if unpacked > min_bytes and unpacked > ratio * packed:
         expected = f"expected samples that unpack to at most {ratio} times their size"
         raise FixError(f"{origin}: {expected}, found {unpacked:,} bytes in {packed:,}")
 

@@ -64,7 +64,7 @@ class CannedServer:
     def __init__(self, models: Mapping[str, CannedModel], seed: int = 0, port: int = 0) -> None:
         """port: 0 for any that is free. Raises OSError where it is not."""
         self.served: dict[str, ServedRequest] = {}
-        self.most_at_once = 0
+        self.max_at_once = 0
         self._models, self._random = models, random.Random(seed)
         self._lock, self._closing, self._at_once = threading.Lock(), threading.Event(), 0
         self._server = _Server(("127.0.0.1", port), _handler_of(self))
@@ -77,7 +77,7 @@ class CannedServer:
         name = str(body.get("model"))
         with self._lock:
             self._at_once += 1
-            self.most_at_once = max(self.most_at_once, self._at_once)
+            self.max_at_once = max(self.max_at_once, self._at_once)
             self.served[id] = ServedRequest(id, name, 0, key=key)
             draws = [self._random.random() for _ in range(5)]
         try:

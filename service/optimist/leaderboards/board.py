@@ -217,8 +217,8 @@ class ModelMeans:
     def _measured(self, value: float, variance: float, clusters: int, samples: int, lasting: float = 0.0) -> Measured:
         units = clusters if self._kind == "sample" else samples
         error = math.sqrt(variance / (1.0 + FEW / units)) if math.isfinite(variance) else math.inf
-        least = self._range / units if variance == 0.0 and self._kind == "sample" else 0.0
-        return Measured(value, error, max(math.sqrt(variance), least), clusters, lasting)
+        min_deviation = self._range / units if variance == 0.0 and self._kind == "sample" else 0.0
+        return Measured(value, error, max(math.sqrt(variance), min_deviation), clusters, lasting)
 
 
 def board_of(answers: Mapping[str, Sequence[Answers]], asked: Spec) -> Board:

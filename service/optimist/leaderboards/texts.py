@@ -154,10 +154,10 @@ def notes(board: Board, *, every: bool = False) -> list[str]:
     return sentences
 
 
-def _tasks(board: Board, every: bool, most: int = 6) -> list[str]:
-    """The tasks that have columns: none of a single task, and none of more than `most` unless `every`."""
+def _tasks(board: Board, every: bool, max_tasks: int = 6) -> list[str]:
+    """The tasks that have columns: none of a single task, and none of more than `max_tasks` unless `every`."""
     tasks = [stratum.task for stratum in board.strata]
-    return [] if len(tasks) == 1 or (len(tasks) > most and not every) else tasks
+    return [] if len(tasks) == 1 or (len(tasks) > max_tasks and not every) else tasks
 
 
 def arrow(board: Board) -> str:

@@ -250,13 +250,13 @@ class _Run:
     callbacks: Sequence[Callback] = ()
 
     @property
-    def most(self) -> int:
+    def max_samples(self) -> int:
         """Samples after which nothing is left to use."""
         return self.order.total if self.budget is None else min(self.budget, self.order.total)
 
     def answer(self) -> CompareResult:
         total = {name: len(names) for name, names in self.order.names.items()}
-        report = self.evaluation.report("compare", budget=self.most)
+        report = self.evaluation.report("compare", budget=self.max_samples)
         if report.samples == self.order.total and not report.decision.decided:
             report = report.model_copy(update={"used_up": UsedUp(what=self.kind, generators=_short(report))})
         report = report.model_copy(update={"basis": self._basis(report.basis)})
@@ -320,7 +320,7 @@ class _Run:
     def _next(self) -> bool:
         """Use the next samples; False if there is no need, or none are left."""
         evaluation, names = self.evaluation, self.order.names
-        left = self.most - evaluation.samples
+        left = self.max_samples - evaluation.samples
         among = [name for name in names if evaluation.counts(name)[0] < len(names[name])]
         if left <= 0 or not among or time.monotonic() >= self.ends:
             return False
@@ -359,9 +359,9 @@ def _notes_on_sizes(order: SampleOrder, kind: Medium, width: int) -> list[str]:
         for name, size in sizes.items()
         if size < FEWEST_SAMPLES
     ]
-    if (least := min(sizes.values())) < width:
+    if (fewest := min(sizes.values())) < width:
         name = min(sizes, key=lambda name: sizes[name])
-        notes.append(f"{name} has few {kind} ({least:,} for {width:,} features): intervals will be wide")
+        notes.append(f"{name} has few {kind} ({fewest:,} for {width:,} features): intervals will be wide")
     return notes
 
 
@@ -376,8 +376,8 @@ def _short(report: Report) -> list[str]:
     matter = [row for row in rows if row.score is None]
     if hardest is not None and not matter:
         matter = [row for row in rows if row.generator in (report.decision.best, hardest.generator)]
-    least = min(row.samples for row in matter or rows)
-    return [row.generator for row in matter or rows if row.samples == least or row.score is None]
+    fewest = min(row.samples for row in matter or rows)
+    return [row.generator for row in matter or rows if row.samples == fewest or row.score is None]
 
 
 def _sources(generators: Any, kind: Medium, fields: Fields) -> list[SampleSource]:

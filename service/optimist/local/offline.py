@@ -31,7 +31,7 @@ from optimist_client.config import PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.files import read_arrays
 from optimist_client.metrics import Metric
-from optimist_client.metrics.kernel import MOST_FEATURES
+from optimist_client.metrics.kernel import MAX_FEATURES
 from optimist_client.models import Basis
 from optimist_client.rows import NO_FIELDS, Fields
 
@@ -248,7 +248,7 @@ def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, fea
     scores = [score(part, metric, kernel=kernel).score for part in parts]
     own = score(parts[0][:1000], metric, kernel={**kernel, "features": "exact"}).score
     r = max(64, 2 ** math.ceil(math.log2(own / FULL)))  # fewer save nothing: a score takes milliseconds
-    return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)), r if r <= MOST_FEATURES else None)
+    return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)), r if r <= MAX_FEATURES else None)
 
 
 def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -43,7 +43,7 @@ def pick_share(result: SimulationResult) -> Figure:
     order = list(result.judge.order)
     target = [result.judge.best_shares[result.generators[g]] for g in order if result.judge.best_shares]
     figure, panels = _panels(result)
-    most = 1.1 * max([*target, *(float(run.pick_shares.mean(axis=0).max()) for run in result.runs.values())])
+    max_share = 1.1 * max([*target, *(float(run.pick_shares.mean(axis=0).max()) for run in result.runs.values())])
     for (policy, run), axes, colour in zip(result.runs.items(), panels, cycle(COLOURS), strict=False):
         shares = run.pick_shares[:, order]
         axes.barh(range(len(order)), shares.mean(axis=0), color=colour, height=0.75)
@@ -54,7 +54,7 @@ def pick_share(result: SimulationResult) -> Figure:
         axes.set_title(policy)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.set_xlabel("share of samples")
-        axes.set_xlim(0, most)
+        axes.set_xlim(0, max_share)
         _name_generators(axes, result, order)
     figure.suptitle(f"{result.judge.subject}: samples by generator{', best at the top' if not target else ''}")
     return figure

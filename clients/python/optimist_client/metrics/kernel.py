@@ -16,7 +16,7 @@ MEDIAN = "median"
 """The bandwidth that is fitted to the first samples: the median of the generators' median distances."""
 EXACT = "exact"
 """In place of r: the kernel itself, by its n × n matrix."""
-MOST_FEATURES = 8192
+MAX_FEATURES = 8192
 """The largest r of an experiment."""
 Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
 """σ of a kernel. Within these limits the size of its frequencies, normals divided by σ, is accepted."""
@@ -31,7 +31,7 @@ class Kernel(Wire):
     """`gaussian` and `nystrom` approximate the same kernel; `cosine` is exact."""
     sigma: Bandwidth | Literal["median"] | None = None
     """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)), or "median" (of the generators' median distances)."""
-    features: Annotated[int, Field(ge=1, le=MOST_FEATURES)] = 1000
+    features: Annotated[int, Field(ge=1, le=MAX_FEATURES)] = 1000
     """r, the number of random frequencies (φ has 2r entries); for `nystrom` the number of landmarks."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of the frequencies, which are the same in every process."""

@@ -84,8 +84,8 @@ def _counted(counts: Mapping[str, int], what: str) -> str:
     return f"{', '.join(f'{count:,}' for count in counts.values())} {what}"
 
 
-def _named(counts: Mapping[str, int], what: str, most: int = 3) -> str:
+def _named(counts: Mapping[str, int], what: str, max_names: int = 3) -> str:
     """Counts by name, of the first generators, and how many more there are."""
     shown = [f"{count:,} of {name}" for name, count in counts.items()]
-    more = f" and {len(shown) - most:,} more" if len(shown) > most else ""
-    return f"{' and '.join(shown[:most])}{more} {what}"
+    more = f" and {len(shown) - max_names:,} more" if len(shown) > max_names else ""
+    return f"{' and '.join(shown[:max_names])}{more} {what}"

@@ -45,16 +45,16 @@ def cheapest_answer(report: Report) -> str:
     return f"Not decided {report.until}: {best} seems to be the cheapest that is good enough {told}{how}."
 
 
-def cheapest_why(report: Report, most: int = 5) -> str:
-    """Why it was or was not decided: the generators that miss a limit, and what open ones would take, of `most`."""
+def cheapest_why(report: Report, max_names: int = 5) -> str:
+    """Why it was or was not decided: `max_names` generators that miss a limit, and what open ones would take."""
     said: list[str] = []
     for names, verb in ((_cheaper(report, "not met"), "is not"), (_open(report), "is open")):
-        for name in names[:most]:
+        for name in names[:max_names]:
             verdicts = [one for one in _of(report, name) if one.verdict == ("not met" if verb == "is not" else "open")]
             texts = [text for one in verdicts if (text := one.text)]
             said.append(f"{name} {verb}{': ' if texts else ''}{'; '.join(texts)}{_more(verdicts)}.")
-        if len(names) > most:
-            said.append(f"So {'are' if verb == 'is open' else 'are also not'} {len(names) - most:,} more.")
+        if len(names) > max_names:
+            said.append(f"So {'are' if verb == 'is open' else 'are also not'} {len(names) - max_names:,} more.")
     reason = report.decision.reason
     return " ".join(said) or f"{reason[:1].upper()}{reason[1:]}."
 
@@ -67,12 +67,12 @@ def cheapest_sentences(report: Report, warnings: Iterable[str]) -> list[str]:
     return [*said, *warnings, *([] if report.hint is None else [report.hint])]
 
 
-def what_would_decide(limits: Sequence[LimitVerdict], most: int = 5) -> list[str]:
+def what_would_decide(limits: Sequence[LimitVerdict], max_names: int = 5) -> list[str]:
     """Sentences on what each generator that is open would be decided by now, and on the samples that it takes."""
     refused = {one.generator for one in limits if one.verdict == "not met"}
     open_ = [one for one in limits if one.verdict == "open" and one.generator not in refused and one.text]
     said: list[str] = []
-    for one in open_[:most]:
+    for one in open_[:max_names]:
         more = _more([one])
         if one.is_fixed:
             said.append(f"{one.generator}: {one.text}{more}.")
@@ -97,11 +97,11 @@ def _best_score(report: Report) -> str | None:
 def _cheaper(report: Report, verdict: str) -> list[str]:
     """The generators of which some limit has this verdict, where they are not dearer than the named one."""
     costs = {row.generator: row.cost_per_sample for row in report.standings}
-    most = costs.get(report.decision.best or "")
+    max_names = costs.get(report.decision.best or "")
     names = dict.fromkeys(one.generator for one in report.decision.limits if one.verdict == verdict)
-    if most is None:
+    if max_names is None:
         return [*names]
-    return [name for name in names if (cost := costs.get(name)) is None or cost <= most or math.isnan(cost)]
+    return [name for name in names if (cost := costs.get(name)) is None or cost <= max_names or math.isnan(cost)]
 
 
 def _open(report: Report) -> list[str]:

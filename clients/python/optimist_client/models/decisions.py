@@ -142,10 +142,8 @@ class LimitVerdict(Answer):
             return f"{named}{format_range(self.value, self.lower, self.upper, 'linear')}, limit {self.limit}"
         worse = _worse(self.lower, self.upper, self.scale)
         if self.verdict == "met":
-            most = self.upper
-            worse = (
-                "at least as good" if most is not None and most <= 0.0 else f"at most {_ends(most, self.scale)} worse"
-            )
+            is_as_good = self.upper is not None and self.upper <= 0.0
+            worse = "at least as good" if is_as_good else f"at most {_ends(self.upper, self.scale)} worse"
         than = f"{'as' if worse.endswith('good') else 'than'} {self.against}"
         said = f"{named}{worse} {than}"
         return said if self.verdict == "met" else f"{said}, {shown(self.allowed, self.scale)} allowed"
@@ -381,10 +379,10 @@ def confidence_text(confidence: float | None) -> str:
     return f"{min(99.9, math.floor(1000.0 * confidence + 1e-9) / 10.0):.1f}%"
 
 
-def recipe(weights: Mapping[str, float], most: int = 5) -> str:
+def recipe(weights: Mapping[str, float], max_names: int = 5) -> str:
     """The weights of a mixture, the largest first, such as "62% a + 38% b"; those below 0.5 % are left out."""
     parts = sorted(weights.items(), key=lambda part: -part[1])
-    shown = [f"{weight:.0%} {name}" for name, weight in parts[:most] if weight >= 0.005]
+    shown = [f"{weight:.0%} {name}" for name, weight in parts[:max_names] if weight >= 0.005]
     more = sum(weight >= 0.005 for _, weight in parts) - len(shown)
     return f"{' + '.join(shown)} and {more} more" if more else " + ".join(shown)
 
@@ -484,12 +482,12 @@ def lowered(text: str) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
-def listed(names: list[str], rivals: int, most: int = 5) -> str:
+def listed(names: list[str], rivals: int, max_names: int = 5) -> str:
     """Some of the best generator's rivals, as a part of a sentence."""
     if len(names) == rivals > 1:
         return "all others"
-    more = len(names) - most
-    return f"{', '.join(names[:most])} and {more} more" if more > 0 else ", ".join(names)
+    more = len(names) - max_names
+    return f"{', '.join(names[:max_names])} and {more} more" if more > 0 else ", ".join(names)
 
 
 def joined(names: list[str]) -> str:

@@ -12,9 +12,9 @@ from optimist_client.models.waits import WaitReason
 from optimist_client.problem import Problem
 from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, WorkerName, optional
 
-MOST_PICKS = 250
+MAX_PICKS = 250
 """Picks of one ask. To open a thousand at once would hold the service for 10 ms and more, while others wait."""
-MOST_TOLD = 64
+MAX_BATCHES = 64
 """Batches of one request: reading so many holds the service for as long."""
 # Only the first error is reported: a body may have millions of numbers.
 ContextNumbers = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
@@ -28,7 +28,7 @@ class AskRequest(Wire):
     """Unique per loop. A worker that asks again gets its open picks again, up to `count`; None: always new picks."""
     request_id: RequestId | None = None
     """Makes the request idempotent: if it is repeated after a lost reply, it returns the same picks."""
-    count: Annotated[int, Field(ge=1, le=MOST_PICKS)] = 1
+    count: Annotated[int, Field(ge=1, le=MAX_PICKS)] = 1
     generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000, fail_fast=True)] | None = None
     """The generators that this worker can sample; None: all."""
     contexts: Annotated[list[ContextNumbers], Field(min_length=1, max_length=1000, fail_fast=True)] | None = optional()

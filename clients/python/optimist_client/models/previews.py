@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from optimist_client.errors import FixError
-from optimist_client.previews import FEATURES, LARGEST, LARGEST_FEATURE, MOST_SENT
+from optimist_client.previews import FEATURES, LARGEST, LARGEST_FEATURE, MAX_SENT
 from optimist_client.wire import Answer, GeneratorName, Wire
 
 PreviewKind = Literal[
@@ -46,7 +46,7 @@ class PreviewRequest(Wire):
 
     start: Annotated[int, Field(ge=0, lt=2**53)] | None = None
     """`Pick.start`, the index of the first sample, by which previews of several generators stand side by side."""
-    previews: Annotated[list[NewPreview], Field(min_length=1, max_length=MOST_SENT)]
+    previews: Annotated[list[NewPreview], Field(min_length=1, max_length=MAX_SENT)]
 
 
 class PreviewReply(Answer):

@@ -29,7 +29,7 @@ from optimist.turns import charged
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.models import AskReply, AskRequest, Identifier, Problem, TellAllReply, TellReply
-from optimist_client.models.picks import MOST_TOLD
+from optimist_client.models.picks import MAX_BATCHES
 from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 
 # Ask and tell are asked for more than anything else: they do without dependencies, read what FastAPI would read
@@ -115,7 +115,7 @@ class TellAllParameters(BaseModel):
         list[Annotated[str, Field(pattern=r"^\d{1,15}\.[0-9a-f]{1,64}$")]],
         Field(
             min_length=1,
-            max_length=MOST_TOLD,
+            max_length=MAX_BATCHES,
             description="`<number>.<nonce>` of each pick, in the order of the bodies",
         ),
     ]

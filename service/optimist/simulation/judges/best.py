@@ -215,8 +215,8 @@ def given_scores(scores: Any, names: Mapping[str, Any], metric: Metric) -> dict[
         raise FixError(f"truth: expected scores by generator for the goal 'best', got {type(scores).__name__}")
     if set(scores) != set(names):
         raise FixError(f"truth: expected scores of {', '.join(names)}; got {', '.join(scores) or 'none'}")
-    least = -math.inf if metric.scale == "linear" else 0.0
-    wrong = {name: value for name, value in scores.items() if not (math.isfinite(value) and value > least)}
+    bound = -math.inf if metric.scale == "linear" else 0.0
+    wrong = {name: value for name, value in scores.items() if not (math.isfinite(value) and value > bound)}
     if wrong:
         name, value = next(iter(wrong.items()))
         raise FixError(f"truth: expected a finite score of {metric.name!r} for {name!r}, got {value}")

@@ -30,13 +30,13 @@ from optimist_client.goals import BestMixture
 from optimist_client.tolerance import share_of
 
 
-def marks_of(rounds: int, generators: int, most: int = 24) -> NDArray[np.int64]:
+def marks_of(rounds: int, generators: int, count: int = 24) -> NDArray[np.int64]:
     """The rounds after which losses are computed, evenly in their logarithm, from one batch of each generator on.
 
     They are few, as the true loss of a mixture can take as long as an estimate.
     """
     first = min(generators, rounds)
-    return np.unique(np.geomspace(first, rounds, most).round().astype(np.int64))
+    return np.unique(np.geomspace(first, rounds, count).round().astype(np.int64))
 
 
 class NamedMixture(NamedTuple):
@@ -115,7 +115,7 @@ class MixtureJudge(SampledJudge):
         return cls(tuple(inputs.sources), inputs.plan, inputs, inputs.question.metric, truth)
 
     @cached_property
-    def least(self) -> float:
+    def min_loss(self) -> float:
         """The least loss of a mixture."""
         return self.truth.loss(self.truth.weights)
 
@@ -132,12 +132,12 @@ class MixtureJudge(SampledJudge):
     @property
     def single_excess(self) -> float:
         """Its loss above the best mixture's."""
-        return float(self.singles.min()) - self.least
+        return float(self.singles.min()) - self.min_loss
 
     @property
     def single_share(self) -> float:
         """That loss as a share of the least loss; NaN where that is not above 0."""
-        return float(self.share(self.singles.min(keepdims=True) - self.least)[0])
+        return float(self.share(self.singles.min(keepdims=True) - self.min_loss)[0])
 
     @property
     def tolerated(self) -> float:
@@ -146,7 +146,7 @@ class MixtureJudge(SampledJudge):
         share = share_of(tolerance)
         if share is None:
             return float(tolerance)
-        return math.log1p(share) if self._is_log else share * max(self.least, 0.0)
+        return math.log1p(share) if self._is_log else share * max(self.min_loss, 0.0)
 
     @property
     def _is_log(self) -> bool:
@@ -156,7 +156,7 @@ class MixtureJudge(SampledJudge):
         """An excess as a share of the least loss; NaN where this is not above 0. A log counts as its exponential."""
         if self._is_log:
             return np.expm1(excess)
-        return excess / self.least if self.least > 0.0 else np.full_like(excess, math.nan)
+        return excess / self.min_loss if self.min_loss > 0.0 else np.full_like(excess, math.nan)
 
     def judged(self, run: PolicyRun, seen: Sequence[tuple[NamedMixture, ...]]) -> PolicyRun:
         marks = marks_of(run.picks.shape[1], len(self.generators))
@@ -195,7 +195,7 @@ class MixtureJudge(SampledJudge):
                     curve[i] = curve[i - 1]
                 continue
             counts = np.bincount(picks[:mark], minlength=len(self.generators))
-            drawn[i] = self.truth.loss(counts / counts.sum()) - self.least
+            drawn[i] = self.truth.loss(counts / counts.sum()) - self.min_loss
             newest = sum(entry.played <= mark for entry in seen) - 1
             if newest >= 0:
                 judged.setdefault(newest, self._of(seen[newest].mixture))
@@ -206,7 +206,7 @@ class MixtureJudge(SampledJudge):
         loss = self.truth.loss(np.array(mixture.weights))
         apart = abs(mixture.gain - (float(self.singles.min()) - loss))
         z = NormalDist().inv_cdf(1.0 - self.plan.delta / 2.0)
-        return loss - self.least, float(apart <= z * mixture.gain_error)
+        return loss - self.min_loss, float(apart <= z * mixture.gain_error)
 
     @property
     def subject(self) -> str:
@@ -225,7 +225,7 @@ class MixtureJudge(SampledJudge):
         if math.isfinite(self.single_share):
             single = f"{single} ({self.single_share:.1%})"
         yield (
-            f"The least loss is {self.least:.4g}; {single}. Truth: {self.truth.origin}. Mean ± standard error over "
+            f"The least loss is {self.min_loss:.4g}; {single}. Truth: {self.truth.origin}. Mean ± standard error over "
             "trials."
         )
         yield from super().notes()
@@ -234,7 +234,7 @@ class MixtureJudge(SampledJudge):
         return {
             "metric": self.metric.name,
             "best_weights": self.best_shares,
-            "least": self.least,
+            "least": self.min_loss,
             "singles": dict(zip(self.generators, self.singles.tolist(), strict=True)),
             "truth_origin": self.truth.origin,
         }
@@ -261,6 +261,6 @@ def true_mixtures(sources: Mapping[str, Source], question: Question, seed: int) 
         counts.append(count)
     assert bound is not None
     objective = bound.metric.objective(statistics)
-    most, least = max(counts), min(counts)
-    origin = f"de-biased, {f'{least:,} to ' * (least < most)}{most:,} samples of each"
+    smallest, largest = min(counts), max(counts)
+    origin = f"de-biased, {f'{smallest:,} to ' * (smallest < largest)}{largest:,} samples of each"
     return TrueMixtures(objective.loss, minimise(objective), origin)
