@@ -24,6 +24,9 @@ from optimist.turns import aside
 LEASE = 600.0
 """Seconds for which somebody has an audit: a long text takes minutes to read."""
 
+MOST_HELD = 500
+"""Audits that an access key has at once, under all names: a hundred people on the page for raters, each with five."""
+
 
 class StoredAudits:
     """The part of `Store` about audits. instance, and errors: as of `Picks`."""
@@ -44,23 +47,34 @@ class StoredAudits:
         return None if stored is None else Audit.from_stored(id_, stored.decode())
 
     async def ask_audits(
-        self, experiment: str, rater: str, count: int, wanted: Sequence[WantedAudit], *, known: int, instance: str
+        self,
+        experiment: str,
+        rater: str,
+        count: int,
+        wanted: Sequence[WantedAudit],
+        *,
+        known: int,
+        instance: str,
+        holder: str = "",
     ) -> tuple[list[str], bool]:
         """Give a rater up to `count` of the wanted audits, in their order, for `LEASE` seconds.
 
         The rater keeps current leases. Nobody gets an audit that enough other raters have or answered. An experiment
-        has at most `MOST_AUDITS`. known: the number of audits that were known when these were chosen. Returns the ids,
-        and whether new ones were left out, as others had got new ones since: the caller is to choose again.
+        has at most `MOST_AUDITS`. known: the number of audits that were known when these were chosen. holder: the
+        access key, which has at most `MOST_HELD` under all names; "" for none. Returns the ids, and whether new ones
+        were left out, as others had got new ones since: the caller is to choose again.
         """
         answer = await self._commands.experiment_script(
             "ask_audits",
             experiment,
             instance=instance,
             rater=rater,
+            holder=holder,
             count=count,
             seconds=LEASE,
             most=MOST_AUDITS,
             most_raters=MOST_RATERS,
+            most_held=MOST_HELD,
             known=known,
             wanted=[
                 {
@@ -141,7 +155,7 @@ def _leases(stored: Sequence[tuple[bytes, float]]) -> dict[Lease, float]:
     now = time.time()
     leases: dict[Lease, float] = {}
     for member, deadline in stored:
-        id_, _, rater = member.decode().partition("\t")
+        id_, rater, _ = member.decode().split("\t")
         # By this machine's clock, which may differ from Redis's: only shown.
         if (left := float(deadline) - now) > 0.0:
             leases[Lease(id_, rater)] = left

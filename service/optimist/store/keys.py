@@ -71,7 +71,7 @@ EXPERIMENT_PARTS = (
     "messages",  # hash: whom a message is for, and what it tells → its id and how far it is, see claim_message.lua
     "share_keys",  # hash: id of a share → its record as the API wrote it; expires with the last one
     "audits",  # hash: id of an audit → what is asked, and what raters have said, see audits.lua
-    "audit_leases",  # sorted set: "<id>\t<rater>" → deadline; only these have it
+    "audit_leases",  # sorted set: "<id>\t<rater>\t<access key>" → deadline; only these have it
     "audit_records",  # stream: all that was said of samples, see audits.lua
     "retractions",  # stream: every retraction, its fields as texts, see retracted.lua
     "acceptances",  # stream: the same of batches that were accepted on another scale, see accept_batch.lua

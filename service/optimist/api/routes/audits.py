@@ -79,7 +79,7 @@ async def ask(name: Identifier, context: AppStateDep, caller: CallerDep, request
     request = request or AuditRequest()
     rater, is_blind = _rater(caller, request.rater), caller.role == "rater"
     state = await context.latched_state(experiment)
-    given, stored = await _given(context, state, rater, request.count, is_blind=is_blind)
+    given, stored = await _given(context, state, caller, rater, request.count)
     own = [stored.audits[id_] for id_ in given if id_ in stored.audits]
     return Audits(
         audits=await _seen(context, state, own, rater, is_blind=is_blind),
@@ -94,12 +94,12 @@ async def ask(name: Identifier, context: AppStateDep, caller: CallerDep, request
 
 
 async def _given(
-    context: AppState, state: PolicyState, rater: str, count: int, *, is_blind: bool
+    context: AppState, state: PolicyState, caller: Caller, rater: str, count: int
 ) -> tuple[list[str], AuditsState]:
     """The ids of up to `count` audits that a rater has now, and all audits."""
     name, places = state.config.name, questioned(state)
     told = await context.store.told(name, places)
-    shown_indices = await context.store.shown_indices(name, places) if is_blind else None
+    shown_indices = await context.store.shown_indices(name, places) if caller.role == "rater" else None
     tries = 0
     while True:
         tries += 1
@@ -110,7 +110,13 @@ async def _given(
         wanted = await aside(known, partial(wanted_audits, state, stored, told, rater, left, shown=shown_indices))
         async with context.redis_health.room_for(TAKEN * left, reserve=RESERVE):
             given, was_late = await context.store.ask_audits(
-                name, rater, left, wanted, known=known, instance=state.experiment.instance
+                name,
+                rater,
+                left,
+                wanted,
+                known=known,
+                instance=state.experiment.instance,
+                holder=caller.key or "",
             )
         if not was_late or tries == RACES:
             return given, await context.store.audits(name) if given else stored

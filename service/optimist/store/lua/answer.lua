@@ -118,6 +118,10 @@ end
 put_audit(audit)
 count_answered(was_answered, audit)
 if has_answer(own) then
-  redis.call('ZREM', audit_leases, id .. '\t' .. rater)
+  for _, lease in ipairs(redis.call('ZRANGE', audit_leases, 0, -1)) do
+    if lease:match('^(.*)\t') == id .. '\t' .. rater then
+      redis.call('ZREM', audit_leases, lease)
+    end
+  end
 end
 return {'ok', answered(), can_count}

@@ -1,22 +1,23 @@
 -- uses: prelude audits
 -- keys: audits audit_leases
--- args: rater count seconds most most_raters known wanted*(id index weight raters places)
+-- args: rater holder count seconds most most_raters most_held known wanted*(id index weight raters places)
 
 -- Gives somebody up to `count` of the wanted audits, in their order: first those that they have, then those that fewer
 -- than `raters` others have, or have answered. places: the generators whose samples are shown, in that order, with spaces
 -- between. most, most_raters: audits of an experiment, and raters of an audit. known: of how many audits the caller knew when
 -- it chose: where somebody has asked for new ones since, none is new, so that each is drawn with the chance that its weight
--- says. Answers the ids, and 1 where new ones were left out for that.
+-- says. holder: the access key that asks, '' for none; under all names together it has at most `most_held`. Answers the ids, and 1 where new ones were left out for that.
 local deadline = string.format('%.6f', now() + seconds)
 redis.call('ZREMRANGEBYSCORE', audit_leases, '-inf', now())
 -- A deadline further off than a lease can last means that the server's clock was set back.
 redis.call('ZREMRANGEBYSCORE', audit_leases, '(' .. deadline, '+inf')
 
-local held = {}
+local held, by_holder = {}, 0 -- the members of leases by audit and rater
 for _, lease in ipairs(redis.call('ZRANGE', audit_leases, 0, -1)) do
-  local id, name = lease:match('^([^\t]*)\t(.*)$')
+  local id, name, of = lease:match('^([^\t]*)\t([^\t]*)\t(.*)$')
   held[id] = held[id] or {}
-  held[id][name] = true
+  held[id][name] = lease
+  by_holder = by_holder + (holder ~= '' and of == holder and 1 or 0)
 end
 
 -- Whether a rater has scored the samples of all these generators.
@@ -73,7 +74,9 @@ local size = redis.call('HLEN', audits)
 local is_late = size ~= tonumber(known)
 
 local function give(one, is_own)
-  if #answer >= tonumber(count) or taken[one.id] or is_own ~= ((held[one.id] or {})[rater] == true) then
+  if #answer >= tonumber(count) or taken[one.id] or is_own ~= ((held[one.id] or {})[rater] ~= nil) then
+    return
+  elseif not is_own and by_holder >= tonumber(most_held) then
     return
   end
   local audit = audit_of(one.id)
@@ -107,7 +110,12 @@ local function give(one, is_own)
     return
   end
   put_audit(audit)
-  redis.call('ZADD', audit_leases, deadline, one.id .. '\t' .. rater)
+  if is_own then
+    redis.call('ZREM', audit_leases, held[one.id][rater])
+  else
+    by_holder = by_holder + (holder ~= '' and 1 or 0)
+  end
+  redis.call('ZADD', audit_leases, deadline, one.id .. '\t' .. rater .. '\t' .. holder)
   taken[one.id] = true
   answer[#answer + 1] = one.id
 end

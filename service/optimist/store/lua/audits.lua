@@ -3,7 +3,7 @@
 -- What people are asked. `audits` has by the id of an audit "<index> <weight> <when it was asked>", and for each rater who
 -- had it a line "<rater>\t<digest of the last comment>\t<pairs>", with a pair "<g>=<score>" for each generator, in the
 -- order in which samples were shown, and without a score before there is one. `audit_leases` is a sorted set of
--- "<id>\t<rater>" by the time until which they have it. `audit_records` is a stream of all that was said (records/audits.py).
+-- "<id>\t<rater>\t<access key>" by the time until which they have it. `audit_records` is a stream of all that was said (records/audits.py).
 
 local function audit_of(id)
   local text = redis.call('HGET', audits, id)
