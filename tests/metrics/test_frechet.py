@@ -20,9 +20,10 @@ def moments(rows: np.ndarray):
     return rows.mean(0), np.atleast_2d(np.cov(rows, rowvar=False, ddof=0))
 
 
-def wishart(generator: np.random.Generator, dimension: int, rank: int) -> np.ndarray:
-    factor = generator.standard_normal((dimension, rank))
-    return factor @ factor.T / rank
+def covariance_of(generator: np.random.Generator, dimension: int, rank: int) -> np.ndarray:
+    """A covariance of this rank. Its eigenvalues are from 0.5 to 4: of random rows one may be as small as rounding."""
+    axes = np.linalg.qr(generator.standard_normal((dimension, rank)))[0]
+    return axes * generator.uniform(0.5, 4.0, rank) @ axes.T
 
 
 @given(st.integers(0, 99), st.integers(1, 64), st.integers(1, 90), st.floats(0.0, 9.0), st.floats(-3.0, 3.0))
@@ -41,7 +42,7 @@ def test_both_routes_lead_to_one_number(seed, dimension, data):
     rank = data.draw(st.integers(1, dimension))
     count = data.draw(st.integers(1, rank))
     rows = generator.standard_normal((count, dimension)) + 0.5
-    metric = metric_to(np.zeros(dimension), wishart(generator, dimension, rank))
+    metric = metric_to(np.zeros(dimension), covariance_of(generator, dimension, rank))
     statistic = fed(metric, rows)
     assert metric.reference.rank == rank
     without_rows = GaussianStatistic(dimension, keep=0)
