@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -222,6 +224,15 @@ def has_password(url: str) -> bool:
 def split(names: str) -> tuple[str, ...]:
     """The names in a text that separates them by commas."""
     return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def load(modules: Iterable[str]) -> None:
+    """Import modules that declare metrics or goals, by name. Raises `FixError`, naming the module, where that fails."""
+    for module in modules:
+        try:
+            import_module(module)
+        except Exception as error:
+            raise FixError(f"OPTIMIST_METRICS: cannot import {module!r}: {error}") from error
 
 
 def is_loopback(host: str) -> bool:

@@ -34,8 +34,7 @@ from optimist.api.routes import (
     webhooks,
 )
 from optimist.experiments.goals.registry import requests_of_goals
-from optimist.numerics.registry import load
-from optimist.settings import Settings
+from optimist.settings import Settings, load
 from optimist.store import open_store
 from optimist_client.wire import Wire
 

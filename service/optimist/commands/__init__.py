@@ -49,8 +49,7 @@ def _load_brought() -> None:
     """
     if brought := os.environ.get("OPTIMIST_METRICS", ""):
         try:
-            from optimist.numerics.registry import load
-            from optimist.settings import split
+            from optimist.settings import load, split
 
             load(split(brought))
         except FixError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
@@ -11,7 +12,6 @@ import torch
 from optimist.metrics.base import Score
 from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.numerics.real_data import RealData, Reference
-from optimist.numerics.registry import module_of
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 
@@ -65,8 +65,11 @@ class Implementation(Protocol):
 
 
 def implementation(metric: str) -> Implementation:
-    """The module of the metric of this name. Raises FixError where no module implements it."""
-    return cast(Implementation, module_of(metric))
+    """The module that computes the metric of this name. Raises FixError for an unknown one, and where it names none."""
+    module = find(metric).implementation
+    if not module:
+        raise FixError(f"metric {metric!r}: expected the name of the module that computes it as `implementation`")
+    return cast(Implementation, import_module(module))
 
 
 def make_metric(declared: Metric, setting: Setting) -> Score:

@@ -7,10 +7,10 @@ import logging
 import time
 
 from optimist.metrics.devices import find_device
-from optimist.numerics.registry import load
 from optimist.process import configure_log, end_with_parent, in_background, live, say, take_order
 from optimist.records import StoreError
 from optimist.scoring.scorer import Scorer, score_for_ever
+from optimist.settings import load
 from optimist_client.errors import FixError
 
 _log = logging.getLogger(__name__)

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from optimist.numerics.registry import register
-from optimist_client.metrics import Metric
+from optimist_client.metrics import Metric, declare
 
 
+@declare
 class ColumnShift(Metric):
     name = "column-shift"
+    implementation = "toy_shift_score"
     title = "Column shift"
     arrays = {"features": ""}  # noqa: RUF012
     lower_is_better = True
@@ -15,6 +16,3 @@ class ColumnShift(Metric):
 
     reference: Any = None
     column: int = 0
-
-
-register(ColumnShift, "toy_shift_score")

@@ -38,12 +38,15 @@ Dimension = Annotated[int, Field(ge=1, le=16_384)]
 class Metric(Wire):
     """A declared metric with its settings. A subclass sets at least `name`, `title` and `arrays`.
 
-    `declare` registers it; `optimist.numerics.registry.register` does so too, together with its implementation.
+    `declare` registers it.
     On the wire a metric is an object with its `name` and its settings: `{"name": "fid", "reference": "real"}`.
     """
 
     name: ClassVar[str]
     """The name in configs and on the wire."""
+    implementation: ClassVar[str] = ""
+    """Name of the module that computes it, which only scorers and runs in this process import
+    (`optimist.metrics.implementations.Implementation`)."""
     title: ClassVar[str]
     """The name for display."""
     arrays: ClassVar[Mapping[str, str]]

@@ -12,6 +12,7 @@ class FID(Metric):
     """The distance between the distributions of the generator's features and of real features."""
 
     name = "fid"
+    implementation = "optimist.metrics.fid.declared"
     title = "FID"
     arrays = {"features": ""}
     lower_is_better = True

@@ -10,6 +10,7 @@ class InceptionScore(Metric):
     """Clarity of each sample's class, and variety of the classes."""
 
     name = "is"
+    implementation = "optimist.metrics.inception"
     title = "Inception Score"
     arrays = {"probabilities": "dimension"}
     simplex = frozenset({"probabilities"})

@@ -140,6 +140,7 @@ class RKE(OneKernel):
     """The number of modes, by the order-2 entropy of their shares."""
 
     name = "rke"
+    implementation = "optimist.metrics.vendi.declared"
     title = "RKE"
     presets = {"rke-ucb": "theorem"}
 
@@ -162,6 +163,7 @@ class Vendi(OneKernel):
     """The diversity of the samples: the exponential of the entropy of the kernel's spectrum."""
 
     name = "vendi"
+    implementation = "optimist.metrics.vendi.declared"
     title = "Vendi"
     presets = {"vendi-ucb": "theorem"}
     offers = _Offered()  # pyright: ignore[reportAssignmentType]

@@ -14,5 +14,6 @@ class KID(AgainstRows):
     """
 
     name = "kid"
+    implementation = "optimist.metrics.kid"
     title = "KID"
     lower_is_better = True

@@ -107,6 +107,7 @@ class Mean(OfValues):
     """The mean of a number per sample: a reward, CLIPScore, an aesthetic score, pass@1, latency."""
 
     name = "mean"
+    implementation = "optimist.metrics.mean"
     title = "Mean"
 
     higher_is_better: bool = True
@@ -166,6 +167,7 @@ class WinRate(OfValues):
     """Rate of wins against a baseline: the mean of 1 (win), 1/2 (tie) and 0, or of a judge's probability."""
 
     name = "win-rate"
+    implementation = "optimist.metrics.mean"
     title = "Win rate"
     positive = True
 

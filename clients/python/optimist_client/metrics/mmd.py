@@ -19,6 +19,7 @@ class MMD(AgainstRows):
     """
 
     name = "mmd"
+    implementation = "optimist.metrics.mmd"
     title = "MMD²"
     lower_is_better = True
     offers = frozenset({"mixtures"})
@@ -45,6 +46,7 @@ class CMMD(MMD):
     """
 
     name = "cmmd"
+    implementation = "optimist.metrics.mmd"
     title = "CMMD"
 
     kernel: Kernel = Gaussian(10.0, features=768)

@@ -26,6 +26,7 @@ class Precision(OfNeighbours):
     """The share of the samples that are as close to a real sample as its own neighbours: fidelity."""
 
     name = "precision"
+    implementation = "optimist.metrics.neighbours"
     title = "Precision"
 
 
@@ -34,6 +35,7 @@ class Density(OfNeighbours):
     """In how many neighbourhoods of real samples a sample lies, divided by how many neighbours span one: fidelity."""
 
     name = "density"
+    implementation = "optimist.metrics.neighbours"
     title = "Density"
 
 
@@ -42,6 +44,7 @@ class Coverage(OfNeighbours):
     """The share of the real samples that have a generated one in their neighbourhood: diversity."""
 
     name = "coverage"
+    implementation = "optimist.metrics.neighbours"
     title = "Coverage"
 
     at: Annotated[int, Field(ge=1, le=1_000_000)] = 500

@@ -16,6 +16,7 @@ class KEN(AgainstRows):
     """Number and frequency of kinds of sample that are made much more often than they occur in real data: novelty."""
 
     name = "ken"
+    implementation = "optimist.metrics.novelty"
     title = "KEN"
     floor = 0.0
     offers = frozenset({"modes"})

@@ -56,6 +56,7 @@ class ConditionalVendi(OfPairs):
     """The diversity of the samples beyond the diversity of their prompts."""
 
     name = "conditional-vendi"
+    implementation = "optimist.metrics.pairs"
     title = "Conditional Vendi"
 
 
@@ -64,4 +65,5 @@ class InformationVendi(OfPairs):
     """Information of the samples about their prompts."""
 
     name = "information-vendi"
+    implementation = "optimist.metrics.pairs"
     title = "Information Vendi"
