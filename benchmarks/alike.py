@@ -24,11 +24,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from optimist.estimates.estimate import Estimate, is_due
 from optimist.estimation.clustered import ClusterKind
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.slices import prompt_order
-from optimist.numerics.estimate import Estimate, is_due
 from optimist.policies import Arm, Stopping
 from optimist.policies.contrasts import contrasts_among
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from optimist.numerics.audited import DOUBTED, AuditedMean, audited, drawn
+from optimist.estimates.audited import DOUBTED, AuditedMean, audited, drawn
 from optimist.policies.audits import audits_as_batches, new_audits
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 

@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from optimist.estimates.estimate import is_due
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.mean import MeanScore
-from optimist.numerics.estimate import is_due
 from optimist.policies.gates import GateSides, gate_of
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.metrics import Mean

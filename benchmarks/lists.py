@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.question import Question
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.slices import prompt_order
-from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Stopping
 from optimist_client.metrics import Mean
 

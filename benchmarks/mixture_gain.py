@@ -34,13 +34,13 @@ from rich.table import Table
 from mixture_problems import CLOSED, OF_DATA, REAL, Floats, Problem, problem_named
 from mixture_truth import METRICS, Truth
 from optimist import Evaluation
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.pairing import COMMON
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.threads import limit_threads
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.pairing import COMMON
-from optimist.numerics.real_data import RealData
 from optimist.policies import Stopping
+from optimist.references.real_data import RealData
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi
 
 COUNTS = (25, 50, 100, 200, 500)

@@ -20,7 +20,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.numerics.estimate import is_due
+from optimist.estimates.estimate import is_due
 from optimist.policies import Stopping
 from optimist.policies.stopping import FEWEST_SAMPLES
 

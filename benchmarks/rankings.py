@@ -24,9 +24,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import beta, norm
 
+from optimist.estimates.estimate import Estimate, is_due
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.mean import MeanScore
-from optimist.numerics.estimate import Estimate, is_due
 from optimist.policies import Arm
 from optimist.policies.ranks import ranking_of
 from optimist.policies.stopping import FEWEST_SAMPLES

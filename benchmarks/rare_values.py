@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate, is_due
+from optimist.estimates.pairing import COMMON_NUMBERS
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.mean import MeanScore, MeanStatistic
-from optimist.numerics.estimate import Estimate, is_due
-from optimist.numerics.pairing import COMMON_NUMBERS
 from optimist.policies import Arm, Stopping
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.metrics import Mean

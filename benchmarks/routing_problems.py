@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optimist.numerics.distances import median_distance
+from optimist.references.distances import median_distance
 from optimist.routing.answers.features import ContextMap
 from optimist.routing.simulation.trials import RoutingProblem
 

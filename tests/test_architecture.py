@@ -22,7 +22,9 @@ from tests.support.places import ROOT
 TORCH, REDIS = "torch", "redis"
 MAY_LOAD: dict[str, set[str]] = {
     "records": set(),
-    "numerics": set(),
+    "anomalies": set(),
+    "references": set(),
+    "estimates": set(),
     "datasets": set(),
     "policies": set(),
     "experiments": set(),

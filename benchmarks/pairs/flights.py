@@ -30,8 +30,8 @@ from problems import PROBLEMS, Problem, problem_named
 from races import Change, paired, shifted
 from simulated import Flight, Outcome, Race, Service
 
+from optimist.estimates.estimate import Estimate
 from optimist.metrics.threads import limit_threads
-from optimist.numerics.estimate import Estimate
 from optimist.policies.contrasts import Contrasts
 
 

@@ -17,7 +17,7 @@ from problems import Problem
 from races import DELTA, independent, shifted, unpaired
 from streams import BATCH, Table
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies import Arm, Stopping
 
 Streams = Sequence[Mapping[str, Table]]

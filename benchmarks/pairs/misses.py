@@ -11,7 +11,7 @@ from problems import Problem
 from races import unpaired
 from streams import Table
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies.contrasts import Contrasts
 
 COUNTS = (20, 50, 100, 200, 300, 500, 1_000)

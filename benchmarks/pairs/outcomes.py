@@ -10,7 +10,7 @@ from problems import Problem
 from races import Change, Run, independent, oracle, paired, run, samples_until_right, unpaired
 from streams import Table
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies.policy import warmup_batches
 
 Streams = Sequence[Mapping[str, Table]]

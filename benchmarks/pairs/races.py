@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from streams import BATCH, Table
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies import Arm, Policy, Stopping
 from optimist.policies.arms import ratio
 from optimist.policies.contrasts import Contrasts

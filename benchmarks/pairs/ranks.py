@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from problems import PROBLEMS, Problem, problem_named
 from streams import places_of
 
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.pairing import COMMON
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.threads import limit_threads
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.pairing import COMMON
 
 COUNTS = (60, 80, 100, 110, 120, 124, 126, 128, 130, 140, 160, 200)
 

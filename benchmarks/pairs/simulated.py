@@ -12,9 +12,9 @@ from races import DELTA, Change
 from streams import BATCH, GROWTH, places_of
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.slices import grown_size
-from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Policy, Stopping
 from optimist.policies.policy import warmup_batches
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from problems import Problem, problem_named
 
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.numerics.estimate import Estimate
 
 BATCH = 5
 GROWTH = 0.04

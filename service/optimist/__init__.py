@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from optimist.estimates.estimate import Estimate
     from optimist.local.answer import CompareResult
     from optimist.local.compare import compare
     from optimist.local.contrast import Comparison, contrast, mixture
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from optimist.local.run import run
     from optimist.local.single import score
     from optimist.local.streaming_score import StreamingScore
-    from optimist.numerics.estimate import Estimate
     from optimist.simulation.laboratory import simulate
     from optimist_client import Optimist
 
@@ -44,7 +44,7 @@ __all__ = [
 _HOMES = {
     "CompareResult": "optimist.local.answer",
     "Comparison": "optimist.local.contrast",
-    "Estimate": "optimist.numerics.estimate",
+    "Estimate": "optimist.estimates.estimate",
     "Evaluation": "optimist.local.evaluation",
     "Optimist": "optimist_client",
     "StreamingScore": "optimist.local.streaming_score",

@@ -18,12 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.arrays import arrays_of, check_arrays, tensors_of
 from optimist.estimation.question import Question, prepared, with_real_data
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.base import Statistic
 from optimist.metrics.bound import Bound
-from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, contrast
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.errors import FixError

@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from optimist.archive.file import Archive
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.records import codec
 from optimist_client import Experiment, Optimist, OptimistError, Pick, tensors
 from optimist_client.metrics import RKE, Gaussian

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from optimist.estimates.estimate import Estimate, natural
 from optimist.local.evaluation import Evaluation
-from optimist.numerics.estimate import Estimate, natural
 from optimist_client import tensors
 from optimist_client.metrics import RKE, Cosine, Gaussian, Metric, Vendi
 

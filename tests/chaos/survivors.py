@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from redis import Redis
 
-from optimist.numerics.estimate import is_due
+from optimist.estimates.estimate import is_due
 from optimist_client import tensors
 
 from .questions import GENERATORS, Question, Replayed

@@ -11,9 +11,9 @@ from redis.asyncio import Redis
 from optimist.api.app_state import AppState
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.timing import Timing
 from optimist.experiments.assignment import PickLimits
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.timing import Timing
 from optimist.records import Contents, PickBatch, codec
 from optimist.settings import Settings
 from optimist.store import WANTED, Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from optimist.api.app_state import AppState
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
+from optimist.estimates.estimate import Estimate
 from optimist.experiments.assignment import PickLimits
-from optimist.numerics.estimate import Estimate
 from optimist.records import Contents, PickBatch, codec
 from optimist.settings import Settings
 from optimist.store import Store

@@ -14,13 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_score import MeanScore
 
-from optimist.estimation.paired import CommonRows, IndexRuns
-from optimist.estimation.streaming import StreamingEstimator
-from optimist.local.evaluation import Evaluation
-from optimist.metrics.base import Analysis
-from optimist.metrics.bound import InfluenceBound
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import (
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import (
     COMMON,
     COMMON_NUMBERS,
     HISTORY,
@@ -30,6 +25,11 @@ from optimist.numerics.pairing import (
     intervals_of,
     packed,
 )
+from optimist.estimation.paired import CommonRows, IndexRuns
+from optimist.estimation.streaming import StreamingEstimator
+from optimist.local.evaluation import Evaluation
+from optimist.metrics.base import Analysis
+from optimist.metrics.bound import InfluenceBound
 from optimist.records import codec
 from optimist_client import NotFoundError
 from optimist_client.config import ExperimentConfig

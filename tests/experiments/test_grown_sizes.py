@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from optimist.estimates.estimate import Estimate
 from optimist.experiments.assignment import Assignment, PickLimits
 from optimist.experiments.slices import grown_size
 from optimist.experiments.state import PolicyState
-from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState
 from optimist_client.models import AskRequest
 from tests.support.configs import config_of, experiment_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from optimist.estimates.estimate import Estimate
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState
 from optimist_client.models import Report
 from optimist_client.models.decisions import about

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import COMMON, Pairing
 from optimist.experiments.report import contrast_of, report_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, Pairing
 from optimist.records import ExperimentState, NotFound
 from optimist_client.models import DecisionInfo
 from tests.support.configs import config_of, experiment_of

@@ -8,10 +8,10 @@ import time
 
 import numpy as np
 
+from optimist.estimates.estimate import Estimate
 from optimist.experiments.anomalies import Anomalies
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState, Origin
 from optimist_client.models import AnomalousBatches
 from tests.support.configs import config_of, experiment_of

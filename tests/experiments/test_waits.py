@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from optimist.estimates.estimate import Estimate
 from optimist.experiments.report import waits_for
 from optimist.experiments.state import LATE, PolicyState
-from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState
 from optimist_client.models import WaitReason
 from tests.support.configs import config_of, experiment_of

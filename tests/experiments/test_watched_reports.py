@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from optimist.estimates.estimate import Estimate
 from optimist.experiments.decision import decision_cost
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState, Unit, UnitState
 from tests.support.configs import config_of, experiment_of
 from tests.support.scored_states import generator, unit

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import optimist
+from optimist.estimates.audited import audited
 from optimist.experiments.admission import columns_of
-from optimist.numerics.audited import audited
 from optimist_client.errors import FixError
 from optimist_client.metrics import Mean, WinRate
 from optimist_client.models import ExperimentConfig

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import optimist
+from optimist.estimates.audited import differing
 from optimist.experiments.report import report_of
 from optimist.local.evaluation import Evaluation
-from optimist.numerics.audited import differing
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.metrics import Mean
 

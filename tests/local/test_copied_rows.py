@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist.numerics.copies import copies_among, hashes_of
+from optimist.anomalies.copies import copies_among, hashes_of
 from tests.support.commands import invoked
 from tests.support.reports import unwrapped
 

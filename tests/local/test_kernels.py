@@ -11,7 +11,7 @@ from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.experiments.slices import prompt_order
 from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel
-from optimist.numerics.open_kernels import rows_to_fit
+from optimist.references.open_kernels import rows_to_fit
 from optimist_client import NotFoundError
 
 MEDIAN = {"sigma": "median", "features": 64}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist.numerics.plausibility import levelled, magnitudes, reference_scale, sized, usual_scale
+from optimist.anomalies.plausibility import levelled, magnitudes, reference_scale, sized, usual_scale
 from optimist_client import NotFoundError
 from optimist_client.metrics import RKE, InceptionScore, Mean
 from tests.support.reports import unwrapped

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from optimist import Evaluation, run
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.question import Question
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.slices import prompt_order
-from optimist.numerics.estimate import Estimate
 from optimist.policies.contrasts import Contrasts
 from optimist.records import codec
 from optimist_client import FixError

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
+from optimist.anomalies.plausibility import reference_scale
 from optimist.datasets.references import read_reference
 from optimist.estimation.arrays import real_data_of
 from optimist.estimation.question import Question, declared_of
-from optimist.numerics.plausibility import reference_scale
-from optimist.numerics.real_data import RealData, Reference
+from optimist.references.real_data import RealData, Reference
 from optimist_client.metrics import FID, KID, Metric
 from optimist_client.references import as_sent
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation, contrast
-from optimist.numerics.pairing import COMMON_NUMBERS
+from optimist.estimates.pairing import COMMON_NUMBERS
 
 
 def test_all_rows_of_means_are_compared():

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from optimist import Evaluation
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist_client import NotFoundError
 from optimist_client.metrics import (
     CMMD,

@@ -6,13 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optimist.estimates.estimate import Estimate
 from optimist.metrics.bound import FEW_ROWS_DECIDE
 from optimist.metrics.fid import declared
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.implementations import make_bound
 from optimist.metrics.spectra.symmetric import SymmetricSum
-from optimist.numerics.estimate import Estimate
 from optimist_client.metrics import FID
 from tests.support.streams import fed
 

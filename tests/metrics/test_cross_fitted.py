@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.programme import Floats, Quadratic, best_weights, minimise
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import SharedChance
 from optimist.metrics.vendi.score import RenyiKernelEntropy
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Floats, Quadratic, best_weights, minimise
 from optimist.records import codec
 from tests.support.streams import fed, rows_of
 

@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from optimist import Evaluation, score
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.pairing import Pairing, history_array
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.implementations import Setting, make_metric
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.pairing import Pairing, history_array
 from optimist.records import codec
 from optimist_client import FixError
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi, find

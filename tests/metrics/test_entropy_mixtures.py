@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats, Quadratic, minimise
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.mixtures.objective import Common, Half
 from optimist.metrics.spectra.eigen import differences
@@ -22,7 +23,6 @@ from optimist.metrics.vendi.mixture_spectrum import (
     spectral_model,
 )
 from optimist.metrics.vendi.score import VendiScore
-from optimist.numerics.programme import Floats, Quadratic, minimise
 from tests.support.streams import fed
 
 ORDERS = [0.5, 1.0, 1.5, 3.0]

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats, minimise
 from optimist.metrics.fid.objective import FrechetObjective
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import Half
-from optimist.numerics.programme import Floats, minimise
 from tests.support.places import DATA
 from tests.support.streams import fed
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from optimist.estimates.skewness import skewness
 from optimist.metrics.base import Analysis
 from optimist.metrics.bound import FEW_ROWS_DECIDE, LARGE_FACTOR, InfluenceBound
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.numerics.real_data import RealData
-from optimist.numerics.skewness import skewness
+from optimist.references.real_data import RealData
 from optimist_client.metrics import FID
 from optimist_client.references import SOME, some_places
 from tests.support.streams import fed

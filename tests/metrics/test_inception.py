@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import digamma
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.inception import (
     ClassStatistic,
@@ -16,7 +17,6 @@ from optimist.metrics.inception import (
     InceptionTheoremBound,
     normalised,
 )
-from optimist.numerics.estimate import Estimate
 from tests.support.streams import taken
 
 BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound, "influence": InfluenceBound}

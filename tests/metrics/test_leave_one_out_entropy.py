@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.pairs import ConditionalVendi, InformationVendi
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut, entropy_of_curve
 from optimist.metrics.vendi.score import VendiScore
 from optimist.metrics.vendi.spectrum import KernelMatrix, floored_at, log_vendi, weights_of
-from optimist.numerics.estimate import Estimate
 from tests.support.streams import fed
 
 ORDERS = [0.5, 1.0, 1.5]

@@ -11,10 +11,10 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import COMMON
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.mean import UNBOUNDED, MeanScore, step_of
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON
 from optimist.policies.contrasts import Contrasts
 from optimist.records import codec
 from optimist_client.metrics import Mean, WinRate

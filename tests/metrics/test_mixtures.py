@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.programme import Floats
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Floats
 from optimist.records import codec
 from tests.support.real_rows import mmd_of
 from tests.support.streams import fed, rows_of, stored_and_read

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import optimist
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies import Arm, Stopping
 
 Array = NDArray[np.float64]

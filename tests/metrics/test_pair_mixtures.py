@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats, best_weights, minimise
 from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
 from optimist.metrics.vendi.score import RenyiKernelEntropy
-from optimist.numerics.programme import Floats, best_weights, minimise
 from optimist_client.metrics import MMD
 from tests.support.real_rows import mmd_of
 from tests.support.streams import fed, rows_of

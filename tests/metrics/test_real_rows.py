@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.estimates.skewness import OF_SCORES, skewness
 from optimist.metrics.base import Analysis
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.kid import KernelDistance, cubic
 from optimist.metrics.mmd import MeanDiscrepancy
-from optimist.numerics.real_data import RealData
-from optimist.numerics.skewness import OF_SCORES, skewness
+from optimist.references.real_data import RealData
 from optimist_client.metrics import CMMD, KEN, KID, MMD, Coverage, Density, Gaussian, Metric, Precision
 from tests.support.real_rows import kid_of, mmd_of, score_of
 from tests.support.streams import fed, rows_of

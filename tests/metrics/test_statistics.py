@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from optimist.anomalies.batches import LARGEST
+from optimist.estimates.estimate import Estimate
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
@@ -24,8 +26,6 @@ from optimist.metrics.mean import MeanScore
 from optimist.metrics.pairs import ConditionalVendi, InformationVendi, JointStatistic
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.batches import LARGEST
-from optimist.numerics.estimate import Estimate
 from optimist.records import codec
 from optimist_client.metrics import KEN, Coverage, Density, Gaussian, Mean, Precision
 from tests.support.real_rows import kid_of, mmd_of, score_of

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from optimist import score
+from optimist.estimates.estimate import Estimate
 from optimist.metrics.spectra.leave_one_out import LeaveOneOutCurve, unlike
-from optimist.numerics.estimate import Estimate
 
 RANK = 64
 WEIGHTS = 1.0 / np.arange(1.0, RANK + 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from optimist.numerics.audited import AIMED_FROM, AuditedMean, audited, differing, strata
+from optimist.estimates.audited import AIMED_FROM, AuditedMean, audited, differing, strata
 from optimist.policies.audits import new_audits, next_audits
 
 N = 1_000

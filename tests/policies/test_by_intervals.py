@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies import Arm, Policy, Stopping, deciding_tolerance, explained, warmup_batches
 from optimist_client.goals import Best
 from optimist_client.metrics import WinRate

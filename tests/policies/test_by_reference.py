@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from optimist.numerics.pairing import Pairing
+from optimist.estimates.pairing import Pairing
 from optimist.policies.contrasts import contrasts_of
 from optimist.records import codec
 from tests.support.paired_arms import correlated, estimate, pairing

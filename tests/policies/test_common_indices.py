@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import intervals_of
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import intervals_of
 from optimist.policies.contrasts import Contrasts
 from tests.support.paired_arms import Side, by_common_indices, correlated, estimate, pairing
 from tests.support.places import DATA

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import Earlier, intervals_of
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import Earlier, intervals_of
 from optimist.policies import Arm, Policy, Stopping, contrast, described, explained
 from optimist.policies.contrasts import MANY, Contrasts, contrasts_of
 from optimist.policies.correlation import InfluenceTable

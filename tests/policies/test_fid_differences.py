@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import JACKKNIFE_HISTORY, Earlier, Pairing, jackknife_rows
+from optimist.estimates.skewness import skewness
 from optimist.estimation.paired import Paired
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import JACKKNIFE_HISTORY, Earlier, Pairing, jackknife_rows
-from optimist.numerics.skewness import skewness
 from optimist.policies.contrasts import contrasts_of
 from optimist.records import codec
 from tests.support.paired_arms import correlated, estimate, pairing

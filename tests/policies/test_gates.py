@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies.gates import GateSides, gate_of
 from optimist_client import FixError
 from optimist_client.metrics import FID, Mean

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimist.numerics.pairing import COMMON
+from optimist.estimates.pairing import COMMON
 from optimist.policies import Arm, Policy, Stopping
 from optimist.policies.policy import UNRELATED
 from tests.support.paired_arms import correlated, estimate, pairing

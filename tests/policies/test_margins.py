@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies import Arm, Cheapest, LimitOn
 from optimist.policies.limits import Margins, gate, margins_of, scaled, sequence, threshold
 from optimist_client.limits import Limit

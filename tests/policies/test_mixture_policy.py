@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Quadratic
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.programme import Quadratic
 from optimist.policies import Arm, MixturePolicy, Ranges, Stopping
 from optimist.policies.mixture_policy import drawn, optimistic_weights, steepest
 from optimist.records import ExperimentState, GeneratorState, LogExtent, StoredArtefact, codec

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Quadratic
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.programme import Quadratic
 from optimist.policies import Arm, Stopping, decide_mixture, shown_mixture
 from optimist_client.metrics import FID, RKE
 

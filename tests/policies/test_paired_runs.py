@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from optimist.numerics.pairing import HISTORY_GROWTH, Earlier, Pairing
+from optimist.estimates.pairing import HISTORY_GROWTH, Earlier, Pairing
 from optimist.policies import Arm, Policy, Stopping
 from tests.support.paired_arms import estimate, pairing
 

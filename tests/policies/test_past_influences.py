@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, Earlier, Pairing, joined, packed, parted, unpacked
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import COMMON, Earlier, Pairing, joined, packed, parted, unpacked
 from optimist.policies.contrasts import Contrasts
 from optimist.policies.correlation import InfluenceTable
 from optimist.records import codec

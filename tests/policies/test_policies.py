@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.numerics.estimate import Estimate, is_due
+from optimist.estimates.estimate import Estimate, is_due
 from optimist.policies import Arm, Policy, Stopping, warmup_batches
 from optimist.records import codec
 from optimist_client.metrics import FID, InceptionScore

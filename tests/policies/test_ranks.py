@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies import Arm
 from optimist.policies.ranks import ranking_of
 from optimist_client import FixError

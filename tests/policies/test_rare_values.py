@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.skewness import OF_MEANS
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.skewness import OF_MEANS
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import Contrasts
 from optimist.policies.rare_values import Means, sampled

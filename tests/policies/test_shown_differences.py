@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies import Arm, Policy, Stopping
 from optimist.policies.reports import contrasts_from_best
 from optimist.policies.verdicts import explained

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import Pairing
+from optimist.estimates.skewness import skewness
 from optimist.estimation.paired import Paired
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.vendi.score import RenyiKernelEntropy
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import Pairing
-from optimist.numerics.skewness import skewness
 from optimist.policies.contrasts import Contrasts
 from optimist.records import codec
 from tests.support.paired_arms import estimate, pairing

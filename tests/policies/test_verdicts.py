@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from optimist.numerics.estimate import Estimate, Scale
+from optimist.estimates.estimate import Estimate, Scale
 from optimist.policies import Arm, Policy, Stopping, deciding_tolerance, explained
 from optimist_client.models.decisions import HardestRival
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as any_
 
-from optimist.numerics.estimate import Change, Estimate
+from optimist.estimates.estimate import Change, Estimate
 from optimist.records import AcceptanceRecord, RetractionRecord, codec
 
 numbers = any_.floats(allow_nan=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimist.numerics.distances import usual_distance
+from optimist.references.distances import usual_distance
 from optimist.routing.answers.features import Components, ContextMap, ContextSettings, contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.answers.ridge import PublishedRidge, Regressions, Sums

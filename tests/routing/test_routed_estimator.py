@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, take, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.numerics.estimate import Estimate
 from optimist.records import AskedPrompt, LogEntry, RetractedLog, codec
 from optimist.routing.answers.features import ContextMap, ContextSettings
 from optimist.routing.answers.ridge import Regressions, Sums

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.distances import median_distance
 from optimist.policies.mixture_policy import drawn
+from optimist.references.distances import median_distance
 from optimist.routing.answers.features import Components, ContextMap
 from optimist.routing.answers.model import best_chances, normal_below
 from optimist.routing.answers.ridge import (

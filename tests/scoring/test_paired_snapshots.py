@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from safetensors.torch import load
 
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, Pairing
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import COMMON, Pairing
 from optimist.records import LogEntry, RetractedLog, codec
 from optimist.scoring.cached import DIGEST_BYTES, CachedStatistic
 from optimist_client import tensors

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.records import GeneratorState, codec
 from tests.support.made import Made, scoring, settled, until
 

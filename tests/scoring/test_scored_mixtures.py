@@ -14,11 +14,11 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist import Evaluation
+from optimist.estimates.mixture import Mixture
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import metric_of
 from optimist.experiments.curves import curve_point
-from optimist.numerics.mixture import Mixture
 from optimist.records import Artefact, StoredArtefact, Unavailable, codec
 from optimist.scoring import Scorer, statistic_set
 from optimist.scoring.cached import CachedStatistic

@@ -17,8 +17,8 @@ from redis.asyncio import Redis
 
 from optimist.estimation.stored import asked_prompt_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.distances import usual_distance
 from optimist.records import COST, ExperimentState, LogExtent, Superseded
+from optimist.references.distances import usual_distance
 from optimist.routing.answers.features import contexts_to_fit
 from optimist.routing.answers.model import RouteModel
 from optimist.routing.goal import ForRouting, LoadedModel

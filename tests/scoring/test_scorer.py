@@ -13,11 +13,11 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist import Evaluation, score
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.question import Question
 from optimist.experiments.goals.best import ForBest
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState, Snapshot, Unavailable, codec
 from optimist.scoring.cached import SMALLEST_TAIL, CachedStatistic
 from optimist.scoring.scorer import Scorer

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.question import Question
-from optimist.numerics.estimate import Estimate
 from optimist.records import Artefact, ExperimentState, codec
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import Store

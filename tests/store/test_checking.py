@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from optimist.numerics.anomalies import EXTREMES, KEPT, Level, keep
+from optimist.anomalies.levels import EXTREMES, KEPT, Level, keep
 from optimist.records import (
     AskGroup,
     Conflict,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from optimist.archive.file import Archive
-from optimist.numerics.audited import AuditedMean
+from optimist.estimates.audited import AuditedMean
 from optimist.records import Said, codec
 from optimist_client import Experiment
 from tests.support.processes import Service

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Quadratic
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.programme import Quadratic
 from optimist.records import Artefact, ChainedExtent, codec
 from optimist.store import MIXTURE, Store
 from tests.support.exchanges import claimed

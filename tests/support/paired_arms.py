@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, Earlier, Pairing
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import COMMON, Earlier, Pairing
 from optimist.policies import Arm
 
 

@@ -13,7 +13,7 @@ from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.kid import KernelDistance, RealRows
 from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
-from optimist.numerics.real_data import RealData
+from optimist.references.real_data import RealData
 from optimist_client.metrics import MMD, Metric
 
 

@@ -8,14 +8,14 @@ from itertools import accumulate
 from pathlib import Path
 
 from optimist.archive.file import Archive
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.mixture import Mixture
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import take
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.registry import goal_named
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm
 from optimist.records import ExperimentState, LogEntry
 from optimist.simulation.sources.files import question_in

@@ -1,4 +1,4 @@
-"""What the numerics' tests share: rows, a metric's statistic that has taken them or was stored, and equal bits."""
+"""Helpers of tests of metrics and estimates: rows, a statistic that has taken them or was stored, and equal bits."""
 
 from __future__ import annotations
 

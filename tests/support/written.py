@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 from redis import Redis
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.records import HISTORY, ExperimentState
 from optimist.store import open_store
 from optimist.store.keys import experiment_key

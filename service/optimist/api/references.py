@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 import numpy as np
 from fastapi import Request
 
+from optimist.anomalies.batches import check_rows
+from optimist.anomalies.plausibility import reference_scale
 from optimist.api.app_state import AppState
 from optimist.api.bodies.arrays import Arrays
 from optimist.api.pages import STEP
 from optimist.api.problems import ApiError, gone_away, invalid
 from optimist.api.temporary import TemporaryFile
-from optimist.numerics.batches import check_rows
-from optimist.numerics.plausibility import reference_scale
-from optimist.numerics.real_data import RealData, RunningMoments, check_definite, check_moments, check_shapes
 from optimist.process import stay_behind
 from optimist.records import Conflict
+from optimist.references.real_data import RealData, RunningMoments, check_definite, check_moments, check_shapes
 from optimist.store import Store
 from optimist.store.references import CHUNK_BYTES
 from optimist_client import tensors

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import FailFast, Field, TypeAdapter, model_validator
 
-from optimist.numerics.estimate import is_due
+from optimist.estimates.estimate import is_due
 from optimist.records import (
     NAMED_COPIES,
     SLICES,

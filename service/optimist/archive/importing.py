@@ -13,12 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 from optimist.archive.contents import RESTARTS
 from optimist.archive.exporting import references_of
 from optimist.archive.file import Archive
+from optimist.estimates.estimate import Estimate
 from optimist.experiments.admission import check_fitted, check_maps, columns_of, too_wide
 from optimist.experiments.outlines import labels_of
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.real_data import RealData, moments_of_features
 from optimist.records import (
     COST,
     NAMED_COPIES,
@@ -30,6 +29,7 @@ from optimist.records import (
     joined,
     returned_limit,
 )
+from optimist.references.real_data import RealData, moments_of_features
 from optimist.settings import Settings
 from optimist.store import Store
 from optimist.store.experiments import CONTROLS, traits_of

@@ -37,8 +37,8 @@ from optimist_client.progress import counted
 from optimist_client.rows import NO_FIELDS, Fields
 
 if TYPE_CHECKING:
+    from optimist.estimates.estimate import Estimate
     from optimist.local.offline import FileScore
-    from optimist.numerics.estimate import Estimate
 
 
 @takes(Fields, "field", "id", "by", "where", "cluster", "missing", into="fields")

@@ -28,7 +28,7 @@ from optimist_client.validation import each_in_words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optimist.numerics.real_data import RealData
+    from optimist.references.real_data import RealData
     from optimist_client import Optimist
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from optimist.numerics.real_data import RealData, check_definite, check_moments
+from optimist.references.real_data import RealData, check_definite, check_moments
 from optimist_client.errors import FixError
 from optimist_client.references import Moments, check_samples, given_in
 

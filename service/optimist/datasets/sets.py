@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.batches import as_matrices
+from optimist.anomalies.batches import as_matrices
 from optimist_client.errors import FixError
 from optimist_client.files import FEATURES, MOMENTS, SUFFIXES, Arrays, read_arrays
 from optimist_client.metrics import declared

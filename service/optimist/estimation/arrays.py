@@ -10,9 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from optimist.anomalies.batches import ExpectedValues, as_matrices, check_batch, readers_of
 from optimist.metrics.state import real_array
-from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, readers_of
-from optimist.numerics.real_data import RealData
+from optimist.references.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.files import Arrays
 from optimist_client.metrics import Metric

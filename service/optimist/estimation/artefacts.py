@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optimist.estimates import mixture as known
 from optimist.estimation.paired import shared_rows
 from optimist.estimation.question import Question
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.threads import few_threads
-from optimist.numerics import mixture as known
 from optimist_client.errors import FixError
 
 

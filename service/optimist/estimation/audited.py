@@ -13,15 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.anomalies.batches import LARGEST
+from optimist.estimates.audited import AUDITABLE, DOUBTED, AuditedMean
+from optimist.estimates.clusters import Floats
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import Pairing
 from optimist.estimation.paired import IndexRuns, runs_of
 from optimist.metrics.bound import SMALLEST_ERROR
 from optimist.metrics.mean import MeanStatistic
 from optimist.metrics.state import Stateful
-from optimist.numerics.audited import AUDITABLE, DOUBTED, AuditedMean
-from optimist.numerics.batches import LARGEST
-from optimist.numerics.clusters import Floats
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import Pairing
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.errors import FixError
 from optimist_client.metrics.mean import DOUBT

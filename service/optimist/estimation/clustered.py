@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimates.clusters import FEW, Alike, alike, alike_warning
 from optimist.metrics.base import Analysis
 from optimist.metrics.cluster_sums import UNKNOWN
 from optimist.metrics.state import LastRows, Stateful
-from optimist.numerics.clusters import FEW, Alike, alike, alike_warning
 
 ClusterKind = Literal["prompt", "batch"]
 """Kind of the clusters."""

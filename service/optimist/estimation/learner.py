@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from optimist.arrays import Floats
+from optimist.estimates.estimate import Change
 from optimist.metrics.state import Stateful
-from optimist.numerics.arrays import Floats
-from optimist.numerics.estimate import Change
 from optimist.records import AskedPrompt
 
 if TYPE_CHECKING:

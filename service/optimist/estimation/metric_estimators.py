@@ -13,15 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.pairing import LARGEST_INDEX
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.learner import Learner
 from optimist.estimation.paired import IndexRuns
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator, first_rows
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.pairing import LARGEST_INDEX
 from optimist.records import MIN_MIXED, AskedPrompt, codec
 from optimist_client.errors import FixError
 from optimist_client.files import Arrays

@@ -13,13 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.clustered import Clusters
-from optimist.metrics.base import Statistic
-from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.cluster_sums import UNKNOWN
-from optimist.metrics.state import Stateful, below
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import (
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import (
     COMMON,
     HISTORY,
     HISTORY_GROWTH,
@@ -37,6 +32,11 @@ from optimist.numerics.pairing import (
     joined,
     packed,
 )
+from optimist.estimation.clustered import Clusters
+from optimist.metrics.base import Statistic
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.cluster_sums import UNKNOWN
+from optimist.metrics.state import Stateful, below
 from optimist_client.errors import FixError
 
 IndexRuns = tuple[int, ...]

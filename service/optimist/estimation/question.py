@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from optimist.anomalies.batches import check_number, check_text, check_whole
+from optimist.arrays import Floats
 from optimist.estimation.arrays import real_data_of
 from optimist.estimation.clustered import ClusterKind
 from optimist.estimation.learner import Learner
@@ -16,10 +18,8 @@ from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
 from optimist.metrics.threads import few_threads
 from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_settings
-from optimist.numerics.arrays import Floats
-from optimist.numerics.batches import check_number, check_text, check_whole
-from optimist.numerics.open_kernels import rows_to_fit
-from optimist.numerics.real_data import RealData, Reference
+from optimist.references.open_kernels import rows_to_fit
+from optimist.references.real_data import RealData, Reference
 from optimist_client.config import check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find

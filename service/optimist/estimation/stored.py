@@ -16,8 +16,8 @@ from optimist.estimation.learner import Learner
 from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question, prepared
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.numerics.real_data import RealData, Reference
 from optimist.records import AskedPrompt, LogEntry, LoggedAnswer
+from optimist.references.real_data import RealData, Reference
 from optimist_client import tensors
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment

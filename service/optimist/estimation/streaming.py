@@ -14,6 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate, is_due
+from optimist.estimates.pairing import common_count
+from optimist.estimates.timing import Timing
 from optimist.estimation.audited import AuditAnswer, AuditEstimator, judged
 from optimist.estimation.clustered import ClusterKind, Clusters
 from optimist.estimation.learner import Learner
@@ -24,9 +27,6 @@ from optimist.metrics.mean import MeanScore, MeanStatistic
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
 from optimist.metrics.threads import few_threads
-from optimist.numerics.estimate import Estimate, is_due
-from optimist.numerics.pairing import common_count
-from optimist.numerics.timing import Timing
 from optimist.records import AskedPrompt
 from optimist_client.errors import FixError
 from optimist_client.models.modes import ModeInfo, PromptGroupInfo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optimist.numerics.open_kernels import map_size, rows_to_fit
+from optimist.references.open_kernels import map_size, rows_to_fit
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS

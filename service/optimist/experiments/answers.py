@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optimist.numerics.timing import Timing
+from optimist.estimates.timing import Timing
 from optimist.policies import Arm
 from optimist.records import OpenPick
 from optimist_client.models import Pick

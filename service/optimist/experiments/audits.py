@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.estimates.audited import AUDITABLE
 from optimist.experiments.decision import explained_decision
 from optimist.experiments.slices import prompt_order
 from optimist.experiments.state import PolicyState
-from optimist.numerics.audited import AUDITABLE
 from optimist.policies.audits import audit_keys, new_audits
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import Audit, AuditsState, WantedAudit

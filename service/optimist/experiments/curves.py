@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from optimist.numerics.arrays import Ints
-from optimist.numerics.estimate import natural
-from optimist.numerics.mixture import Mixture
+from optimist.arrays import Ints
+from optimist.estimates.estimate import natural
+from optimist.estimates.mixture import Mixture
 from optimist.records import HISTORY, ArtefactPoint, CurvePoint
 from optimist_client.models import Curve, GeneratorProgress, MixtureCurve
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from optimist.anomalies.levels import Anomaly, Level, Levels
+from optimist.anomalies.plausibility import levelled, reference_level, sized
 from optimist.experiments.anomalies import NOTHING, Anomalies
 from optimist.experiments.state import PolicyState
-from optimist.numerics.anomalies import Anomaly, Level, Levels
-from optimist.numerics.plausibility import levelled, reference_level, sized
 from optimist.policies import rivals
 from optimist.policies.reports import finding, found_among, grouped
 from optimist.records import GeneratorState, KeptLevel

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from optimist.estimates.mixture import Mixture
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.anomalies import (
     NOTHING,
@@ -24,7 +25,6 @@ from optimist.experiments.goals.asked import positions_of
 from optimist.experiments.goals.base import WithModel
 from optimist.experiments.outlines import labels_of
 from optimist.experiments.state import PolicyState
-from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, contrast, shown_mixture
 from optimist.policies.agreement import agreement_among
 from optimist.policies.arms import rivals

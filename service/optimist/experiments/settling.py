@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
 
-from optimist.numerics.estimate import is_due
+from optimist.estimates.estimate import is_due
 from optimist.records import (
     NAMED_COPIES,
     Copy,

@@ -10,12 +10,12 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
+from optimist.estimates.estimate import Estimate
 from optimist.experiments.anomalies import decision_warnings
 from optimist.experiments.answers import censored_warnings, missing_text, waiting_text, waits_until
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.experiments.goals.registry import goal_named
 from optimist.experiments.settling import count_batch, end_pick, note_copy, open_pick
-from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, rivals
 from optimist.policies.audits import audits_as_batches
 from optimist.records import COST, ExperimentState, GeneratorState, NewPick, OpenPick, Settled, UnitState, codec

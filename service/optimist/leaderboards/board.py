@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from optimist.datasets.logs.reading import Answers
+from optimist.estimates.clusters import FEW, clusters_to_decide
+from optimist.estimates.prompted import ScoreTarget, differing
 from optimist.leaderboards.strata import Of, Stratum, direction_of, mean_of, metrics_in, strata_of, together
-from optimist.numerics.clusters import FEW, clusters_to_decide
-from optimist.numerics.prompted import ScoreTarget, differing
 from optimist_client.errors import FixError
 
 ModelVerdict = Literal["base", "better", "worse", "close"]

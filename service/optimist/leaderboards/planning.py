@@ -9,9 +9,9 @@ from itertools import combinations
 from statistics import NormalDist
 
 from optimist.datasets.logs.reading import Answers
+from optimist.estimates.clusters import FEW
 from optimist.leaderboards.board import ModelMeans, Spec
 from optimist.leaderboards.strata import direction_of, strata_of
-from optimist.numerics.clusters import FEW
 from optimist_client.errors import FixError
 from optimist_client.models.decisions import about, lowered
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.arrays import Floats, Ints
 from optimist.datasets.logs.reading import Answers
-from optimist.numerics.arrays import Floats, Ints
-from optimist.numerics.prompted import PromptedMean, ScoreTarget
+from optimist.estimates.prompted import PromptedMean, ScoreTarget
 from optimist_client.errors import FixError
 
 Of = Literal["pass", "all"]

@@ -7,8 +7,8 @@ import io
 import math
 from typing import Any
 
+from optimist.estimates.estimate import finite
 from optimist.leaderboards.board import Board, Cell, Extreme, Measured, More
-from optimist.numerics.estimate import finite
 from optimist_client import tables as tables_of
 from optimist_client.layout import Table
 from optimist_client.models.decisions import about, format_range, format_score, listed, lowered

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.datasets.sets import SampleSet
+from optimist.estimates.audited import AIMED_FROM, chances, drawn, realised, strata, unforetold
+from optimist.estimates.clusters import Floats
 from optimist.estimation.audited import AuditAnswer, judged
-from optimist.numerics.audited import AIMED_FROM, chances, drawn, realised, strata, unforetold
-from optimist.numerics.clusters import Floats
 from optimist_client.errors import FixError
 
 LABELS = "labels"

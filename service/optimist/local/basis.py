@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.anomalies.copies import Copies, Hashes, copies_among, first_of_each, hashes_of, shared_with
 from optimist.datasets.sets import SampleSet
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.arrays import arrays_of, check_arrays
 from optimist.estimation.question import Question
-from optimist.numerics.copies import Copies, Hashes, copies_among, first_of_each, hashes_of, shared_with
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.lone_values import lone_value
+from optimist.local.lone_values import lone_value
 from optimist_client.models import Basis
 from optimist_client.models.basis import merged
 

@@ -28,9 +28,9 @@ from optimist.local.evaluation import Evaluation
 from optimist.local.page import Example, ExampleKind, examples_of
 from optimist.local.question import declared, of_samples, real_data
 from optimist.local.question import kind_of as metric_kind
-from optimist.numerics.real_data import RealData
 from optimist.places import cache_directory
 from optimist.policies.stopping import FEWEST_SAMPLES
+from optimist.references.real_data import RealData
 from optimist_client.callbacks import Callback
 from optimist_client.embedders import Embedder
 from optimist_client.errors import FixError

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from optimist.datasets.sets import SampleSet, naming, reader
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.arrays import RawBatch, columns_of
 from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.question import Question, declared_of
@@ -16,7 +17,6 @@ from optimist.local.audits import LABELS
 from optimist.local.basis import Arrays, BasisReader, allowing_for_copies, copies_of
 from optimist.local.streams import seen, streamed
 from optimist.metrics.devices import find_device
-from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Cheapest, LimitOn, Stopping, shown_mixture
 from optimist.policies.audits import said_of_judge
 from optimist.policies.cheapest import LimitTable

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.copies import Copies, Hashes, copies_among, hashes_of
+from optimist.anomalies.copies import Copies, Hashes, copies_among, hashes_of
 from optimist_client.models import AnomalousBatches, Basis
 
 

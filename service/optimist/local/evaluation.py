@@ -13,6 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from optimist.anomalies.batches import check_whole
+from optimist.anomalies.plausibility import levelled, magnitudes, sized
+from optimist.estimates.mixture import Mixture
 from optimist.estimation.arrays import RawBatch, arrays_of, check_arrays, columns_of, tensors_of
 from optimist.estimation.audited import AuditAnswer
 from optimist.estimation.metric_estimators import (
@@ -34,9 +37,6 @@ from optimist.local.config import experiment_of
 from optimist.local.gaps import gaps_after
 from optimist.local.session import BaseEvaluation
 from optimist.metrics.devices import find_device
-from optimist.numerics.batches import check_whole
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.policies import blend_counts
 from optimist.policies.arms import rivals
 from optimist.policies.audits import A_BATCH, new_audits, next_audits

@@ -14,7 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from optimist.anomalies.batches import check_batch, check_rows
+from optimist.anomalies.copies import Hashes, shared_with
 from optimist.datasets.sets import WantedArrays, check_matrix, generators_in, naming
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
@@ -23,9 +26,6 @@ from optimist.local.shards import files_of, score_shards
 from optimist.local.single import score, scores
 from optimist.metrics.devices import find_device
 from optimist.metrics.vendi.influence import FULL
-from optimist.numerics.batches import check_batch, check_rows
-from optimist.numerics.copies import Hashes, shared_with
-from optimist.numerics.estimate import Estimate
 from optimist.records import codec
 from optimist_client.config import PromptsAre, check_prompts_are
 from optimist_client.errors import FixError

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optimist.estimation.question import with_real_data
 from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_settings
-from optimist.numerics.real_data import RealData
+from optimist.references.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find, texts
 

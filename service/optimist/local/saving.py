@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from optimist.estimation.metric_estimators import Arrays
 from optimist.metrics.vendi.kernels import KernelSettings
-from optimist.numerics.real_data import RealData
+from optimist.references.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.replacing import replaced

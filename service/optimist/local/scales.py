@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from optimist.anomalies.levels import Level, Levels, keep
+from optimist.anomalies.plausibility import Magnitude
 from optimist.experiments.anomalies import NOTHING, Anomalies
 from optimist.experiments.decision import anomalous_in
 from optimist.experiments.state import PolicyState
-from optimist.numerics.anomalies import Level, Levels, keep
-from optimist.numerics.plausibility import Magnitude
 
 
 class Scales:
-    """Keeps levels, and says which batches are on another scale than others (`numerics.anomalies`)."""
+    """Keeps levels, and says which batches are on another scale than others (`anomalies.levels`)."""
 
     def __init__(self, generators: int) -> None:
         self._generators = generators

@@ -12,6 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from optimist.anomalies.batches import check_whole
+from optimist.anomalies.plausibility import Plausibility
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.mixture import Mixture
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.metric_estimators import Arrays, MetricEstimators
 from optimist.estimation.streaming import StreamingEstimator
@@ -26,10 +30,6 @@ from optimist.local.copies_told import CopyCounts
 from optimist.local.gaps import IndexRun
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
-from optimist.numerics.batches import check_whole
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.plausibility import Plausibility
 from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import AcceptanceRecord, GeneratorState, LogExtent, StoredArtefact, codec, extents

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from safetensors.torch import load, save
 from torch import Tensor
 
+from optimist.anomalies.batches import ExpectedValues, as_matrices, check_batch
 from optimist.datasets.sets import of_metric
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question
 from optimist.metrics.base import Statistic
 from optimist.metrics.threads import one_thread_here
-from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch
-from optimist.numerics.estimate import Estimate
 from optimist_client.errors import FixError
 from optimist_client.files import SUFFIXES, read_arrays
 from optimist_client.progress import counted

@@ -13,7 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.anomalies.copies import Hashes
 from optimist.datasets.sets import clusters_beside
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.arrays import RawBatch, arrays_of, check_arrays, real_data_of, tensors_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import StreamingEstimator
@@ -22,9 +24,7 @@ from optimist.local.shards import Executor, are_shards, files_of, score_shards
 from optimist.metrics.bound import Bound
 from optimist.metrics.devices import find_device
 from optimist.metrics.threads import few_threads
-from optimist.numerics.copies import Hashes
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.real_data import RealData
+from optimist.references.real_data import RealData
 from optimist_client.config import BoundOptions, PromptsAre, check_prompts_are
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric

@@ -16,12 +16,12 @@ from safetensors.torch import load, save
 from torch import Tensor
 from torchmetrics import Metric as TorchMetric
 
+from optimist.anomalies.batches import ExpectedValues
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.question import Question, declared_of
 from optimist.metrics.bound import Bound
 from optimist.metrics.state import real_array
 from optimist.metrics.threads import one_thread_here
-from optimist.numerics.batches import ExpectedValues
-from optimist.numerics.estimate import Estimate
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 

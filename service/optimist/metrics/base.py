@@ -12,11 +12,11 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from optimist.estimates.estimate import Scale
+from optimist.estimates.prompted import PromptedMean
 from optimist.metrics.mixtures.objective import Common, Half, Objective
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.state import Stateful
-from optimist.numerics.estimate import Scale
-from optimist.numerics.prompted import PromptedMean
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models.modes import ModeInfo, PromptGroupInfo

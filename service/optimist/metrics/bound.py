@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import Pairing
+from optimist.estimates.skewness import OF_SCORES, widening
 from optimist.metrics.base import Analysis, Score
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import Pairing
-from optimist.numerics.skewness import OF_SCORES, widening
 from optimist_client.errors import FixError
 
 SMALLEST_ERROR = 1e-9

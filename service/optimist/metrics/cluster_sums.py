@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.arrays import Floats
 from optimist.metrics.state import Stateful
-from optimist.numerics.arrays import Floats
 from optimist_client.errors import FixError
 
 UNKNOWN = -1

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from optimist.anomalies.batches import LARGEST, check_rows
 from optimist.metrics.spectra.symmetric import symmetric_product
 from optimist.metrics.state import real_array
-from optimist.numerics.batches import LARGEST, check_rows
 from optimist_client.errors import FixError
 
 

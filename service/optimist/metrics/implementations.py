@@ -11,7 +11,7 @@ import torch
 
 from optimist.metrics.base import Score
 from optimist.metrics.bound import Bound, InfluenceBound
-from optimist.numerics.real_data import RealData, Reference
+from optimist.references.real_data import RealData, Reference
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 

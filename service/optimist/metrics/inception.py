@@ -11,12 +11,12 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from optimist.anomalies.batches import SIMPLEX_TOLERANCE
 from optimist.metrics.base import Analysis, Score, Statistic, linear_share
 from optimist.metrics.bound import PaperBound
 from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.state import LastRows, copied
-from optimist.numerics.batches import SIMPLEX_TOLERANCE
 from optimist_client.errors import FixError
 from optimist_client.metrics import InceptionScore as Declared
 

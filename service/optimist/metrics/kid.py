@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimates.pairing import COMMON, LATER
+from optimist.estimates.skewness import skewness
 from optimist.metrics.base import Analysis, Score, Statistic, linear_share
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
 from optimist.metrics.state import Buffer, check_rows, check_size, copied
-from optimist.numerics.pairing import COMMON, LATER
-from optimist.numerics.real_data import RealData, Reference
-from optimist.numerics.skewness import skewness
+from optimist.references.real_data import RealData, Reference
 from optimist_client.errors import FixError
 from optimist_client.metrics import KID
 from optimist_client.references import some_places

@@ -14,15 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.clusters import FEW, Alike, alike_warning, clustered_variance, design_effect
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.prompted import PromptedMean, ScoreTarget
 from optimist.metrics.base import Analysis, Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound, with_strict_interval
 from optimist.metrics.cluster_sums import BatchSums, PromptSums
 from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.state import Stateful, check_rows, copied
-from optimist.numerics.clusters import FEW, Alike, alike_warning, clustered_variance, design_effect
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.prompted import PromptedMean, ScoreTarget
 from optimist_client.errors import FixError
 from optimist_client.metrics.mean import OfValues
 

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.estimates.programme import Floats
+from optimist.estimates.skewness import skewness
 from optimist.metrics.base import Analysis, Identity, Score, linear_share
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier, blocks_of
 from optimist.metrics.implementations import Setting, reference_of
@@ -21,9 +23,7 @@ from optimist.metrics.unsampled import unsampled
 from optimist.metrics.vendi.kernels import LARGEST_FIT, Device, KernelSettings, fit_kernel, make_feature_map
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, RowFunction
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.programme import Floats
-from optimist.numerics.real_data import RealData, Reference
-from optimist.numerics.skewness import skewness
+from optimist.references.real_data import RealData, Reference
 from optimist_client.metrics import MMD, Kernel
 from optimist_client.references import some_places
 

@@ -14,12 +14,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from optimist.estimates.clusters import FEW
 from optimist.metrics.base import Analysis, Identity, Score, Statistic, linear_share
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.state import LastRows, check_rows
-from optimist.numerics.clusters import FEW
-from optimist.numerics.real_data import RealData, Reference
+from optimist.references.real_data import RealData, Reference
 from optimist_client.errors import FixError
 from optimist_client.metrics import Coverage, Density, Precision
 

@@ -20,7 +20,7 @@ from optimist.metrics.state import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, feature_map_of, fit_kernel
 from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_shown, modes_by_vectors
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.real_data import RealData, Reference
+from optimist.references.real_data import RealData, Reference
 from optimist_client.metrics import KEN
 from optimist_client.models.modes import ModeInfo
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from optimist.estimates.estimate import natural
 from optimist.metrics.base import Analysis, Identity, Score, Statistic
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
@@ -48,7 +49,6 @@ from optimist.metrics.vendi.spectrum import (
     spectrum_of_rows,
 )
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.estimate import natural
 from optimist_client import metrics
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.numerics.batches import LARGEST
+from optimist.anomalies.batches import LARGEST
 from optimist_client.errors import FixError
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.clusters import FEW, Floats
+from optimist.estimates.clusters import FEW, Floats
 from optimist.policies.audits import audits_as_batches
 from optimist.policies.stopping import Stopping
 from optimist.records import Rating

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.audited import (
+from optimist.estimates.audited import (
     AIMED_FROM,
     CERTAIN,
     Audited,
@@ -21,7 +21,7 @@ from optimist.numerics.audited import (
     strata,
     unforetold,
 )
-from optimist.numerics.clusters import Floats
+from optimist.estimates.clusters import Floats
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import contrasts_among
 

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from optimist.arrays import Bools, Floats
 from optimist.cache import Cache
-from optimist.numerics.arrays import Bools, Floats
-from optimist.numerics.estimate import Estimate, finite
+from optimist.estimates.estimate import Estimate, finite
 from optimist.policies.arms import Arm, active_among, losses, rivals
 from optimist.policies.limits import Margins, margins_of, threshold
 from optimist.policies.paired import UNRELATED

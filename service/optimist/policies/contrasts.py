@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from optimist.cache import Cache
-from optimist.numerics.estimate import Estimate, finite
+from optimist.estimates.estimate import Estimate, finite
 from optimist.policies.arms import Arm, known_error, ratio
 from optimist.policies.correlation import InfluenceTable
 from optimist.policies.paired import UNRELATED, Against, Columns, Errors, compared

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats, Ints
-from optimist.numerics.pairing import COMMON, JACKKNIFE_GROUPS, Pairing, StoredInts, unpacked
-from optimist.numerics.skewness import skewness
+from optimist.arrays import Floats, Ints
+from optimist.estimates.pairing import COMMON, JACKKNIFE_GROUPS, Pairing, StoredInts, unpacked
+from optimist.estimates.skewness import skewness
 
 FEWEST_COMMON = 10
 """Common indices below which nothing is known of a correlation."""

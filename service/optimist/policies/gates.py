@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.policies.limits import Margins, gate, margins_of, threshold
 from optimist_client.errors import FixError
 from optimist_client.limits import Limit

@@ -14,11 +14,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from optimist.arrays import Bools, Floats
 from optimist.cache import Cache
-from optimist.numerics.arrays import Bools, Floats
-from optimist.numerics.clusters import FEW
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.skewness import OF_MEANS, widening
+from optimist.estimates.clusters import FEW
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.skewness import OF_MEANS, widening
 from optimist.policies.contrasts import contrasts_of
 from optimist.policies.stopping import is_early
 from optimist_client.limits import Limit

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimist.numerics.arrays import Floats
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Quadratic, best_weights
+from optimist.arrays import Floats
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.programme import Quadratic, best_weights
 from optimist.policies.arms import Arm, active_among, prices
 from optimist.policies.policy import Draws, fewest_samples
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
-from optimist.numerics.estimate import natural
-from optimist.numerics.mixture import Mixture
+from optimist.estimates.estimate import natural
+from optimist.estimates.mixture import Mixture
 from optimist.policies.arms import Arm
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision, Stopping
 from optimist_client import models

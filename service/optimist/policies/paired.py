@@ -10,12 +10,19 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from optimist.numerics.arrays import Bools, Floats, Ints
-from optimist.numerics.audited import differing as audited_apart
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, history_array, jackknife_array, jackknife_rows
-from optimist.numerics.prompted import differing
-from optimist.numerics.skewness import against, against_widening, skewness
+from optimist.arrays import Bools, Floats, Ints
+from optimist.estimates.audited import differing as audited_apart
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.pairing import (
+    JACKKNIFE_GROUPS,
+    Earlier,
+    Pairing,
+    history_array,
+    jackknife_array,
+    jackknife_rows,
+)
+from optimist.estimates.prompted import differing
+from optimist.estimates.skewness import against, against_widening, skewness
 from optimist.policies.correlation import FEWEST_COMMON, Indices, InfluenceTable, effective, variance, weights
 from optimist.policies.rare_values import Means, SampledVariances, moments_of, sampled
 

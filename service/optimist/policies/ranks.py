@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimist.numerics.arrays import Bools, Floats
+from optimist.arrays import Bools, Floats
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import contrasts_of
 from optimist.policies.limits import Margins, margins_of, threshold

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optimist.numerics.arrays import Floats
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.skewness import OF_MEANS, against, widening
+from optimist.arrays import Floats
+from optimist.estimates.estimate import Estimate
+from optimist.estimates.skewness import OF_MEANS, against, widening
 
 
 class Means(NamedTuple):

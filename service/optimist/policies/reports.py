@@ -7,8 +7,8 @@ from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from optimist.numerics.anomalies import Anomaly, Levels, anomalies, in_words
-from optimist.numerics.estimate import finite
+from optimist.anomalies.levels import Anomaly, Levels, anomalies, in_words
+from optimist.estimates.estimate import finite
 from optimist.policies.arms import Arm, rivals
 from optimist.policies.audits import title_by_people
 from optimist.policies.contrasts import described
@@ -17,7 +17,7 @@ from optimist_client.models import AnomalousBatches, AnswersChanged, Contrast, R
 from optimist_client.models.standings import NOT_SCORED
 
 if TYPE_CHECKING:
-    from optimist.numerics.estimate import Estimate
+    from optimist.estimates.estimate import Estimate
     from optimist.records import GeneratorState
     from optimist_client.metrics import Metric
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
-from optimist.numerics.estimate import Estimate, Scale
+from optimist.estimates.estimate import Estimate, Scale
 from optimist.policies.arms import Arm, ratio
 from optimist.policies.contrasts import RARE, Contrasts, contrasts_among
 from optimist.policies.paired import Errors

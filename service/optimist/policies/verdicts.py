@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimist.numerics.arrays import Bools, Floats
-from optimist.numerics.clusters import clusters_to_decide
-from optimist.numerics.prompted import differing
+from optimist.arrays import Bools, Floats
+from optimist.estimates.clusters import clusters_to_decide
+from optimist.estimates.prompted import differing
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import contrasts_among
 from optimist.policies.policy import Policy

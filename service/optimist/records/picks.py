@@ -28,7 +28,7 @@ class Size(NamedTuple):
     mean_square: float
     reference: float | None = None
     level: float | None = None
-    """The level of the batch in this tensor (`numerics.anomalies`); None: none is kept."""
+    """The level of the batch in this tensor (`anomalies.levels`); None: none is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from optimist.arrays import Floats
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.curves import short, since
 from optimist.experiments.goals.asked import AskedContext, Choice, PickBasis, positions_of
 from optimist.experiments.goals.base import Goal, Pending, WithModel
 from optimist.experiments.report import OLD
-from optimist.numerics.arrays import Floats
 from optimist.policies import Arms, Decision, Stopping
 from optimist.policies.arms import active_among
 from optimist.records import (

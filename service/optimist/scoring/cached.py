@@ -13,12 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from optimist.estimates.estimate import Estimate
 from optimist.estimation.clustered import ClusterKind
 from optimist.estimation.learner import Learner
 from optimist.estimation.stored import is_due_answer, take
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
-from optimist.numerics.estimate import Estimate
 from optimist.records import LogEntry, RetractedLog
 from optimist_client.models import Modes
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.arrays import Floats
 from optimist.estimation.learner import Learner
 from optimist.estimation.question import Question
 from optimist.estimation.stored import (
@@ -31,9 +32,8 @@ from optimist.experiments.goals.base import WithModel
 from optimist.experiments.goals.registry import goal_named, learner_of
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
-from optimist.numerics.arrays import Floats
-from optimist.numerics.real_data import Reference
 from optimist.records import Claim, LogEntry
+from optimist.references.real_data import Reference
 from optimist.scoring.cached import EstimatorSettings
 from optimist.scoring.tasks import GeneratorTask, MixtureTask, ModelTask, ScoringTask, Subject
 from optimist.scoring.threads import InThread

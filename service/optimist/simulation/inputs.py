@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from optimist.anomalies.batches import as_matrices
 from optimist.datasets.references import read_reference
 from optimist.estimation.arrays import arrays_of, check_arrays
 from optimist.estimation.question import Question, by_label, prepared, with_real_data
 from optimist.estimation.streaming import first_rows
-from optimist.numerics.batches import as_matrices
 from optimist.simulation.judges.judge import Setup
 from optimist.simulation.plan import Plan
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Bools, Floats
+from optimist.arrays import Bools, Floats
 
 NO_GENERATOR = -1
 """The value for no generator: no best one is named yet, or the trial has ended."""

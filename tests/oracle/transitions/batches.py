@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import NamedTuple
 
-from optimist.numerics.estimate import is_due
+from optimist.estimates.estimate import is_due
 from optimist.records import Contents, PickBatch, Refused, Settled, chained
 from tests.oracle.oracle import Counted, Oracle
 from tests.oracle.rows import APPENDED, CONTEXTS, GENERATORS, RECORDS, ROOT, WORKERS, EndRow, PickRow

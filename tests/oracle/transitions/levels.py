@@ -1,4 +1,4 @@
-"""The levels of a generator's batches: which are kept, and whether one may be anomalous (numerics/anomalies.py)."""
+"""The levels of a generator's batches: which are kept, and whether one may be anomalous (anomalies/levels.py)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import toy_score
 from toy_shift import ColumnShift
 
 from optimist.metrics.implementations import reference_of
-from optimist.numerics.real_data import Reference
+from optimist.references.real_data import Reference
 
 
 class RealMean(Reference):

@@ -18,7 +18,7 @@ import pytest
 from optimist.api.middleware.access import COOKIE
 from optimist.api.problems import ApiError
 from optimist.api.references import checked
-from optimist.numerics.real_data import BLOCK, NEGATIVE
+from optimist.references.real_data import BLOCK, NEGATIVE
 from optimist_client import tensors
 from tests.support.begun import begun, held
 from tests.support.configs import on_wire

@@ -17,7 +17,7 @@ from click.testing import Result
 from redis import Redis
 
 from optimist.archive.file import Archive
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 from optimist.records import codec
 from optimist.store import running_url
 from optimist_client import (

@@ -8,13 +8,13 @@ from typing import Annotated
 
 from fastapi import Query
 
+from optimist.anomalies.batches import ExpectedValues, as_matrices, check_batch, check_shapes, readers_of
+from optimist.anomalies.copies import repeated_in
+from optimist.anomalies.plausibility import levelled, magnitudes, sized
 from optimist.api.bodies.arrays import Arrays, EncodedArrays, Shapes
 from optimist.api.bodies.objects import run_in_thread
 from optimist.api.problems import invalid
 from optimist.cache import Cache
-from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, check_shapes, readers_of
-from optimist.numerics.copies import repeated_in
-from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.records import Contents, Measures, Size
 from optimist.settings import Settings
 from optimist_client import tensors

@@ -20,13 +20,13 @@ import numpy as np
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel
 
+from optimist.api.alike import are_central, modes_and_copies
 from optimist.api.app_state import AppStateDep
 from optimist.api.bodies.objects import LARGE, LongRoute, run_in_thread
 from optimist.api.middleware.permissions import READ_SAMPLES, WORK, permits
 from optimist.api.pages import TaggedBody, respond
 from optimist.api.problems import invalid
 from optimist.api.routes.picks import INSTANCE, NONCE
-from optimist.numerics.alike import are_central, modes_and_copies
 from optimist.policies.audits import audit_key
 from optimist.records import NotFound, PreparedPreview, StoredPreview
 from optimist_client import models

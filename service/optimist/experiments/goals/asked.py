@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
+from optimist.arrays import Floats
 from optimist.records import GeneratorState, LogExtent
 
 

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from optimist.estimates.mixture import Mixture
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.goals.asked import AskedContext, Choice, PickBasis
-from optimist.numerics.mixture import Mixture
 from optimist.policies import Arms, Decision, Stopping
 from optimist.records import ArtefactPoint, ExperimentState, GeneratorState, LogExtent, StoredArtefact
 from optimist_client.models import Experiment, ExperimentConfig, Report, WaitReason

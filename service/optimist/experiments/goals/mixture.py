@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from optimist.estimates.mixture import Mixture
 from optimist.experiments.goals.asked import AskedContext, Choice, PickBasis, positions_of
 from optimist.experiments.goals.base import Goal, Pending
-from optimist.numerics.mixture import Mixture
 from optimist.policies import Arms, Decision, MixturePolicy, Stopping, decide_mixture, warmup_batches
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import MIN_MIXED, ExperimentState, GeneratorState, StoredArtefact, codec

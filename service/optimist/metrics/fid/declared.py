@@ -15,7 +15,7 @@ from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.spectra.symmetric import SymmetricSum
-from optimist.numerics.real_data import RealData
+from optimist.references.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import FID
 

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.pairing import JACKKNIFE_GROUPS, LARGEST_INDEX, jackknife_rows
+from optimist.estimates.skewness import skewness
 from optimist.metrics.base import Analysis, linear_share
 from optimist.metrics.fid.reference import UNKNOWN, Reference, by_covariance
 from optimist.metrics.fid.statistic import GaussianStatistic, KeptGram
@@ -24,8 +26,6 @@ from optimist.metrics.spectra.eigen import (
 )
 from optimist.metrics.spectra.leave_one_out import leave_one_out_curve, unlike
 from optimist.metrics.spectra.symmetric import congruence, symmetric_product, times_lower
-from optimist.numerics.pairing import JACKKNIFE_GROUPS, LARGEST_INDEX, jackknife_rows
-from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
 
 

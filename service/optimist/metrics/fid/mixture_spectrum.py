@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats
 from optimist.metrics.fid.influence import BUFFER, VANISHING
 from optimist.metrics.fid.parts import Space
 from optimist.metrics.spectra.eigen import eigen_coordinates
@@ -28,7 +29,6 @@ from optimist.metrics.spectra.leave_one_out import (
     leave_one_out_curve,
     residuals,
 )
-from optimist.numerics.programme import Floats
 
 
 class FrechetSpectrum:

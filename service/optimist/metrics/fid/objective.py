@@ -26,13 +26,13 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from optimist.estimates.programme import Floats, Quadratic, best_weights
 from optimist.metrics.fid.influence import BUFFER
 from optimist.metrics.fid.mixture_spectrum import FrechetSpectrum
 from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.mixtures.objective import MixtureAnalysis, Objective
 from optimist.metrics.state import copied
-from optimist.numerics.programme import Floats, Quadratic, best_weights
 
 
 class FrechetMixture:

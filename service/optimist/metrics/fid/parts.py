@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic, RowMoments
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.spectra.eigen import centre
 from optimist.metrics.spectra.symmetric import symmetric_product
-from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
 
 

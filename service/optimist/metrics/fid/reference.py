@@ -12,11 +12,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from optimist.estimates.skewness import missing_widening, skewness
 from optimist.metrics.spectra.eigen import eigen_basis, eigenvalues_of, pair_sum, square_norms
 from optimist.metrics.spectra.symmetric import symmetric_product
-from optimist.numerics.real_data import Reference as RealReference
-from optimist.numerics.real_data import check_lowest, check_moments
-from optimist.numerics.skewness import missing_widening, skewness
+from optimist.references.real_data import Reference as RealReference
+from optimist.references.real_data import check_lowest, check_moments
 from optimist_client.references import SOME
 
 
@@ -118,7 +118,7 @@ class Reference(RealReference):
     samples than that on `square`; the eigenvectors are found again where somebody asks for them.
 
     samples: how many real features there were, if that is known; some_rows: some of them (k, d), if they are kept.
-    Raises FixError, as the checks in `numerics.real_data` do.
+    Raises FixError, as the checks in `references.real_data` do.
     """
 
     def __init__(

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.mixture import Improvement, Mixture
+from optimist.estimates.programme import Floats, Quadratic, best_weights, minimise
 from optimist.metrics.base import Score
 from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, SharedChance
-from optimist.numerics.mixture import Improvement, Mixture
-from optimist.numerics.programme import Floats, Quadratic, best_weights, minimise
 from optimist.records import MIN_MIXED
 from optimist_client.errors import FixError
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.numerics.pairing import COMMON
-from optimist.numerics.programme import Floats, Quadratic
+from optimist.estimates.pairing import COMMON
+from optimist.estimates.programme import Floats, Quadratic
 from optimist.records import MIN_MIXED
 
 Half = Literal[0, 1]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats, Quadratic, minimise
 from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, is_in_half
 from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.state import copied
@@ -25,7 +26,6 @@ from optimist.metrics.vendi.mixture_spectrum import (
     spectral_model,
 )
 from optimist.metrics.vendi.spectrum import log_vendi, second_order, slopes
-from optimist.numerics.programme import Floats, Quadratic, minimise
 
 if TYPE_CHECKING:
     from optimist.metrics.vendi.score import VendiScore

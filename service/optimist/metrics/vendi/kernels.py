@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
+from optimist.anomalies.batches import LARGEST, check_number, check_whole
 from optimist.metrics.feature_maps import (
     Cosine,
     ExactKernel,
@@ -20,7 +21,6 @@ from optimist.metrics.feature_maps import (
     check_sigma,
     matrix_of,
 )
-from optimist.numerics.batches import LARGEST, check_number, check_whole
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel, Metric
 from optimist_client.metrics.kernel import EXACT, MEDIAN

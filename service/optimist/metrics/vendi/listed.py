@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.clusters import FEWEST_WITHIN
 from optimist.metrics.cluster_sums import UNKNOWN, prompts_of_batch
 from optimist.metrics.state import LastRows, Stateful
-from optimist.numerics.clusters import FEWEST_WITHIN
 from optimist_client.errors import FixError
 
 

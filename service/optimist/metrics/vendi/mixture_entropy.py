@@ -32,12 +32,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut, RowShares
 from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.vendi.influence import few_rows_inflation
 from optimist.metrics.vendi.mixture_spectrum import MixtureSpectrum
 from optimist.metrics.vendi.spectrum import log_vendi
-from optimist.numerics.programme import Floats
 
 SLIGHT = 1e-9
 """The least that 1 − L counts as."""

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats, Quadratic
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.spectra.eigen import differences, eigen_coordinates
 from optimist.metrics.spectra.symmetric import symmetric_product
 from optimist.metrics.vendi.spectrum import FLOOR, floored_at
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.programme import Floats, Quadratic
 from optimist_client.errors import FixError
 
 KEPT = 512

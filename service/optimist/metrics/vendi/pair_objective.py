@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats, Quadratic
 from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, is_in_half
 from optimist.metrics.state import copied
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.programme import Floats, Quadratic
 
 ROWS = 128
 """Last rows of each generator by which errors are found: they are known to 6 % from one generator, better from more."""

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from optimist.estimates.programme import Floats
 from optimist.metrics.base import Analysis, Identity, Score
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap
 from optimist.metrics.mixtures.objective import Common, Half, Objective
@@ -20,7 +21,6 @@ from optimist.metrics.vendi.influence import entropy_influence, kernel_warnings,
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, RowFunction
 from optimist.metrics.vendi.spectrum import KernelMatrix, check_order, eigenvalues_of, log_vendi, modes_of, spectrum_by
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
-from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Metric, Vendi
 from optimist_client.models.modes import ModeInfo

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from optimist.anomalies.batches import check_number
 from optimist.metrics.feature_maps import ExactKernel, FeatureMap
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.eigen import eigen_coordinates, eigen_entries
 from optimist.metrics.spectra.symmetric import PANEL, edges, symmetric_panel
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.batches import check_number
 from optimist_client.errors import FixError
 from optimist_client.models.modes import ModeInfo, Shown
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
-from optimist.numerics.estimate import Change
+from optimist.arrays import Floats
+from optimist.estimates.estimate import Change
 from optimist.routing.answers.ridge import Sums, forms_of
 
 FALSE_ALARMS = 1e-7

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
-from optimist.numerics.distances import usual_distance
+from optimist.arrays import Floats
 from optimist.records import checked_context
+from optimist.references.distances import usual_distance
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
+from optimist.arrays import Floats
 from optimist.routing.answers.features import ContextMap, columns_of
 from optimist.routing.answers.ridge import PublishedRidge, Regressions
 from optimist_client import tensors

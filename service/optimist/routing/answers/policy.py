@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optimist.numerics.arrays import Floats
+from optimist.arrays import Floats
 from optimist.policies.mixture_policy import drawn
 from optimist.policies.policy import Draws
 from optimist.routing.answers.model import best_chances

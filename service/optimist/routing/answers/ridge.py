@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from optimist.numerics.arrays import Bools, Floats
+from optimist.arrays import Bools, Floats
 from optimist_client.errors import FixError
 
 

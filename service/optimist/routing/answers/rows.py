@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats, Ints
+from optimist.arrays import Floats, Ints
 from optimist.routing.answers.features import ContextSettings
 
 

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from optimist.numerics.arrays import Bools, Floats, Ints
-from optimist.numerics.distances import median_distance
+from optimist.arrays import Bools, Floats, Ints
+from optimist.references.distances import median_distance
 from optimist.routing.answers.features import ContextMap, ContextSettings
 from optimist.routing.answers.policy import Frontier
 from optimist.routing.answers.ridge import Regressions, Sums

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Bools, Floats, Ints
+from optimist.arrays import Bools, Floats, Ints
 from optimist_client.errors import FixError
 from optimist_client.goals import check_ceiling, check_pace
 

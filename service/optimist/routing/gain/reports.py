@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.arrays import Floats
 from optimist.datasets.prompts import Embed, arrays_of_rows
-from optimist.numerics.arrays import Floats
 from optimist.records import codec
 from optimist.routing.answers.features import ContextSettings
 from optimist.routing.answers.policy import RoutePolicy, calls_of

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.estimates.estimate import Change
 from optimist.estimation.learner import Learned
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.symmetric import SymmetricSum
-from optimist.numerics.estimate import Change
 from optimist.records import AskedPrompt, checked_context
 from optimist.routing.answers.drift import Drift
 from optimist.routing.answers.features import ContextMap

@@ -9,9 +9,9 @@ from typing import Self
 
 import numpy as np
 
+from optimist.arrays import Floats
 from optimist.estimation.learner import Learner
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.numerics.arrays import Floats
 from optimist.records import AskedPrompt
 from optimist.routing.answers.features import ContextMap, ContextSettings
 from optimist.routing.answers.model import RouteModel

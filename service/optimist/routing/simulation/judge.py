@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from optimist.arrays import Floats
 from optimist.metrics.threads import one_thread
-from optimist.numerics.arrays import Floats
 from optimist.routing.answers.policy import POLICIES, RoutePolicy
 from optimist.routing.gain.outcomes import ScoredPrompts, prompts_in
 from optimist.routing.simulation.trials import RoutingProblem, RoutingTrial, play

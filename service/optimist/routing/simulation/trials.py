@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from optimist.numerics.arrays import Floats, Ints
-from optimist.numerics.estimate import is_due
+from optimist.arrays import Floats, Ints
+from optimist.estimates.estimate import is_due
 from optimist.routing.answers.features import CONTEXTS_TO_FIT, ContextSettings, contexts_to_fit
 from optimist.routing.answers.policy import SAMPLED, Frontier, RoutePolicy, calls_of
 from optimist.routing.answers.ridge import FeaturePredictor, KernelRidge, PublishedRidge, Regressions, Sums

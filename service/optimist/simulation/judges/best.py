@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.estimates.estimate import natural
 from optimist.estimation.question import Question
 from optimist.local.evaluation import Evaluation
 from optimist.local.single import score
 from optimist.metrics.threads import one_thread
-from optimist.numerics.estimate import natural
 from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.judges.judge import CurveFigure, ReportColumn
 from optimist.simulation.judges.sampled import SampledJudge, all_samples

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from optimist.estimates.mixture import Mixture
+from optimist.estimates.programme import Floats, minimise
 from optimist.estimation.question import Question
 from optimist.local.evaluation import Evaluation
 from optimist.metrics.threads import one_thread
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.programme import Floats, minimise
 from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.judges.judge import CurveFigure, ReportColumn
 from optimist.simulation.judges.sampled import SampledJudge, all_samples

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from optimist.anomalies.batches import as_matrices
 from optimist.archive.file import Archive
 from optimist.datasets.sets import by_generator, in_folder, of_metric
 from optimist.estimation.paired import runs_of
@@ -19,8 +20,7 @@ from optimist.estimation.question import Question
 from optimist.estimation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.spectra.symmetric import congruence
-from optimist.numerics.batches import as_matrices
-from optimist.numerics.real_data import RealData
+from optimist.references.real_data import RealData
 from optimist.simulation.sources.base import ArraySource, Draw, Rows, Source, SourceSet
 from optimist_client.errors import FixError
 from optimist_client.files import moments_among, read_arrays

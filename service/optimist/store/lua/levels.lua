@@ -1,6 +1,6 @@
 -- keys: levels
 
--- `levels:<g>` is a sorted set of the levels of a generator's batches (numerics/anomalies.py):
+-- `levels:<g>` is a sorted set of the levels of a generator's batches (anomalies/levels.py):
 --   member "<place of the array> <position> <pick> <rows> <time> <worker, if named>", score <level> + SPAN · <place of the array>
 
 local KEPT, EXTREMES, SPAN = 256, 64, 10000 -- the first two as in anomalies.py, the last one as in levels.py

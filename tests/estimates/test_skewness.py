@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.skewness import against, against_widening, skewness, widening
+from optimist.estimates.skewness import against, against_widening, skewness, widening
 
 
 def plain(values: list[float]) -> float:

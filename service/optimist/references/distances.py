@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
+from optimist.arrays import Floats
 from optimist_client.errors import FixError
 
 

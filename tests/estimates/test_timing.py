@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from optimist.numerics.timing import Timing, rank_correlation
+from optimist.estimates.timing import Timing, rank_correlation
 
 
 @pytest.mark.parametrize("levels", [3, 1000])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimist.numerics.clusters import (
+from optimist.estimates.clusters import (
     alike,
     clustered_variance,
     clusters_to_decide,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.anomalies import EXTREMES, KEPT, Level, Levels, anomalies, in_words, keep, rank
-from optimist.numerics.plausibility import level_of
+from optimist.anomalies.levels import EXTREMES, KEPT, Level, Levels, anomalies, in_words, keep, rank
+from optimist.anomalies.plausibility import level_of
 
 PIXELS = math.log(255.0)
 

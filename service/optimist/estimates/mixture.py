@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimist.numerics.estimate import Scale, natural
-from optimist.numerics.programme import Floats, Quadratic, best_weights
+from optimist.estimates.estimate import Scale, natural
+from optimist.estimates.programme import Floats, Quadratic, best_weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from optimist.numerics.estimate import Estimate
+from optimist.estimates.estimate import Estimate
 
 
 def test_a_point_below_the_smallest_score_stays_where_it_was_estimated():

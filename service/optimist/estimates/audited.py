@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.clusters import FEW, Floats
-from optimist.numerics.pairing import StoredInts
-from optimist.numerics.prompted import PackedFloats
+from optimist.estimates.clusters import FEW, Floats
+from optimist.estimates.pairing import StoredInts
+from optimist.estimates.prompted import PackedFloats
 from optimist.records import codec
 
 AUDITABLE = 2**20

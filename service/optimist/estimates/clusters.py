@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
+from optimist.arrays import Floats
 
 Counts = NDArray[np.integer[Any]]
 

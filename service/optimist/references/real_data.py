@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
-from optimist.numerics.batches import LARGEST, check_rows
-from optimist.numerics.copies import Hashes, hashes_of
-from optimist.numerics.plausibility import reference_scale
+from optimist.anomalies.batches import LARGEST, check_rows
+from optimist.anomalies.copies import Hashes, hashes_of
+from optimist.anomalies.plausibility import reference_scale
+from optimist.arrays import Floats
 from optimist_client.errors import FixError
 from optimist_client.references import Moments, moments_from, some_of
 

@@ -13,7 +13,7 @@ from optimist.api.problems import ApiError
 from optimist.api.references import checked
 from optimist.datasets.references import read_reference
 from optimist.metrics.fid.reference import Reference
-from optimist.numerics.real_data import (
+from optimist.references.real_data import (
     ASYMMETRY,
     BLOCK,
     NEGATIVE,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PlainSerializer, PlainValidator
 
-from optimist.numerics.arrays import Floats
+from optimist.arrays import Floats
 
 StoredFloats = Annotated[Floats, PlainValidator(np.array), PlainSerializer(np.ndarray.tolist)]
 """Numbers stored in a record as lists."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimist.numerics.mixture import Improvement
-from optimist.numerics.programme import Quadratic, best_weights
+from optimist.estimates.mixture import Improvement
+from optimist.estimates.programme import Quadratic, best_weights
 
 
 def loss_of(seed: int, count: int) -> Quadratic:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats
+from optimist.arrays import Floats
 
 OF_SCORES = 10.0
 """c of a score's sd_stop²."""

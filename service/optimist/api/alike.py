@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.arrays import Floats, Ints
-from optimist.numerics.distances import usual_distance
+from optimist.arrays import Floats, Ints
+from optimist.references.distances import usual_distance
 
 MAX_MODES = 8
 """The most modes."""

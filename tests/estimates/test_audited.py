@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from optimist.numerics.audited import AuditedMean, audited, chances, differing, drawn, realised, strata
+from optimist.estimates.audited import AuditedMean, audited, chances, differing, drawn, realised, strata
 from optimist.records import codec
 from tests.support.places import DATA
 

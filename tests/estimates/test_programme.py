@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from optimist.numerics import programme
-from optimist.numerics.programme import Floats, Quadratic, best_weights, minimise, on_simplex
+from optimist.estimates import programme
+from optimist.estimates.programme import Floats, Quadratic, best_weights, minimise, on_simplex
 
 
 def quadratic_of(seed: int, count: int, rank: int, shift: float = 0.0, slope: float = 0.1) -> Quadratic:

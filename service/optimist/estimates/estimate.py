@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from optimist.numerics.audited import AuditedMean
-from optimist.numerics.clusters import FEWEST_BATCHES, SHOWN
-from optimist.numerics.pairing import Pairing
-from optimist.numerics.prompted import PromptedMean
-from optimist.numerics.timing import Timing
+from optimist.estimates.audited import AuditedMean
+from optimist.estimates.clusters import FEWEST_BATCHES, SHOWN
+from optimist.estimates.pairing import Pairing
+from optimist.estimates.prompted import PromptedMean
+from optimist.estimates.timing import Timing
 from optimist.records import codec
 from optimist_client.metrics import Scale
 from optimist_client.models.decisions import format_score

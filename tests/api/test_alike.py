@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist.numerics.alike import MAX_MODES, are_central, modes_and_copies
+from optimist.api.alike import MAX_MODES, are_central, modes_and_copies
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, MAX_MODES])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PlainSerializer, PlainValidator
 
-from optimist.numerics.clusters import (
+from optimist.estimates.clusters import (
     FEW,
     Floats,
     clustered_variance,
@@ -23,7 +23,7 @@ from optimist.numerics.clusters import (
     unevenness,
     within_variance,
 )
-from optimist.numerics.pairing import StoredInts, as_text, from_text
+from optimist.estimates.pairing import StoredInts, as_text, from_text
 from optimist.records import codec
 
 ScoreTarget = Literal["sample", "list", "repeatable"]

@@ -1,1 +1,0 @@
-"""Numerics without torch: estimates, pairings, moments, checks of batches, programmes, the model of contexts."""

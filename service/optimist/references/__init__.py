@@ -1,0 +1,1 @@
+"""Real data, and what kernels need before the first estimate. No torch."""
