@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from optimist.commands import app
+from optimist.commands.app import app
 
 INTRODUCTION = "# The command `optimist`\n\n`optimist COMMAND --help` prints these texts.\n"
 

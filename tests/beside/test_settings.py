@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
-from optimist.commands import app
+from optimist.commands.app import app
 from optimist.commands.shared import settings_of
 from optimist.settings import Settings
 from tests.support.commands import invoked

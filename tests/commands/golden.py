@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 from optimist.api.middleware.keys import KeyRecord
-from optimist.commands import app
+from optimist.commands.app import app
 from optimist.commands.browse import overview as of_experiments
 from optimist.commands.experiments import anomalous
 from optimist.commands.keys import overview as of_keys

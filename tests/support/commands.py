@@ -7,7 +7,7 @@ from typing import Any
 from click.testing import Result
 from typer.testing import CliRunner
 
-from optimist.commands import app
+from optimist.commands.app import app
 
 
 def invoked(*arguments: object, code: int | None = None, **options: Any) -> Result:

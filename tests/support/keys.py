@@ -13,7 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from optimist.api.middleware.keys import make_key
-from optimist.commands import app
+from optimist.commands.app import app
 from optimist.store import open_store, running_url
 from optimist_client.models import Role
 from tests.support.processes import Service

@@ -252,7 +252,7 @@ def _forked(channel: socket.socket) -> tuple[Order, list[int]]:
 if __name__ == "__main__":
     for name in IMPORTED:
         importlib.import_module(name)
-    from optimist.commands import locations
+    from optimist.commands.app import locations
 
     for location in locations().values():
         importlib.import_module(location.partition(":")[0])

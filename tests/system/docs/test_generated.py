@@ -14,7 +14,7 @@ import typer
 import yaml
 
 from optimist.api.app import create_app
-from optimist.commands import app as commands
+from optimist.commands.app import app as commands
 from optimist.settings import Settings
 from optimist.store.keys import EXPERIMENT_PARTS
 from optimist_client import metrics

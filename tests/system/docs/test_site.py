@@ -23,7 +23,8 @@ SERVE = """
 import signal, sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may ignore it
-from optimist.commands import app, docs
+from optimist.commands import docs
+from optimist.commands.app import app
 docs.candidates = lambda: [Path(sys.argv[1])]
 app(["docs", *sys.argv[2:]])
 """
