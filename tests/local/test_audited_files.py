@@ -190,9 +190,17 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path):
         optimist.contrast(beyond, Mean(reads="human", proxy="judge", range=(1, 5)), paired=True)
     with pytest.raises(FixError, match="doubt: expected a proxy"):
         Mean(doubt="unsure")
-    for proxy, doubt in ((["large", "large"], None), (["large", "small"], "small")):
-        with pytest.raises(FixError, match="proxy, doubt: expected arrays of their own, got large"):
+    for proxy, doubt in (
+        (["large", "large"], None),
+        (["large", "small"], "small"),
+        ("human", None),
+        ("judge", "human"),
+    ):
+        with pytest.raises(FixError, match="doubt: expected names of their own, got human, "):
             Mean(reads="human", proxy=proxy, doubt=doubt)
+    for fields in (("judge,judge",), ("judge", "--doubt", "judge"), ("judge,human",), ("judge", "--doubt", "human")):
+        said = run(file, "--field", *fields, *HOW[2:], code=1)[1]
+        assert "doubt: expected names of their own, got human, judge, " in said
     votes = {name: {"human": np.full(N, 0.5), "large": np.full(N, 0.5), "small": np.full(N, 1.5)} for name in PEOPLE}
     with pytest.raises(FixError, match="small: expected numbers from 0 to 1"):
         optimist.contrast(votes, WinRate(reads="human", proxy=["large", "small"]), paired=True)

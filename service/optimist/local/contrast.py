@@ -214,12 +214,14 @@ def labels_of(metric: Metric) -> str | None:
 
 def audited_by(metric: Metric, fields: Fields) -> Metric:
     """The metric whose scores the judges in these fields give to all samples, and people to some. Raises FixError where
-    it has none."""
+    it has none, and for a field that is named twice."""
     if not isinstance(metric, OfValues):
         raise FixError(f"labels: expected a mean or a win rate, got the metric {metric.name!r}")
     judges = (fields.field or "judge").split(",")
     proxy = judges if len(judges) > 1 else judges[0]
-    return metric.model_copy(update={"proxy": proxy, "doubt": fields.doubt, "reads": LABELS})
+    by_people = metric.model_copy(update={"proxy": proxy, "doubt": fields.doubt, "reads": LABELS})
+    by_people.check_apart(fields.labels)
+    return by_people
 
 
 def question_on(

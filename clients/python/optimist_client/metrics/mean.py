@@ -43,12 +43,18 @@ class OfValues(Metric):
 
     @model_validator(mode="after")
     def _are_apart(self) -> Self:
-        names = [*self.array_names.values()]
         if self.doubt is not None and self.proxy is None:
             raise FixError("doubt: expected a proxy, the judge that is unsure")
-        if len(set(names)) < len(names):
-            raise FixError(f"proxy, doubt: expected arrays of their own, got {', '.join(names)}")
+        self.check_apart(self.reads)
         return self
+
+    def check_apart(self, people: str | None) -> None:
+        """Raise FixError where what people say, judges and doubt are not in arrays, or fields, of their own."""
+        names = [*self.array_names.values()]
+        if people is not None and self.is_audited:
+            names = [people, *names]
+        if len(set(names)) < len(names):
+            raise FixError(f"people, judges, doubt: expected names of their own, got {', '.join(names)}")
 
     @property
     def array_names(self) -> dict[str, str]:
