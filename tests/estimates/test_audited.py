@@ -149,6 +149,48 @@ def test_doubt_aims_at_where_the_judge_errs_and_the_weights_undo_it():
     assert (realised(bins, at) * values[at]).mean() == pytest.approx(0.2, rel=1e-12)
 
 
+def test_equal_doubts_share_a_bin_and_none_is_so_small_that_it_is_soon_used_up():
+    """Two judges that give marks often agree on most samples, and one may be unsure of all but a few."""
+    random = np.random.default_rng(13)
+    for values, sizes in (
+        ([0.0] * 85 + [1.0] * 15, [85, 15]),
+        ([0.0] * 15 + [1.0] * 85, [15, 85]),
+        ([0.0] * 1 + [1.0] * 99, [100]),
+        ([0.0] * 97 + [1.0] * 1 + [2.0] * 2, [100]),
+        ([0.0] * 50 + [1.0] * 5 + [2.0] * 45, [55, 45]),
+        ([7.0] * 100, [100]),
+        ([*range(100)], [20] * 5),
+        ([3.0], [1]),
+    ):
+        doubt = random.permutation(np.array(values, np.float64))
+        bins = strata(doubt)
+        assert np.bincount(bins).tolist() == sizes
+        assert (np.diff(bins[doubt.argsort(kind="stable")]) >= 0).all()
+
+
+def test_a_bin_without_audits_counts_to_another_one():
+    """Else the scores of a table with few labels would be shares of what they are."""
+    bins = np.repeat(np.arange(5), 20)
+    for audited_bins, shares in (([0, 1], [0.2, 0.8]), ([3, 4], [0.8, 0.2]), ([1, 3], [0.4, 0.6]), ([2], [1.0])):
+        at = np.concatenate([20 * number + np.arange(3 + number) for number in audited_bins])
+        weights = realised(bins, at)
+        assert [weights[bins[at] == number].sum() / len(at) for number in audited_bins] == pytest.approx(shares)
+
+
+def test_what_the_judge_is_worth_is_of_all_samples_not_of_those_that_doubt_chose():
+    random, size = np.random.default_rng(14), 40_000
+    is_hard = random.uniform(size=size) < 0.2
+    people = random.standard_normal(size)
+    judge = people + np.where(is_hard, 3.0, 0.3) * random.standard_normal(size)
+    kept = random.permutation(np.flatnonzero(~is_hard))[: is_hard.sum()]
+    at = np.sort(np.concatenate([np.flatnonzero(is_hard), kept]))
+    weights = np.where(is_hard, 0.4, 1.6)[at]
+    found = audited(people[at], judge[at], weights, float(judge.mean()), float(judge.var()) / size)
+    slopes = np.cov(people[at], judge[at])[0, 1] / judge[at].var()
+    expected = 1.0 - float((people - slopes * judge).var() / people.var())
+    assert found.correlation**2 == pytest.approx(expected, abs=0.02)
+
+
 def test_nothing_is_drawn_twice_and_a_bin_that_is_used_up_ends_the_draw():
     random = np.random.default_rng(10)
     bins, free = np.repeat([0, 1], [8, 2]), np.ones(10, bool)

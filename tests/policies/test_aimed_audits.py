@@ -121,6 +121,16 @@ def test_a_bin_is_not_emptied_and_when_it_is_only_unknown_samples_are_left():
     assert longer.judge.shape == (2, 260)
 
 
+def test_a_single_sample_of_other_doubt_does_not_end_the_audits():
+    bed = Bed(4)
+    bed.doubt = np.ones(N)
+    bed.doubt[next_audits(4, np.ones(N, bool), 1)] = 0.0
+    while len(bed.weights) < 300:
+        new = bed.draw(20)
+        assert len(new) == 20
+        bed.weights |= dict(new)
+
+
 def test_wrong_weights_would_be_a_bias():
     """The bed shows what it is for: with weights of 1 the mean of z is far from 0."""
     z: list[float] = []

@@ -76,14 +76,19 @@ def audited(
     value = float(terms.mean())
     error = float(terms.var(ddof=1)) / n * (1.0 + FEW / n)
     variance = error + float(slopes.mean()) ** 2 * variance_of_mean
-    spread = float(people.var())
-    explained = 1.0 - float(residuals.var()) / spread if spread > 0.0 else 0.0
+    # Of all samples, of which the audits are more often such as the judge foretells badly.
+    spread, unexplained, by_judge = (_weighted_variance(each, weights) for each in (people, residuals, scores))
+    explained = 1.0 - unexplained / spread if spread > 0.0 else 0.0
     explained = max(explained, 0.0)
-    by_judge = float(scores.var())
     scaled = math.sqrt(spread / by_judge) * mean if by_judge > 0.0 else 0.0
     beyond = max((scaled - value) * math.copysign(1.0, scaled), 0.0)
     favour = math.copysign(beyond, scaled) / math.sqrt(variance) if variance > 0.0 else 0.0
     return Audited(n, value, float(variance), math.sqrt(explained), explained * max(1.0 - share, 0.0), favour)
+
+
+def _weighted_variance(values: Floats, weights: Floats) -> float:
+    """The variance (with 1/n) of values (n,) with these weights (n,)."""
+    return float(np.average(np.square(values - np.average(values, weights=weights)), weights=weights))
 
 
 def slope(people: Floats, scores: Floats) -> float:
@@ -177,14 +182,26 @@ def _covariance(own: Floats, its: Floats, first: AuditedMean, other: AuditedMean
 
 
 def strata(doubt: Floats) -> NDArray[np.int64]:
-    """The bin (N,) of each sample by the judge's doubt, by quantiles."""
-    ends = np.quantile(doubt, np.arange(1, STRATA) / STRATA)
-    return np.unique(np.searchsorted(ends, doubt, side="right"), return_inverse=True)[1]
+    """The bin (N,) of each sample by the judge's doubt, by its rank, with the mean rank of equal doubts.
+
+    Ties leave some bins smaller than a fifth; one below a tenth joins a neighbour, as it would soon be used up.
+    """
+    _, inverse, counts = np.unique(doubt, return_inverse=True, return_counts=True)
+    bins = ((STRATA * (counts.cumsum() - counts / 2)) // len(doubt)).astype(np.int64)[inverse]
+    while True:
+        _, bins, sizes = np.unique(bins, return_inverse=True, return_counts=True)
+        smallest = int(sizes.argmin())
+        if 2 * STRATA * sizes[smallest] >= len(doubt):
+            return bins
+        # The largest is never the smallest here, so that there is a neighbour.
+        bins[bins == smallest] = smallest - 1 if smallest else 1
 
 
 def realised(bins: NDArray[np.int64], indices: NDArray[Any]) -> Floats:
     """The weights (n,) of audits at these indices, if chosen at random within each bin: its share of all samples over
-    its share of the audits."""
+    its share of the audits. A bin without audits counts to the next one that has some, else to the last that has."""
+    with_audits = np.unique(bins[indices])
+    bins = np.searchsorted(with_audits, bins).clip(max=len(with_audits) - 1)
     all_, own = np.bincount(bins), np.bincount(bins[indices], minlength=int(bins.max()) + 1)
     return (all_ / len(bins))[bins[indices]] / (own / max(len(indices), 1))[bins[indices]]
 
