@@ -36,7 +36,7 @@ class Basis(Answer):
 
     def renamed(self, name: str) -> Basis:
         """That of a single generator, by another name."""
-        counts = {one: sum(getattr(self, one).values()) for one in ("distinct", "shared", "missing", "unselected")}
+        counts = {key: sum(getattr(self, key).values()) for key in ("distinct", "shared", "missing", "unselected")}
         return self.model_copy(update={field: {name: count} for field, count in counts.items() if count})
 
     @computed_field
@@ -65,15 +65,15 @@ class Basis(Answer):
 
 def merged(parts: Iterable[Basis]) -> Basis:
     """The basis of several generators together."""
-    known = [*parts]
+    several = [*parts]
 
     def all_of(field: str) -> dict[str, int]:
-        return {name: count for one in known for name, count in getattr(one, field).items()}
+        return {name: count for basis in several for name, count in getattr(basis, field).items()}
 
     def each_of(field: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for one in known for text in getattr(one, field)))
+        return tuple(dict.fromkeys(text for basis in several for text in getattr(basis, field)))
 
-    counts: dict[str, Any] = {one: all_of(one) for one in ("rows", "distinct", "shared", "missing", "unselected")}
+    counts: dict[str, Any] = {key: all_of(key) for key in ("rows", "distinct", "shared", "missing", "unselected")}
     return Basis(**counts, fields=each_of("fields"), left_out=each_of("left_out"), notes=each_of("notes"))
 
 

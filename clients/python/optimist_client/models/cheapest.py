@@ -48,10 +48,10 @@ def cheapest_answer(report: Report) -> str:
 def cheapest_why(report: Report, max_names: int = 5) -> str:
     """Why it was or was not decided: `max_names` generators that miss a limit, and what open ones would take."""
     said: list[str] = []
-    for names, verb in ((_cheaper(report, "not met"), "is not"), (_open(report), "is open")):
+    for names, verb, code in ((_cheaper(report, "not met"), "is not", "not met"), (_open(report), "is open", "open")):
         for name in names[:max_names]:
-            verdicts = [one for one in _of(report, name) if one.verdict == ("not met" if verb == "is not" else "open")]
-            texts = [text for one in verdicts if (text := one.text)]
+            verdicts = [verdict for verdict in _of(report, name) if verdict.verdict == code]
+            texts = [text for verdict in verdicts if (text := verdict.text)]
             said.append(f"{name} {verb}{': ' if texts else ''}{'; '.join(texts)}{_more(verdicts)}.")
         if len(names) > max_names:
             said.append(f"So {'are' if verb == 'is open' else 'are also not'} {len(names) - max_names:,} more.")
@@ -69,17 +69,17 @@ def cheapest_sentences(report: Report, warnings: Iterable[str]) -> list[str]:
 
 def what_would_decide(limits: Sequence[LimitVerdict], max_names: int = 5) -> list[str]:
     """Sentences on what each generator that is open would be decided by now, and on the samples that it takes."""
-    refused = {one.generator for one in limits if one.verdict == "not met"}
-    open_ = [one for one in limits if one.verdict == "open" and one.generator not in refused and one.text]
+    refused = {verdict.generator for verdict in limits if verdict.verdict == "not met"}
+    open_ = [limit for limit in limits if limit.verdict == "open" and limit.generator not in refused and limit.text]
     said: list[str] = []
-    for one in open_[:max_names]:
-        more = _more([one])
-        if one.is_fixed:
-            said.append(f"{one.generator}: {one.text}{more}.")
-        elif one.upper is not None and one.lower is not None:
-            low, high = shown(max(one.lower, 0.0), one.scale), shown(one.upper, one.scale)
-            would = f"{one.generator} would be good enough now if {high} was allowed"
-            said.append(f"{would}{f', and not if less than {low} was' if one.lower > 0.0 else ''}{more}.")
+    for verdict in open_[:max_names]:
+        more = _more([verdict])
+        if verdict.is_fixed:
+            said.append(f"{verdict.generator}: {verdict.text}{more}.")
+        elif verdict.upper is not None and verdict.lower is not None:
+            low, high = shown(max(verdict.lower, 0.0), verdict.scale), shown(verdict.upper, verdict.scale)
+            would = f"{verdict.generator} would be good enough now if {high} was allowed"
+            said.append(f"{would}{f', and not if less than {low} was' if verdict.lower > 0.0 else ''}{more}.")
     return said
 
 
@@ -90,30 +90,30 @@ def _of(report: Report, generator: str) -> list[LimitVerdict]:
 def _best_score(report: Report) -> str | None:
     """The generator with the best score."""
     sign = 1.0 if report.lower_is_better else -1.0
-    known = [(sign * row.score, row.generator) for row in report.standings if row.score is not None]
-    return min(known)[1] if known else None
+    scores = [(sign * row.score, row.generator) for row in report.standings if row.score is not None]
+    return min(scores)[1] if scores else None
 
 
 def _cheaper(report: Report, verdict: str) -> list[str]:
     """The generators of which some limit has this verdict, where they are not dearer than the named one."""
     costs = {row.generator: row.cost_per_sample for row in report.standings}
-    max_names = costs.get(report.decision.best or "")
-    names = dict.fromkeys(one.generator for one in report.decision.limits if one.verdict == verdict)
-    if max_names is None:
+    max_cost = costs.get(report.decision.best or "")
+    names = dict.fromkeys(limit.generator for limit in report.decision.limits if limit.verdict == verdict)
+    if max_cost is None:
         return [*names]
-    return [name for name in names if (cost := costs.get(name)) is None or cost <= max_names or math.isnan(cost)]
+    return [name for name in names if (cost := costs.get(name)) is None or cost <= max_cost or math.isnan(cost)]
 
 
 def _open(report: Report) -> list[str]:
     """The generators that no limit refuses, and of which one is open, where the answer may depend on them."""
     if report.decision.decided:
         return []
-    refused = {one.generator for one in report.decision.limits if one.verdict == "not met"}
+    refused = {limit.generator for limit in report.decision.limits if limit.verdict == "not met"}
     return [name for name in _cheaper(report, "open") if name not in refused]
 
 
 def _more(verdicts: Iterable[LimitVerdict]) -> str:
-    known = [one.more_samples for one in verdicts if one.more_samples is not None]
-    if not known:
+    ranges = [verdict.more_samples for verdict in verdicts if verdict.more_samples is not None]
+    if not ranges:
         return ""
-    return f"; {lowered(about((max(low for low, _ in known), max(high for _, high in known))))} more samples"
+    return f"; {lowered(about((max(low for low, _ in ranges), max(high for _, high in ranges))))} more samples"

@@ -47,11 +47,11 @@ class Contrast(Answer):
         return format_range(self.difference, self.lower, self.upper, self.scale, decimals)
 
     @staticmethod
-    def column(several: Sequence[Contrast]) -> list[str]:
-        """The texts of several, with the same decimals."""
-        needed = (range_decimals(one.difference, one.lower, one.upper, one.scale) for one in several)
-        decimals = even(one for one in needed if one is not None)
-        return [one._text(decimals) for one in several]
+    def column(rows: Sequence[Contrast]) -> list[str]:
+        """The texts of several contrasts, with the same decimals."""
+        needed = (range_decimals(row.difference, row.lower, row.upper, row.scale) for row in rows)
+        decimals = even(number for number in needed if number is not None)
+        return [row._text(decimals) for row in rows]
 
     @property
     def half_width(self) -> float | None:

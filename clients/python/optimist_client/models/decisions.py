@@ -269,7 +269,7 @@ class DecisionInfo(Answer):
         """The condition of a provisional decision: "unless batch 7 of b is wrong: retract or accept it"; else ""."""
         if not self.provisional:
             return ""
-        named = " or ".join(one.which for one in self.anomalies)
+        named = " or ".join(anomaly.which for anomaly in self.anomalies)
         it = "it" if len(self.anomalies) == 1 and self.anomalies[0].is_one else "them"
         wrong = f"{'is' if self.anomalies[-1].is_one else 'are'} wrong"
         return f"unless {named} {wrong}: {self.remedy.replace('{it}', it)}"
@@ -336,7 +336,7 @@ class DecisionInfo(Answer):
         return [
             self._verdict_sentence(code, names, scale, apart or {}, costs or {})
             for code in get_args(VerdictCode)
-            if (names := [one.generator for one in self.verdicts if one.verdict == code])
+            if (names := [verdict.generator for verdict in self.verdicts if verdict.verdict == code])
         ]
 
     def _verdict_sentence(

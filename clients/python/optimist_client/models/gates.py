@@ -52,7 +52,7 @@ class Gate(Answer):
     def markdown(self) -> str:
         """The answer with a table of the metrics, for a comment on a pull request."""
         head = ("metric", f"worse than {self.baseline} by", "allowed", "verdict")
-        rows = [(one.title, _interval(one), _allowed(one), one.verdict) for one in self.verdicts]
+        rows = [(verdict.title, _interval(verdict), _allowed(verdict), verdict.verdict) for verdict in self.verdicts]
         warnings = [f"Warning: {text}." for text in self.warnings]
         return "\n\n".join([f"**Gate: {self.text}**", tables.markdown([head, *rows]), *warnings])
 
@@ -61,19 +61,19 @@ class Gate(Answer):
         open."""
         from xml.etree import ElementTree  # nosec B405: it only writes
 
-        verdicts = [one.verdict for one in self.verdicts]
-        counts = {"tests": len(verdicts), "failures": verdicts.count("not met"), "skipped": verdicts.count("open")}
+        codes = [verdict.verdict for verdict in self.verdicts]
+        counts = {"tests": len(codes), "failures": codes.count("not met"), "skipped": codes.count("open")}
         root = ElementTree.Element("testsuites")
         suite = ElementTree.SubElement(root, "testsuite", {"name": "optimist gate"})
         suite.attrib |= {name: f"{count}" for name, count in counts.items()}
-        for one in self.verdicts:
-            named = {"classname": f"{self.candidate} against {self.baseline}", "name": f"{one.title} {one.limit}"}
-            case = ElementTree.SubElement(suite, "testcase", named)
-            if one.verdict == "met":
-                ElementTree.SubElement(case, "system-out").text = _said(one)
+        against = f"{self.candidate} against {self.baseline}"
+        for verdict in self.verdicts:
+            case = ElementTree.SubElement(suite, "testcase", classname=against, name=f"{verdict.title} {verdict.limit}")
+            if verdict.verdict == "met":
+                ElementTree.SubElement(case, "system-out").text = _said(verdict)
             else:
-                what = "failure" if one.verdict == "not met" else "skipped"
-                ElementTree.SubElement(case, what, {"message": _said(one)})
+                what = "failure" if verdict.verdict == "not met" else "skipped"
+                ElementTree.SubElement(case, what, {"message": _said(verdict)})
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -84,16 +84,16 @@ class Gate(Answer):
         return f"{Page([self.text, *(f'Warning: {text}.' for text in self.warnings)])}"
 
 
-def _said(one: LimitVerdict) -> str:
+def _said(verdict: LimitVerdict) -> str:
     """How much worse the candidate is by a metric, and what is allowed."""
-    if one.lower is None and one.upper is None:
-        return f"not compared by {one.title} yet"
-    return f"{one.text}, {_allowed(one)} allowed" if one.verdict == "met" else one.text
+    if verdict.lower is None and verdict.upper is None:
+        return f"not compared by {verdict.title} yet"
+    return f"{verdict.text}, {_allowed(verdict)} allowed" if verdict.verdict == "met" else verdict.text
 
 
-def _allowed(one: LimitVerdict) -> str:
-    return "…" if one.allowed is None else shown(one.allowed, one.scale)
+def _allowed(verdict: LimitVerdict) -> str:
+    return "…" if verdict.allowed is None else shown(verdict.allowed, verdict.scale)
 
 
-def _interval(one: LimitVerdict) -> str:
-    return "…" if one.value is None else format_range(one.value, one.lower, one.upper, one.scale)
+def _interval(verdict: LimitVerdict) -> str:
+    return "…" if verdict.value is None else format_range(verdict.value, verdict.lower, verdict.upper, verdict.scale)

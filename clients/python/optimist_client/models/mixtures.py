@@ -92,12 +92,12 @@ class Mixture(Answer):
     @property
     def is_one_alone(self) -> bool:
         """Whether no mixture is better than the best single generator alone, as far as the samples show."""
-        return self.gain <= 0.0 or any(one.generator == self.best and one.weight >= ONE for one in self.weights)
+        return self.gain <= 0.0 or any(share.generator == self.best and share.weight >= ONE for share in self.weights)
 
     @property
     def recipe(self) -> str:
         """The weights as they are shown, the largest first, such as "62% a + 38% b"."""
-        return recipe({one.generator: one.weight for one in self.weights})
+        return recipe({share.generator: share.weight for share in self.weights})
 
     @property
     def sentences(self) -> list[str]:
@@ -117,7 +117,7 @@ class Mixture(Answer):
     @property
     def ranking(self) -> list[MixtureWeight]:
         """The generators by weight, the largest first."""
-        return sorted(self.weights, key=lambda one: -one.weight)
+        return sorted(self.weights, key=lambda share: -share.weight)
 
     def to_pandas(self) -> Any:
         """Weights, samples and contributions as a `pandas.DataFrame`, one row per generator. Needs pandas."""

@@ -47,21 +47,21 @@ class Ranking(Answer):
         """
         if not 1 <= k < len(self.ranks):
             raise FixError(f"k: expected 1 to {len(self.ranks) - 1}, for {len(self.ranks)} generators; got {k}")
-        return [one.generator for one in self.ranks[:k]] if k in self.decided else None
+        return [rank.generator for rank in self.ranks[:k]] if k in self.decided else None
 
     @computed_field
     @property
     def text(self) -> str:
         """The ranks as a sentence, such as "big is 1st, mid and base 2nd to 3rd, small 4th."."""
-        named = [(joined([one.generator for one in those]), text) for text, those in groupby(self.ranks, _text)]
-        (first, rank), *others = named
-        verb = "is" if sum(one.text == rank for one in self.ranks) == 1 else "are"
-        return f"{', '.join([f'{first} {verb} {rank}', *(f'{names} {text}' for names, text in others)])}."
+        named = [(joined([rank.generator for rank in ranks]), text) for text, ranks in groupby(self.ranks, _text)]
+        (first, first_rank), *others = named
+        verb = "is" if sum(rank.text == first_rank for rank in self.ranks) == 1 else "are"
+        return f"{', '.join([f'{first} {verb} {first_rank}', *(f'{names} {text}' for names, text in others)])}."
 
     @property
     def says_more(self) -> bool:
         """Whether it says more than which one of two generators is the best."""
-        return len(self.ranks) > 2 and any(one.last - one.first < len(self.ranks) - 1 for one in self.ranks)
+        return len(self.ranks) > 2 and any(rank.last - rank.first < len(self.ranks) - 1 for rank in self.ranks)
 
     def __repr__(self) -> str:
         return str(self)
@@ -72,7 +72,7 @@ class Ranking(Answer):
     @property
     def page(self) -> Page:
         """The ranks as a table, and in a sentence."""
-        return Page([Table(("generator", "rank"), [(one.generator, one.text) for one in self.ranks]), self.text])
+        return Page([Table(("generator", "rank"), [(rank.generator, rank.text) for rank in self.ranks]), self.text])
 
 
 def known_ranks(ranking: Ranking | None) -> Ranking:

@@ -207,13 +207,13 @@ class Report(Answer):
 
     def answer_on_mixture(self) -> str:
         """Which mixture is the best one, or that none is better than a generator alone."""
-        found = self.mixture
-        if found is None:
+        mixture = self.mixture
+        if mixture is None:
             return f"No mixture yet {self._told}."
-        best = f"{found.best} alone" if found.is_one_alone else found.recipe
+        best = f"{mixture.best} alone" if mixture.is_one_alone else mixture.recipe
         begins = f"Best: {best}" if self.decision.decided else f"Not decided {self.until}: {best} leads"
-        against = "no mixture is better" if found.is_one_alone else found.gained
-        return f"{begins} {self._told}: {found.scored}, {against}{self._unless}."
+        against = "no mixture is better" if mixture.is_one_alone else mixture.gained
+        return f"{begins} {self._told}: {mixture.scored}, {against}{self._unless}."
 
     def answer_on_routes(self) -> str:
         """What a router gains."""
@@ -258,14 +258,14 @@ class Report(Answer):
         best = rows.get(self.leader or "")
         if best is None:
             return ""
-        known = [one for one in self.contrasts if one.common and one.generator in rows]
-        unlike = [one for one in known if rows[one.generator].overlaps(best) and self._needs_pairs(one, rows)]
+        paired = [contrast for contrast in self.contrasts if contrast.common and contrast.generator in rows]
+        unlike = [row for row in paired if rows[row.generator].overlaps(best) and self._needs_pairs(row, rows)]
         if not unlike:
             return ""
-        unlike.sort(key=lambda one: one.difference)
-        names = listed([one.generator for one in unlike], len(self.contrasts))
-        common = _range([f"{n:,}" for n in sorted(one.common for one in unlike)])
-        correlation = _range([f"{r:.2f}" for r in sorted(one.correlation for one in unlike)])
+        unlike.sort(key=lambda contrast: contrast.difference)
+        names = listed([contrast.generator for contrast in unlike], len(self.contrasts))
+        common = _range([f"{n:,}" for n in sorted(contrast.common for contrast in unlike)])
+        correlation = _range([f"{r:.2f}" for r in sorted(contrast.correlation for contrast in unlike)])
         subject = f"interval of {names} overlaps" if len(unlike) == 1 else f"intervals of {names} overlap"
         differ = "their difference is sure" if len(unlike) == 1 else "their differences from it are sure"
         return (
@@ -291,8 +291,8 @@ class Report(Answer):
     @property
     def _winner(self) -> Standing | None:
         """The standing of the best generator; None where there is none, or it has no score."""
-        known = (row for row in self.standings if row.generator == self.decision.best and row.score is not None)
-        return next(known, None)
+        winners = (row for row in self.standings if row.generator == self.decision.best and row.score is not None)
+        return next(winners, None)
 
     @property
     def _unless(self) -> str:
@@ -327,7 +327,7 @@ class Report(Answer):
         if not self.contrasts:
             return {}
         texts = Contrast.column(self.contrasts)
-        apart = {one.generator: text for one, text in zip(self.contrasts, texts, strict=True)}
+        apart = {contrast.generator: text for contrast, text in zip(self.contrasts, texts, strict=True)}
         leader = {self.leader: "leads" if self.decision.limits else self.decision.rank}
         return {row.generator: leader.get(row.generator) or apart.get(row.generator, "…") for row in self.standings}
 
@@ -348,15 +348,15 @@ class Report(Answer):
         """The standings, best first, those without a score last; of a router in their order."""
         if self.asks.has_contexts:
             return self.standings
-        apart = {one.generator: one.difference for one in self.contrasts}
+        apart = {contrast.generator: contrast.difference for contrast in self.contrasts}
         return ranked(self.standings, self.leader, lower_is_better=self.lower_is_better, differences=apart)
 
     @property
     def sentences(self) -> list[str]:
         """The answer, why it was or was not decided, the verdicts, where metrics disagree, and what uniform sampling
         would have taken if that is known."""
-        said = [*(one.text for one in self.decision.anomalies), *self.decision.warnings]
-        said += [*row_warnings(self.standings), *(one.text for one in self.failures)]
+        said = [*(anomaly.text for anomaly in self.decision.anomalies), *self.decision.warnings]
+        said += [*row_warnings(self.standings), *(failure.text for failure in self.failures)]
         warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in said]
         warnings += [BELOW_NOISE_NOTE] if any(row.below_noise for row in self.standings) else []
         return self.asks.sentences(self, warnings)
@@ -368,8 +368,8 @@ class Report(Answer):
 
     def sentences_on_mixture(self, warnings: list[str]) -> list[str]:
         """The sentences about the best mixture, with these warnings."""
-        known = [] if self.mixture is None else self.mixture.sentences[1:]
-        said = [text for text in known if not (self.mixture and self.mixture.repeats(text, self.why))]
+        sentences = [] if self.mixture is None else self.mixture.sentences[1:]
+        said = [text for text in sentences if not (self.mixture and self.mixture.repeats(text, self.why))]
         return [self.answer, self.why, *said, *warnings, *([] if self.hint is None else [self.hint])]
 
     def sentences_on_cheapest(self, warnings: list[str]) -> list[str]:
@@ -381,7 +381,7 @@ class Report(Answer):
         said = [self.answer]
         if self._winner is None or len(self.standings) < 2:
             return [*said, *warnings]
-        apart = {one.generator: may_be(one.lower, one.upper, one.scale) for one in self.contrasts}
+        apart = {row.generator: may_be(row.lower, row.upper, row.scale) for row in self.contrasts}
         best = self.decision.best
         costs = {row.generator: cost_ratio(self, row.generator, best) for row in self.standings}
         said += [*self.decision.verdict_sentences(self.scale, apart, costs), self.why]
@@ -389,7 +389,7 @@ class Report(Answer):
         said += [text for text in (self.overlap_text, self.disagreement) if text]
         if self.mixture is not None and not self.mixture.is_one_alone:
             said += [text for text in self.mixture.sentences if text != self.mixture.gap_text]
-        said += [f"{one[0].upper()}{one[1:]}." for one in self.judge]
+        said += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in self.judge]
         said += warnings
         if self.hint is not None:
             said.append(self.hint)
@@ -407,7 +407,7 @@ class Report(Answer):
         """
         if self.ranks is None or not self.ranks.says_more:
             return ""
-        first = next((one for one in self.ranks.ranks if one.generator == self.decision.best), None)
+        first = next((rank for rank in self.ranks.ranks if rank.generator == self.decision.best), None)
         is_open = self.decision.decided and first is not None and first.last > 1
         return f"Ranks{ALL_AT_ONCE if is_open else ''}: {self.ranks.text}"
 

@@ -52,7 +52,7 @@ class RouteType(Answer):
     @property
     def by_generator(self) -> dict[str, RouteScore]:
         """What each generator scores."""
-        return {one.generator: one for one in self.scores}
+        return {score.generator: score for score in self.scores}
 
 
 class RouteShare(Answer):

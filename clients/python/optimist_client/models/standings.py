@@ -91,8 +91,8 @@ class Standing(Answer):
     @property
     def unscored(self) -> str:
         """Why it has no score and cannot have one; "" elsewhere."""
-        found = (text.removeprefix(NOT_SCORED) for text in self.warnings if text.startswith(NOT_SCORED))
-        return next(found, "") if self.score is None else ""
+        reasons = (text.removeprefix(NOT_SCORED) for text in self.warnings if text.startswith(NOT_SCORED))
+        return next(reasons, "") if self.score is None else ""
 
     @property
     def score_text(self) -> str:
@@ -135,11 +135,11 @@ def ranked(
     `differences` from it, and those without a score last."""
     sign = 1 if lower_is_better else -1
 
-    def place(row: Standing) -> tuple[bool, bool, float, float]:
+    def sort_key(row: Standing) -> tuple[bool, bool, float, float]:
         apart = differences.get(row.generator, math.inf)
         return row.score is None, row.generator != best, sign * (row.score or 0.0), apart
 
-    return sorted(standings, key=place)
+    return sorted(standings, key=sort_key)
 
 
 def unscored(standings: Iterable[Standing]) -> str:

@@ -76,20 +76,20 @@ def disagreement(title: str, best: str | None, confidence: float | None, watched
     title, best, confidence: of the deciding metric. Metrics without a best generator yet are left out.
     """
     named: dict[str, list[WatchedReport]] = {}
-    for one in watched:
-        if one.best is not None:
-            named.setdefault(one.best, []).append(one)
+    for metric in watched:
+        if metric.best is not None:
+            named.setdefault(metric.best, []).append(metric)
     agreeing = named.pop(best, []) if best is not None else []
     if best is None or not named:
         return ""
     said = [f"{_with_confidence(title, confidence)}, which decides, names {best}"]
     for other, metrics in named.items():
-        subjects = [_with_confidence(one.title, one.confidence) for one in metrics]
+        subjects = [_with_confidence(metric.title, metric.confidence) for metric in metrics]
         said.append(f"{joined(subjects)} {'names' if len(metrics) == 1 else 'name'} {other}")
     if agreeing:
-        subjects = [_with_confidence(one.title, one.confidence) for one in agreeing]
+        subjects = [_with_confidence(metric.title, metric.confidence) for metric in agreeing]
         said.append(f"{joined(subjects)} {'agrees' if len(agreeing) == 1 else 'agree'} with {title}")
-    sure = any(one.sure for metrics in named.values() for one in metrics)
+    sure = any(metric.sure for metrics in named.values() for metric in metrics)
     doubt = "" if sure else " No metric that disagrees is sure."
     return f"Metrics disagree on the best: {'; '.join(said)}.{doubt}"
 
