@@ -59,8 +59,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'optimist_client' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"optimist_client.{_HOME_OF.get(name, 'errors')}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"optimist_client.{_HOME_OF.get(name, 'errors')}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -36,17 +36,17 @@ def values(report: Report) -> dict[str, float]:
     "samples", "cost", "confidence", and of each generator "score/<name>", "lower/<name>", "upper/<name>" and
     "pick_ratio/<name>". Scores by watched metrics are "<label>/score/<name>" and so on.
     """
-    found: dict[str, float | None] = {
+    numbers: dict[str, float | None] = {
         "samples": report.samples,
         "cost": report.cost,
         "confidence": report.decision.confidence,
     }
     for row in report.standings:
-        found |= _scores(row) | {f"pick_ratio/{row.generator}": row.pick_ratio}
+        numbers |= _scores(row) | {f"pick_ratio/{row.generator}": row.pick_ratio}
     for label, watched in report.watched.items():
         for row in watched.standings:
-            found |= {f"{label}/{name}": value for name, value in _scores(row).items()}
-    return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}
+            numbers |= {f"{label}/{name}": value for name, value in _scores(row).items()}
+    return {name: float(value) for name, value in numbers.items() if value is not None and math.isfinite(value)}
 
 
 def _scores(row: Standing) -> dict[str, float | None]:
@@ -61,9 +61,9 @@ class CsvCallback:
         self._path = Path(path)
         if self._path.exists() and self._path.stat().st_size:
             with self._path.open(newline="", encoding="utf-8") as file:
-                found = next(csv.reader(file), list[str]())
-            if tuple(found) != COLUMNS:
-                raise FixError(f"{self._path}: expected the columns {', '.join(COLUMNS)}; found {', '.join(found)}")
+                header = next(csv.reader(file), list[str]())
+            if tuple(header) != COLUMNS:
+                raise FixError(f"{self._path}: expected the columns {', '.join(COLUMNS)}; found {', '.join(header)}")
         else:
             self._write([COLUMNS])
 

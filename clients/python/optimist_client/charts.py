@@ -24,8 +24,8 @@ def plot_regret(report: Report, axes: Any = None) -> Any:
         raise FixError("regret: not every generator has a score yet")
     # Generators that were retired have no score; what they were picked for is left out, as in `Report.regret`.
     gaps = {name: abs(score - best) for name, score in scores.items() if score is not None}
-    known = [(one.batches, gaps[one.generator]) for one in progress.generators if one.generator in gaps]
-    regret = [sum(batches[place] * gap for batches, gap in known) for place in range(len(progress.rounds))]
+    curves = [(curve.batches, gaps[curve.generator]) for curve in progress.generators if curve.generator in gaps]
+    regret = [sum(batches[index] * gap for batches, gap in curves) for index in range(len(progress.rounds))]
     axes = _axes(axes)
     axes.plot(progress.rounds, regret, color="C0")
     axes.set_ylabel(f"regret in {report.title}")
@@ -39,10 +39,10 @@ def plot_picks(report: Report, axes: Any = None) -> Any:
     """
     progress = _progress(report)
     axes = _axes(axes)
-    for one in progress.generators:
-        shares = [batches / told for batches, told in zip(one.batches, progress.rounds, strict=True)]
-        is_best = one.generator == report.decision.best
-        axes.plot(progress.rounds, shares, label=one.generator, linewidth=2.5 if is_best else 1.2)
+    for curve in progress.generators:
+        shares = [batches / told for batches, told in zip(curve.batches, progress.rounds, strict=True)]
+        is_best = curve.generator == report.decision.best
+        axes.plot(progress.rounds, shares, label=curve.generator, linewidth=2.5 if is_best else 1.2)
     axes.set_ylabel("share of batches")
     axes.set_ylim(0.0, 1.0)
     axes.legend(frameon=False, fontsize="small")

@@ -194,15 +194,15 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         # Imported here, because importing the metrics takes as long as importing the rest of the SDK.
         from optimist_client.metrics.base import metric_of, setting_names
 
-        found, settings = ReferenceNames(name), setting_names()
+        named, settings = ReferenceNames(name), setting_names()
         of_metric = {"reference": reference} | {field: value for field, value in config.items() if field in settings}
         decides = metric_of(metric, **of_metric).in_direction(direction)
         given = {field: value for field, value in config.items() if field not in settings}
-        given |= {"name": name, "generators": generators, "metric": found.without_data(decides)}
+        given |= {"name": name, "generators": generators, "metric": named.without_data(decides)}
         if is_collection(watch := config.get("watch")):
-            given["watch"] = [found.without_data(each) for each in watch]
+            given["watch"] = [named.without_data(each) for each in watch]
         wanted = _valid(given)
-        references = await self._read(found.uploads)
+        references = await self._read(named.uploads)
         try:
             answer = await self._transport.call("GET", f"/v1/experiments/{wanted.name}")
         except NotFoundError:

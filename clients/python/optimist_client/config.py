@@ -307,7 +307,7 @@ class ExperimentConfig(Wire):
         if self.prompts_are == "list":
             return range(len(prompts))
         firsts: dict[str, int] = {}
-        return [firsts.setdefault(prompt, place) for place, prompt in enumerate(prompts)]
+        return [firsts.setdefault(prompt, index) for index, prompt in enumerate(prompts)]
 
     @property
     def all_limits(self) -> list[tuple[str, Limit]]:
@@ -352,7 +352,7 @@ def check_seeds(seeds: object, generators: Sequence[str]) -> None:
     """Raise FixError unless `seeds` is a bool, or one for each of some of these generators."""
     if isinstance(seeds, bool):
         return
-    if not is_mapping(seeds) or not all(isinstance(one, bool) for one in seeds.values()):
+    if not is_mapping(seeds) or not all(isinstance(takes_seed, bool) for takes_seed in seeds.values()):
         raise FixError(f"seeds: expected True, False, or one of them by generator, got {seeds!r}")
     if unknown := sorted(set(seeds) - set(generators)):
         raise FixError(f"seeds: no generator is called {', '.join(unknown)}")

@@ -46,15 +46,15 @@ class OwnClient(Generic[Http]):
 
 def proxy_note(url: str) -> str:
     """The proxy that calls of this URL go through, by its variable, as the end of a message; "" if they go directly."""
-    found = httpx.URL(url)
+    target = httpx.URL(url)
     proxies = getproxies()
-    scheme = next((name for name in (found.scheme, "all") if proxies.get(name)), None)
-    if scheme is None or is_of_this_machine(found.host) or proxy_bypass(found.host):
+    scheme = next((name for name in (target.scheme, "all") if proxies.get(name)), None)
+    if scheme is None or is_of_this_machine(target.host) or proxy_bypass(target.host):
         return ""
     names = [f"{scheme}_proxy", f"{scheme}_proxy".upper()]
     variable = next((name for name in names if os.environ.get(name)), "a setting of this system")
     proxy = re.sub(r"//[^/@]*@", "//", proxies[scheme])  # without a password
-    return f" (calls go through the proxy {proxy} of {variable}; NO_PROXY={found.host} makes them go directly)"
+    return f" (calls go through the proxy {proxy} of {variable}; NO_PROXY={target.host} makes them go directly)"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

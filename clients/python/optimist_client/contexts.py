@@ -53,13 +53,13 @@ def _rows(width: int | None, contexts: ArrayLike | Sequence[ArrayLike]) -> NDArr
     arrays = [as_array("context", part) for part in parts]
     shapes = {array.shape for array in arrays}
     if len(shapes) == 1:
-        found = np.stack(arrays) if isinstance(contexts, list | tuple) else arrays[0]
-        if found.ndim == 2 and found.shape[1] == width:
+        rows = np.stack(arrays) if isinstance(contexts, list | tuple) else arrays[0]
+        if rows.ndim == 2 and rows.shape[1] == width:
             with np.errstate(over="ignore"):
-                found = found.astype(np.float32)
-            if not np.isfinite(found).all():
+                rows = rows.astype(np.float32)
+            if not np.isfinite(rows).all():
                 raise FixError("context: expected finite numbers in the range of float32")
-            return found
+            return rows
     if not shapes:
         raise FixError("contexts: expected at least one, got none")
     got = " and ".join(map(str, sorted(shapes)))

@@ -21,22 +21,22 @@ def differences(existing: Experiment, wanted: ExperimentConfig, digests: Mapping
     digests: SHA-256 of the contents of references by name (`tensors.digest`), as far as they are known. Settings of
     metrics are named one by one, as in "watch.rke.kernel.sigma (4.0, not 5.0)".
     """
-    found: list[str] = []
+    differing: list[str] = []
     for name in type(wanted).model_fields:
         if name not in _FREE:
-            found += _between(name, getattr(existing.config, name), getattr(wanted, name))
+            differing += _between(name, getattr(existing.config, name), getattr(wanted, name))
     stored = existing.references
     for name, digest in (digests or {}).items():
         if name in stored and stored[name] != digest:
-            found.append(f"the contents of reference {name!r} (SHA-256 {stored[name]:.12}…, not {digest:.12}…)")
-    return found
+            differing.append(f"the contents of reference {name!r} (SHA-256 {stored[name]:.12}…, not {digest:.12}…)")
+    return differing
 
 
-def refusal(name: str, found: Sequence[str]) -> str:
+def refusal(name: str, differing: Sequence[str]) -> str:
     """What is said of an experiment that exists with these differences."""
-    differing = ", ".join(found)
+    fields = ", ".join(differing)
     return (
-        f"experiment {name!r} exists with another config, which differs in {differing}: "
+        f"experiment {name!r} exists with another config, which differs in {fields}: "
         "choose another name, or the same config"
     )
 
@@ -54,8 +54,8 @@ def _between(name: str, stored: Any, asked: Any) -> Iterator[str]:
     labels = _labels(stored), _labels(asked)
     if labels[0] is not None and labels[1] is not None:
         if labels[0] == labels[1]:
-            for label, one, other in zip(labels[0], stored, asked, strict=True):
-                yield from _between(f"{name}.{label}", one, other)
+            for label, before, after in zip(labels[0], stored, asked, strict=True):
+                yield from _between(f"{name}.{label}", before, after)
             return
         stored, asked = labels
     yield f"{name} ({brief(stored)}, not {brief(asked)})"

@@ -68,12 +68,12 @@ def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport
     watched: metrics by label whose scores, errors and intervals follow as columns.
     """
     pandas = need("pandas", "notebook")
-    apart = {one.generator: one for one in report.contrasts}
+    contrasts = {contrast.generator: contrast for contrast in report.contrasts}
     names = {"difference": "difference", "difference_lower": "lower", "difference_upper": "upper"}
     names |= {"correlation": "correlation", "common": "common"}
     rows = [
         {"generator": row.generator}
-        | {column: getattr(apart.get(row.generator), name, None) for column, name in names.items() if apart}
+        | {column: getattr(contrasts.get(row.generator), name, None) for column, name in names.items() if contrasts}
         | row.model_dump(exclude={"warnings", "change", "generator"})
         for row in report.in_order
     ]
@@ -97,8 +97,8 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
     is_own = axes is None
     axes = need("matplotlib.pyplot", "notebook").subplots(layout="constrained")[1] if is_own else axes
     if metric is not None and metric not in report.watched:
-        known = f"expected one of {', '.join(report.watched)}" if report.watched else "no other metric is watched"
-        raise NotFoundError(f"unknown metric {metric!r}; {known}")
+        expected = f"expected one of {', '.join(report.watched)}" if report.watched else "no other metric is watched"
+        raise NotFoundError(f"unknown metric {metric!r}; {expected}")
     shown = report if metric is None else report.watched[metric]
     best = report.decision.best if metric is None else report.watched[metric].best
     rows = shown.in_order
@@ -106,14 +106,14 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
     wide = {"linewidth": 9, "alpha": 0.3, "solid_capstyle": "butt"} if contrasts else {"linewidth": 2}
     thin = {"color": "0.15", "linewidth": 1.5, "markersize": 8, "markeredgewidth": 1.5}
     legend: dict[str, Any] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         color = "C2" if row.generator == best else "C0"
         if row.lower is not None and row.upper is not None:
-            legend["interval of the score"] = axes.plot([row.lower, row.upper], [place] * 2, color=color, **wide)[0]
+            legend["interval of the score"] = axes.plot([row.lower, row.upper], [index] * 2, color=color, **wide)[0]
         if row.score is not None:
-            axes.plot([row.score], [place], "o", color=color)
+            axes.plot([row.score], [index], "o", color=color)
         if row.generator in contrasts:
-            line = axes.plot(contrasts[row.generator], [place] * 2, "|-", **thin)[0]
+            line = axes.plot(contrasts[row.generator], [index] * 2, "|-", **thin)[0]
             legend["interval of the difference from the best, counted from the best score (dotted)"] = line
     axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
@@ -123,8 +123,8 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
     if contrasts:
         axes.margins(y=0.12)
         axes.axvline(rows[0].score, color="C2", linewidth=1, linestyle=":", zorder=0)
-        place, draw = ("outside lower center", axes.figure.legend) if is_own else ("best", axes.legend)
-        draw(legend.values(), legend, loc=place, frameon=False, fontsize="small", borderaxespad=0.8)
+        location, draw = ("outside lower center", axes.figure.legend) if is_own else ("best", axes.legend)
+        draw(legend.values(), legend, loc=location, frameon=False, fontsize="small", borderaxespad=0.8)
     if is_own:
         # So large that neither the labels nor the title are cut off; in inches.
         widest = max((label.get_window_extent().width for label in axes.get_yticklabels()), default=0.0)
@@ -140,11 +140,11 @@ def _drawn_contrasts(report: Report | WatchedReport) -> dict[str, list[float]]:
         return {}
     sign = 1.0 if report.lower_is_better else -1.0
     drawn: dict[str, list[float]] = {}
-    for one in report.contrasts:
-        if one.lower is not None and one.upper is not None:
-            ends = [sign * one.lower, sign * one.upper]
-            drawn[one.generator] = [
-                best * math.exp(min(end, 700.0)) if one.scale == "log" else best + end for end in ends
+    for contrast in report.contrasts:
+        if contrast.lower is not None and contrast.upper is not None:
+            ends = [sign * contrast.lower, sign * contrast.upper]
+            drawn[contrast.generator] = [
+                best * math.exp(min(end, 700.0)) if contrast.scale == "log" else best + end for end in ends
             ]
     return drawn
 
@@ -157,7 +157,7 @@ def standings(report: Report, max_rows: int | None = None) -> Table:
         columns["worse by"] = [apart[row.generator] for row in rows]
     mixture = report.mixture
     if mixture is not None and (report.decision.weights or not mixture.is_one_alone):
-        weights = {one.generator: f"{one.weight:.1%}" for one in mixture.weights}
+        weights = {share.generator: f"{share.weight:.1%}" for share in mixture.weights}
         columns["weight"] = [weights.get(row.generator, "") for row in rows]
     # Where each pick is for a prompt, a generator's mean is over prompts of its own: such means cannot be compared.
     if not report.asks.has_contexts:
@@ -173,7 +173,7 @@ def standings(report: Report, max_rows: int | None = None) -> Table:
         [*zip(*columns.values(), strict=True)],
         title=_title(report),
         first_to_go=("share", "bracket", "interval", "samples", "cost"),
-        strong=[place for place, row in enumerate(rows) if row.generator == report.decision.best],
+        strong=[index for index, row in enumerate(rows) if row.generator == report.decision.best],
     )
 
 
@@ -181,18 +181,18 @@ def _by_metric(report: Report) -> Table:
     """The table of generators and metrics: scores with their intervals."""
     names = [row.generator for row in report.in_order]
     columns = [["generator", *names]]
-    watched = [(one, one.best, "") for one in report.watched.values()]
+    watched = [(metric, metric.best, "") for metric in report.watched.values()]
     for shown, best, more in [(report, report.leader, ", decides"), *watched]:
         rows = dict(zip((row.generator for row in shown.standings), Standing.columns(shown.standings), strict=True))
         title = f"{shown.title} {'↓' if shown.lower_is_better else '↑'}{more}"
         columns.append([title, *(_with_interval(*rows[name], name == best) for name in names)])
     head, *rows = zip(*columns, strict=True)
-    strong = [place for place, name in enumerate(names) if name == report.decision.best]
+    strong = [index for index, name in enumerate(names) if name == report.decision.best]
     return Table(head, rows, title=BY_METRIC, strong=strong)
 
 
 def _watched_warnings(report: Report) -> list[str]:
-    return [f"{one.title}: {text}." for one in report.watched.values() for text in row_warnings(one.standings)]
+    return [f"{metric.title}: {text}." for metric in report.watched.values() for text in row_warnings(metric.standings)]
 
 
 def _with_interval(score: str, interval: str, is_best: bool) -> str:
@@ -204,10 +204,10 @@ def as_table(table: Table) -> str:
     opened = ['<td class="said">' if column == table.sentences else "<td>" for column in table.head]
     head = "".join(f"<th>{html.escape(column)}</th>" for column in table.head)
     body = "".join(
-        f"<tr{_BOLD if place in table.strong else ''}>"
+        f"<tr{_BOLD if index in table.strong else ''}>"
         + "".join(f"{start}{html.escape(cell)}</td>" for start, cell in zip(opened, row, strict=True))
         + "</tr>"
-        for place, row in enumerate(table.rows)
+        for index, row in enumerate(table.rows)
     )
     title = html.escape(table.title)
     return f"<table><caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -226,13 +226,13 @@ def _batches(report: Report, newest: int = 5) -> list[str]:
         lines.append(f"{batches}: see `anomalies`, `retract` and `accept`.")
     if earlier := len(report.retractions[:-newest]):
         lines.append(f"Retracted: {earlier:,} earlier.")
-    for gone in report.retractions[-newest:]:
-        pick = "" if gone.pick is None else f"pick {gone.pick:,}, "
-        reason = gone.reason or "no reason given"
-        lines.append(f"Retracted: {gone.which} of {gone.generator} ({pick}{gone.samples:,} samples): {reason}.")
-    for one in report.acceptances[-newest:]:
-        which = f"all batches up to {one.until:,}" if one.position is None else f"batch {one.position:,}"
-        lines.append(f"Accepted: {which} of {one.generator}: {one.reason or 'no reason given'}.")
+    for row in report.retractions[-newest:]:
+        pick = "" if row.pick is None else f"pick {row.pick:,}, "
+        reason = row.reason or "no reason given"
+        lines.append(f"Retracted: {row.which} of {row.generator} ({pick}{row.samples:,} samples): {reason}.")
+    for row in report.acceptances[-newest:]:
+        which = f"all batches up to {row.until:,}" if row.position is None else f"batch {row.position:,}"
+        lines.append(f"Accepted: {which} of {row.generator}: {row.reason or 'no reason given'}.")
     return lines
 
 

@@ -24,25 +24,25 @@ def spelled_out(
         return embedding, None
     if embedding is not None:
         raise FixError("embedding, embeddings: expected one of the two")
-    known = list(metrics)
-    read = dict.fromkeys(name for metric in known for name in metric.array_names.values())
+    metrics = list(metrics)
+    read = dict.fromkeys(name for metric in metrics for name in metric.array_names.values())
     if unknown := sorted(embeddings.keys() - read.keys()):
         raise FixError(f"embeddings: no metric reads {', '.join(unknown)}; the metrics read {', '.join(read)}")
-    first = known[0].first_name
+    first = metrics[0].first_name
     return (embeddings.get(first), None) if embeddings.keys() <= {first} else (None, dict(embeddings))
 
 
 def parsed(given: Iterable[str]) -> dict[str, str]:
     """The names by array of texts `<array>:<name>`. Raises FixError for another form, and for an array twice."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for text in given:
         array, colon, name = text.partition(":")
         if not (array and colon and name):
             raise FixError(f"embeddings: expected <array>:<name>, such as dinov2:dinov2-large; got {text!r}")
-        if array in found:
+        if array in names:
             raise FixError(f"embeddings: the array {array!r} is given twice")
-        found[array] = name
-    return found
+        names[array] = name
+    return names
 
 
 def check_embedders(embed: Any, arrays: Sequence[str], names: Mapping[str, str], first: str) -> None:
@@ -57,7 +57,7 @@ def check_embedders(embed: Any, arrays: Sequence[str], names: Mapping[str, str],
         if not callable(function):
             raise FixError(f"embed: {array!r}: expected a function of the samples, got {brief(function)}")
     for array, name in names.items():
-        found = getattr(functions.get(array), "name", None)
-        if found != name:
+        actual = getattr(functions.get(array), "name", None)
+        if actual != name:
             whose = "the experiment" if array == first else f"the array {array!r}"
-            raise FixError(f"embed: {whose} takes embedding {name!r}; got one named {found!r}")
+            raise FixError(f"embed: {whose} takes embedding {name!r}; got one named {actual!r}")

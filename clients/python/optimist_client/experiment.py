@@ -161,17 +161,17 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         The answer holds at every look, so that the first yes or no may be taken. Raises `NotFoundError` for an unknown
         generator, `FixError` for an unknown metric or a margin that is none, and as `run` does.
         """
-        found = await self._gate(candidate, baseline, margin)
+        gate = await self._gate(candidate, baseline, margin)
         if generators is None:
-            return found
+            return gate
         check_both(candidate, baseline, generators)
         steps = Steps(self.info.config.batch_size * run.get("workers", 1), max_samples)
-        while found.answer == "open" and (step := steps.next()):
+        while gate.answer == "open" and (step := steps.next()):
             how: dict[str, Any] = {**run, "max_samples": step, "progress": False}
             report = await ExperimentOperations.run(self, generators, embed, **how)
             steps.made(step, report)
-            found = await self._gate(candidate, baseline, margin)
-        return found
+            gate = await self._gate(candidate, baseline, margin)
+        return gate
 
     async def _scored_report(self, watched_wait: float = 30.0) -> models.Report:
         """The report once all batches are scored, or the current one after waiting as long as an ask would.
@@ -182,7 +182,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         while True:
             report = await ExperimentOperations.report(self)
             patience = self.info.config.max_wait if not report.scored else watched_wait
-            if waited >= patience or (report.scored and all(one.is_settled for one in report.watched.values())):
+            if waited >= patience or (report.scored and all(metric.is_settled for metric in report.watched.values())):
                 return report
             await self._transport.sleep(pause)
             waited += pause

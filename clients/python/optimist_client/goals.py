@@ -82,8 +82,8 @@ class DeclaredGoal:
     def check(cls, config: ExperimentConfig) -> None:
         """Raise FixError unless the fields of a config of this goal go together."""
         if config.policy not in cls.policies:
-            known = ", ".join(cls.policies)
-            raise FixError(f"policy: the goal {cls.name!r} has the policies {known}; got {config.policy!r}")
+            policies = ", ".join(cls.policies)
+            raise FixError(f"policy: the goal {cls.name!r} has the policies {policies}; got {config.policy!r}")
         fields = type(config).model_fields
         for other in declared_goals().values():
             foreign = [name for name in other.fields if name not in cls.fields]
@@ -260,9 +260,9 @@ class BestMixture(DeclaredGoal):
         super().check(config)
         metric = config.metric
         if "mixtures" not in metric.offers:
-            known = ", ".join(kind.name for kind in declared().values() if "mixtures" in kind().offers)
+            names = ", ".join(kind.name for kind in declared().values() if "mixtures" in kind().offers)
             why = ", with these settings," if "mixtures" in type(metric)().offers else ""
-            raise FixError(f"goal: the metric {metric.name!r}{why} has no score of mixtures; those of {known} have one")
+            raise FixError(f"goal: the metric {metric.name!r}{why} has no score of mixtures; those of {names} have one")
         if config.policy.startswith("mixture-ucb") and metric.name not in ("rke", "mmd", "cmmd"):
             raise FixError(
                 f"policy: {config.policy!r} is published for rke, mmd and cmmd; the metric is {metric.name!r}"
@@ -309,8 +309,8 @@ class BestRoutes(DeclaredGoal):
         super().check(config)
         metric = config.metric
         if "routes" not in metric.offers:
-            known = ", ".join(kind.name for kind in declared().values() if "routes" in kind().offers)
-            raise FixError(f"goal: prompts are routed by a score of each sample, as of {known}; got {metric.name!r}")
+            names = ", ".join(kind.name for kind in declared().values() if "routes" in kind().offers)
+            raise FixError(f"goal: prompts are routed by a score of each sample, as of {names}; got {metric.name!r}")
         if config.bound != "influence":
             raise FixError(f"bound: the goal 'route' has the bound 'influence'; got {config.bound!r}")
         if config.context is None:

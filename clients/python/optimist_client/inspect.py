@@ -34,7 +34,7 @@ class OptimistStopping:
         scorer: whose score counts; None: the first one. part: which one of the score's numbers, if it has several.
         """
         self.experiment, self.generator, self._scorer, self._part = experiment, generator, scorer, part
-        self._places: dict[str, int] = {}
+        self._index_of: dict[str, int] = {}
         self._last: tuple[int, models.Report] | None = None
         self.told = 0
         """Scores that were told."""
@@ -47,8 +47,8 @@ class OptimistStopping:
 
     async def start_task(self, task: Any, samples: Sequence[Any], epochs: int) -> str:
         """The name of the manager, for the log. Raises FixError where the experiment does not fit the task."""
-        self._places = {id: place for place, id in enumerate(sorted(f"{sample.id}" for sample in samples))}
-        questions = len(self._places)
+        self._index_of = {id: index for index, id in enumerate(sorted(f"{sample.id}" for sample in samples))}
+        questions = len(self._index_of)
         if epochs > 1 and self._is_served:
             raise FixError(
                 f"expected 1 epoch, found {epochs}: a service takes them as independent, an Evaluation does not"
@@ -81,14 +81,14 @@ class OptimistStopping:
         value = self._value(scores)
         if value is None or math.isnan(value):
             return
-        place = self._places[f"{id}"]
-        start = (epoch - 1) * len(self._places) + place
+        index = self._index_of[f"{id}"]
+        start = (epoch - 1) * len(self._index_of) + index
         try:
             if self._is_served:
                 key = f"inspect {self.experiment.name} {self.generator} {start}"
                 await self._call("append", self.generator, [value], start=start, key=key)
             else:
-                prompts = {} if self.experiment.state.config.prompts is None else {"prompt_indices": [place]}
+                prompts = {} if self.experiment.state.config.prompts is None else {"prompt_indices": [index]}
                 self.experiment.tell(self.generator, [[value]], start=start, **prompts)
         except OptimistError as error:
             warnings.warn(f"optimist: a score of {self.generator} was not told: {error}", stacklevel=2)
@@ -124,7 +124,7 @@ class OptimistStopping:
         """The report; in memory only where something was told since the last one."""
         if self._is_served:
             return await self._call("report")
-        samples = sum(one.samples for one in self.experiment.state.stored.generators)
+        samples = sum(generator.samples for generator in self.experiment.state.stored.generators)
         if self._last is None or samples != self._last[0]:
             self._last = samples, self.experiment.report()
         return self._last[1]
@@ -143,6 +143,6 @@ def _reason(report: models.Report, generator: str) -> str | None:
     decision = report.decision
     if decision.decided:
         return report.answer
-    if any(one.generator == generator and one.verdict == "worse" for one in decision.verdicts):
+    if any(verdict.generator == generator and verdict.verdict == "worse" for verdict in decision.verdicts):
         return f"{generator} is worse than {decision.best}: {report.answer}"
     return None

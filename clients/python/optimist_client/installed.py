@@ -28,9 +28,9 @@ def install_hint(extras: str) -> str:
     origin = _origin()
     folder = checkout()
     if folder is not None:
-        place, versions = (".", _VERSIONS) if folder == Path.cwd() else (folder, folder / _VERSIONS)
+        source, versions = (".", _VERSIONS) if folder == Path.cwd() else (folder, folder / _VERSIONS)
         pinned = f"-c {shlex.quote(f'{versions}')} " if (folder / _VERSIONS).is_file() else ""
-        return f"pip install {pinned}{'-e ' if folder == _SOURCE else ''}'{place}[{extras}]'"
+        return f"pip install {pinned}{'-e ' if folder == _SOURCE else ''}'{source}[{extras}]'"
     if not origin:
         return f"pip install 'optimist[{extras}]'"
     if (archive := _local(origin)) is None:
@@ -66,9 +66,9 @@ def _origin() -> str:
         recorded = distribution("optimist").read_text("direct_url.json")
     except PackageNotFoundError:
         return ""
-    found = json.loads(recorded or "{}")
-    version_control = found.get("vcs_info", {}).get("vcs")
-    return f"{version_control}+{found['url']}" if version_control else found.get("url", "")
+    origin = json.loads(recorded or "{}")
+    version_control = origin.get("vcs_info", {}).get("vcs")
+    return f"{version_control}+{origin['url']}" if version_control else origin.get("url", "")
 
 
 def _local(url: str) -> Path | None:

@@ -77,11 +77,11 @@ class Table:
             bodies = [max(map(_cells, column), default=0) for column in zip(*cells[1:], strict=True)] or longest
             widths = [*map(max, longest, bodies)]
         kept, gone = self._kept(widths, width)
-        if width is not None and (place := self._of_sentences) in kept:
-            others = self._needed(widths, [other for other in kept if other != place])
-            widths[place] = min(widths[place], max(width - others - len(_GAP), _FEWEST))
+        if width is not None and (sentences := self._of_sentences) in kept:
+            others = self._needed(widths, [other for other in kept if other != sentences])
+            widths[sentences] = min(widths[sentences], max(width - others - len(_GAP), _FEWEST))
         if width is not None and len(kept) > 1:  # the first column stands beside each of the others
-            widest = max(widths[place] for place in kept[1:])
+            widest = max(widths[index] for index in kept[1:])
             widths[0] = min(widths[0], max(width - len(_GAP) - widest, _FEWEST))
         for number, part in enumerate(_parts(widths, kept, width)):
             if number:
@@ -113,7 +113,7 @@ class Table:
     def _needed(self, widths: Sequence[int], columns: Sequence[int]) -> int:
         """The width that these columns need, a column of sentences at its narrowest."""
         of = self._of_sentences
-        needed = (min(widths[place], _FEWEST) if place == of else widths[place] for place in columns)
+        needed = (min(widths[index], _FEWEST) if index == of else widths[index] for index in columns)
         return sum(needed) + len(_GAP) * (len(columns) - 1)
 
     def _block(
@@ -121,24 +121,24 @@ class Table:
     ) -> Iterator[tuple[str, str]]:
         """The lines of these columns."""
         for number, row in enumerate(cells):
-            broken = [self._broken(row[place], place, widths[place], is_head=number == 0) for place in part]
+            broken = [self._broken(row[column], column, widths[column], is_head=number == 0) for column in part]
             style = "bold" if number == 0 else "bold green" if number - 1 in self.strong else ""
             for at in range(max(map(len, broken))):
                 shown = (texts[at] if at < len(texts) else "" for texts in broken)
-                padded = (self._padded(text, place, widths[place]) for text, place in zip(shown, part, strict=True))
+                padded = (self._padded(text, column, widths[column]) for text, column in zip(shown, part, strict=True))
                 yield _GAP.join(padded).rstrip(), style
             if number == 0 and width is not None:
-                yield "─" * (sum(widths[place] for place in part) + len(_GAP) * (len(part) - 1)), "dim"
+                yield "─" * (sum(widths[column] for column in part) + len(_GAP) * (len(part) - 1)), "dim"
 
-    def _broken(self, text: str, place: int, width: int, *, is_head: bool) -> list[str]:
+    def _broken(self, text: str, column: int, width: int, *, is_head: bool) -> list[str]:
         """The lines of a cell. A name without spaces that is too long is broken where the line ends."""
-        if place == self._of_sentences or is_head:
+        if column == self._of_sentences or is_head:
             return wrapped(text, width)
-        return textwrap.wrap(text, width, break_on_hyphens=False) if place == 0 and _cells(text) > width else [text]
+        return textwrap.wrap(text, width, break_on_hyphens=False) if column == 0 and _cells(text) > width else [text]
 
-    def _padded(self, text: str, place: int, width: int) -> str:
+    def _padded(self, text: str, column: int, width: int) -> str:
         room = " " * (width - _cells(text))
-        is_left = place in (0, self._of_sentences) or self.head[place] in self.left
+        is_left = column in (0, self._of_sentences) or self.head[column] in self.left
         return text + room if is_left else room + text
 
 
@@ -146,12 +146,12 @@ def _parts(widths: Sequence[int], kept: Sequence[int], width: int | None) -> lis
     """The columns that stand beside one another, the first of all in each part."""
     first, *others = kept
     parts, used = [[first]], widths[first]
-    for place in others:
-        if width is not None and len(parts[-1]) > 1 and used + len(_GAP) + widths[place] > width:
+    for column in others:
+        if width is not None and len(parts[-1]) > 1 and used + len(_GAP) + widths[column] > width:
             parts.append([first])
             used = widths[first]
-        parts[-1].append(place)
-        used += len(_GAP) + widths[place]
+        parts[-1].append(column)
+        used += len(_GAP) + widths[column]
     return parts
 
 

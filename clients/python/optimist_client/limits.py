@@ -42,11 +42,11 @@ class Limit:
         if isinstance(value, Limit):
             return value
         text = value if isinstance(value, str) else ""
-        if found := _RELATIVE.fullmatch(text):
-            allowed, against = tolerance.parsed(found[1]), found[2]
+        if match := _RELATIVE.fullmatch(text):
+            allowed, against = tolerance.parsed(match[1]), match[2]
             return cls("best", allowed) if against == BEST else cls("generator", allowed, against)
-        if (found := _FIXED.fullmatch(text)) and math.isfinite(fixed := _number(found[2])):
-            return cls("below" if found[1] == "<" else "above", fixed)
+        if (match := _FIXED.fullmatch(text)) and math.isfinite(fixed := _number(match[2])):
+            return cls("below" if match[1] == "<" else "above", fixed)
         raise FixError(f"{field}{_FORMS}, got {brief(value)}")
 
     @property

@@ -55,9 +55,9 @@ class RouterPlugin:
         if self._model not in (None, model) or request_kwargs is None or not healthy_deployments:
             return healthy_deployments
         request_kwargs.setdefault("metadata", {}).pop(NOTE, None)  # of an attempt before
-        known = {deployment["model_info"]["id"]: deployment for deployment in healthy_deployments}
+        by_id = {deployment["model_info"]["id"]: deployment for deployment in healthy_deployments}
         prompt = prompt_of(messages)
-        pick = await self._pick(prompt, [name for name in known if name in self.experiment.info.config.generators])
+        pick = await self._pick(prompt, [name for name in by_id if name in self.experiment.info.config.generators])
         if pick is None:
             self.left += 1
             return healthy_deployments
@@ -66,15 +66,15 @@ class RouterPlugin:
         self._open[number] = pick, prompt
         if len(self._open) > 10_000:  # the oldest one is forgotten, and its lease ends
             del self._open[next(iter(self._open))]
-        return [known[pick.generator]]
+        return [by_id[pick.generator]]
 
     async def async_log_success_event(
         self, kwargs: Mapping[str, Any], response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Tell the score of an answer."""
-        if (found := self._taken(kwargs)) is None:
+        if (taken := self._taken(kwargs)) is None:
             return
-        pick, prompt = found
+        pick, prompt = taken
         score, reason = None, "another deployment answered"
         if _deployment(kwargs) == pick.generator:
             try:
@@ -88,9 +88,9 @@ class RouterPlugin:
         self, kwargs: Mapping[str, Any], response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Tell `failed` for a call that failed."""
-        if (found := self._taken(kwargs)) is None:
+        if (taken := self._taken(kwargs)) is None:
             return
-        await _settle(found[0], self._failed, f"{kwargs.get('exception') or 'the call failed'}")
+        await _settle(taken[0], self._failed, f"{kwargs.get('exception') or 'the call failed'}")
 
     async def _pick(self, prompt: str, generators: Sequence[str], rest: float = 1.0) -> AsyncPick | None:
         """A pick of one of these generators; None where there is none before the deadline.

@@ -30,12 +30,12 @@ def parsed(texts: Iterable[str], labels: Sequence[str]) -> dict[str, float | str
     """The margins in texts such as "1%", that of all these metrics, and "fid=2%". Raises FixError."""
     from optimist_client import tolerance
 
-    found: dict[str, float | str] = {}
+    margins: dict[str, float | str] = {}
     for text in texts:
         label, equals, value = text.rpartition("=")
         margin = tolerance.parsed(value, "margin: ")
-        found |= {label: margin} if equals else dict.fromkeys(labels, margin)
-    return found
+        margins |= {label: margin} if equals else dict.fromkeys(labels, margin)
+    return margins
 
 
 class Steps:

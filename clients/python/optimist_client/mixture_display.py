@@ -25,7 +25,7 @@ def as_html(mixture: Mixture) -> str:
 
 def as_frame(mixture: Mixture) -> Any:
     """A pandas DataFrame with one row per generator, the largest weight first. Raises ModuleNotFoundError."""
-    rows = [one.model_dump() for one in mixture.ranking]
+    rows = [row.model_dump() for row in mixture.ranking]
     return need("pandas", "notebook").DataFrame(rows).set_index("generator")
 
 
@@ -35,9 +35,9 @@ def as_plot(mixture: Mixture, axes: Any = None) -> Any:
     if axes is None:
         size = (7.0, 1.5 + 0.35 * max(len(rows), 3))
         axes = need("matplotlib.pyplot", "notebook").subplots(layout="constrained", figsize=size)[1]
-    bars = axes.barh(range(len(rows)), [100.0 * one.weight for one in rows], color="C2")
-    axes.bar_label(bars, [f" {one.weight:.0%}" for one in rows])
-    axes.set_yticks(range(len(rows)), [f"{one.generator} ({one.samples:,})" for one in rows])
+    bars = axes.barh(range(len(rows)), [100.0 * row.weight for row in rows], color="C2")
+    axes.bar_label(bars, [f" {row.weight:.0%}" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
     axes.margins(x=0.1)
     axes.set_xlabel("weight in the best mixture in %")
@@ -53,8 +53,8 @@ def _title(mixture: Mixture) -> str:
 def _table(mixture: Mixture) -> Table:
     """Weights, samples, and how much worse the best mixture without each generator is."""
     rows: list[tuple[str, ...]] = []
-    for one in mixture.ranking:
-        worse = shown(one.contribution, mixture.scale) if one.contribution > 0.0 else "not worse"
-        rows.append((one.generator, f"{one.weight:.1%}", f"{one.samples:,}", worse))
+    for row in mixture.ranking:
+        worse = shown(row.contribution, mixture.scale) if row.contribution > 0.0 else "not worse"
+        rows.append((row.generator, f"{row.weight:.1%}", f"{row.samples:,}", worse))
     head = ("generator", "weight", "samples", "worse without it")
     return Table(head, rows, title=_title(mixture), first_to_go=("samples",))

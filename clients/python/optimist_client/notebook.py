@@ -64,18 +64,17 @@ def chart(reports: list[Report], max_rows: int = 12) -> str:
         return ""
     newest = reports[-1]
     names = [row.generator for row in newest.in_order if row.score is not None][:max_rows]
-    if not names or sum(any(row.score is not None for row in one.standings) for one in reports) < 2:
+    if not names or sum(any(row.score is not None for row in report.standings) for report in reports) < 2:
         return ""
     figure = import_module("matplotlib.figure").Figure(figsize=(7.0, 3.2), layout="constrained")
     axes = figure.subplots()
-    for place, name in enumerate(names):
-        found = [(one.samples, row) for one in reports for row in one.standings if row.generator == name]
-        known = [(samples, row) for samples, row in found if row.score is not None]
-        samples = [at for at, _ in known]
-        axes.plot(samples, [row.score for _, row in known], color=f"C{place}", label=name)
-        bands = [(at, row.lower, row.upper) for at, row in known if row.lower is not None and row.upper is not None]
+    for index, name in enumerate(names):
+        standings = [(report.samples, row) for report in reports for row in report.standings if row.generator == name]
+        scored = [(samples, row) for samples, row in standings if row.score is not None]
+        axes.plot([samples for samples, _ in scored], [row.score for _, row in scored], color=f"C{index}", label=name)
+        bands = [(at, row.lower, row.upper) for at, row in scored if None not in (row.lower, row.upper)]
         if bands:
-            axes.fill_between(*zip(*bands, strict=True), color=f"C{place}", alpha=0.15, linewidth=0)
+            axes.fill_between(*zip(*bands, strict=True), color=f"C{index}", alpha=0.15, linewidth=0)
     # Early intervals are so wide that nothing else could be read.
     ends = [end for row in newest.in_order[: len(names)] for end in (row.lower, row.upper) if end is not None]
     if ends and max(ends) > min(ends):

@@ -93,7 +93,7 @@ class PickOperations:
             raise FixError(
                 f"pick {self.number} has no seeds of its samples: {self.info.experiment!r} routes prompts, use `seed`"
             )
-        return [(self.seed + place) % 2**32 for place in range(self.size)]
+        return [(self.seed + index) % 2**32 for index in range(self.size)]
 
     @property
     def prompts(self) -> list[str]:

@@ -21,11 +21,11 @@ def resolve_preset(policy: str, metric: type[Metric], bound: str | None = None) 
     `greedy` takes any bound; without one it ranks by the plug-in score, as in the papers. Raises FixError if the
     preset belongs to another metric or bound.
     """
-    known = presets()
-    if policy not in known:
+    metrics = presets()
+    if policy not in metrics:
         return {}
-    if known[policy] not in (None, metric.name):
-        raise FixError(f"preset {policy!r} is of metric {known[policy]!r}, not {metric.name!r}")
+    if metrics[policy] not in (None, metric.name):
+        raise FixError(f"preset {policy!r} is of metric {metrics[policy]!r}, not {metric.name!r}")
     if policy == "greedy":
         # Where the metric has a published bound, its value is the plug-in score.
         fixed = bound or ("theorem" if "theorem" in metric.bounds else "influence")

@@ -74,22 +74,22 @@ def request_of(
     sent whose indices have the smallest digests, the same for every generator. Raises FixError for what is no
     preview, or is an image that cannot be encoded.
     """
-    places = [place for place, preview in enumerate(previews) if preview is not None]
-    chosen = sorted(places, key=lambda place: _digest((start or 0) + place))[:MAX_SENT]
-    found: list[dict[str, Any]] = []
+    indices = [index for index, preview in enumerate(previews) if preview is not None]
+    chosen = sorted(indices, key=lambda index: _digest((start or 0) + index))[:MAX_SENT]
+    entries: list[dict[str, Any]] = []
     features = compared(arrays, sorted(chosen))
-    for place, numbers in zip(sorted(chosen), features, strict=True):
-        preview = encoded(previews[place])
+    for index, numbers in zip(sorted(chosen), features, strict=True):
+        preview = encoded(previews[index])
         if isinstance(preview, str):
             given = {"text": preview}
         else:
             given = {"audio" if audio_kind(preview) else "image": base64.b64encode(preview).decode()}
-        prompt = {"prompt": prompts[place][:500]} if place < len(prompts) else {}
-        found.append({"place": place, **given, **prompt, **({"features": numbers} if numbers else {})})
-    return {"start": start, "previews": found}
+        prompt = {"prompt": prompts[index][:500]} if index < len(prompts) else {}
+        entries.append({"place": index, **given, **prompt, **({"features": numbers} if numbers else {})})
+    return {"start": start, "previews": entries}
 
 
-def compared(arrays: Mapping[str, NDArray[Any]], places: Sequence[int]) -> list[list[float]]:
+def compared(arrays: Mapping[str, NDArray[Any]], indices: Sequence[int]) -> list[list[float]]:
     """What the samples at these places of a batch are compared by: the rows of its widest array, those of prompts
     excepted, wider ones than `FEATURES` as a projection that keeps distances to some 9 %. [] for a row that is not
     finite.
@@ -101,9 +101,9 @@ def compared(arrays: Mapping[str, NDArray[Any]], places: Sequence[int]) -> list[
     from optimist_client.tensors import BESIDE
 
     samples = [array for name, array in sorted(arrays.items()) if name not in (*BESIDE, "prompts") and array.size]
-    if not samples or not places:
-        return [[] for _ in places]
-    rows = max(samples, key=lambda array: array.size)[list(places)].astype(np.float64).reshape(len(places), -1)
+    if not samples or not indices:
+        return [[] for _ in indices]
+    rows = max(samples, key=lambda array: array.size)[list(indices)].astype(np.float64).reshape(len(indices), -1)
     rows[~(np.abs(rows) <= LARGEST_FEATURE).all(1)] = np.nan
     if rows.shape[1] > FEATURES:
         rows = rows @ _signs(rows.shape[1]) / np.sqrt(FEATURES)

@@ -42,8 +42,8 @@ class Moments(NamedTuple):
     def arrays(self) -> Arrays:
         """The arrays by name, as they are sent and stored; `samples` is (1,)."""
         samples = None if self.samples is None else np.array([self.samples], dtype=np.float64)
-        known = {"mean": self.mean, "covariance": self.covariance, "samples": samples, "some_rows": self.some_rows}
-        return {name: array for name, array in known.items() if array is not None}
+        fields = {"mean": self.mean, "covariance": self.covariance, "samples": samples, "some_rows": self.some_rows}
+        return {name: array for name, array in fields.items() if array is not None}
 
     def with_samples(self, samples: int | None) -> Moments:
         """The moments with this number of rows, if one is given. Raises FixError where another one is known."""
@@ -130,10 +130,10 @@ def moments_of_tuple(reference: tuple[Any, ...]) -> Moments:
         expected = "expected (mean, covariance) or (mean, covariance, samples)"
         raise FixError(f"reference: {expected}, got a tuple of {len(reference)}")
     given = zip(Moments._fields, reference, strict=False)
-    found = moments_from({name: each for name, each in given if each is not None})
-    if found is None:
+    moments = moments_from({name: each for name, each in given if each is not None})
+    if moments is None:
         raise FixError("reference: expected both mean and covariance, got None")
-    return found
+    return moments
 
 
 def rows_of(reference: Any) -> NDArray[np.floating]:
@@ -173,10 +173,10 @@ def given_in(file: Path) -> Moments | NDArray[Any]:
     return rows
 
 
-def check_samples(known: int, samples: int | None) -> None:
+def check_samples(rows: int, samples: int | None) -> None:
     """Raise FixError if the number of rows is given and is not the one that is known."""
-    if samples not in (None, known):
-        raise FixError(f"samples: the real data has {known} rows, not {samples}")
+    if samples not in (None, rows):
+        raise FixError(f"samples: the real data has {rows} rows, not {samples}")
 
 
 def _count(samples: Any) -> int:

@@ -131,8 +131,8 @@ class ResultOperations:
         Of an experiment without `keep_log` only the newest batches are there. Raises `NotFoundError` for an unknown
         generator.
         """
-        known = [] if generator is not None else (await ResultOperations.report(self)).standings
-        for name in [row.generator for row in known] if generator is None else [generator]:
+        standings = [] if generator is not None else (await ResultOperations.report(self)).standings
+        for name in [row.generator for row in standings] if generator is None else [generator]:
             path = f"/v1/experiments/{self.name}/generators/{quote(name, safe='')}/records"
             query: str | None = ""
             while query is not None:

@@ -43,14 +43,14 @@ def as_plot(routes: Routes, axes: Any = None) -> Any:
     if axes is None:
         size = (7.5, 1.8 + 0.5 * max(len(types), 2))
         axes = need("matplotlib.pyplot", "notebook").subplots(layout="constrained", figsize=size)[1]
-    for place, share in enumerate(routes.shares):
-        found = enumerate(kind.by_generator.get(share.generator) for kind in types)
-        drawn = [(row, one) for row, one in found if one is not None and one.score is not None]
-        offset = 0.12 * (place - 0.5 * (len(routes.shares) - 1))
+    for index, share in enumerate(routes.shares):
+        scores = enumerate(kind.by_generator.get(share.generator) for kind in types)
+        drawn = [(row, score) for row, score in scores if score is not None and score.score is not None]
+        offset = 0.12 * (index - 0.5 * (len(routes.shares) - 1))
         axes.errorbar(
-            [one.score for _, one in drawn],
+            [score.score for _, score in drawn],
             [row + offset for row, _ in drawn],
-            xerr=[routes.interval_errors * (one.standard_error or 0.0) for _, one in drawn],
+            xerr=[routes.interval_errors * (score.standard_error or 0.0) for _, score in drawn],
             fmt="o",
             label=f"{share.generator} ({share.traffic:.0%})",
         )

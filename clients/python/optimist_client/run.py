@@ -56,8 +56,8 @@ class Makers:
         generator = self.generators[pick.generator]
         args: list[Any] = [pick.size, pick.seed, *prompts]
         if "seeds" in (named := self._parameters[pick.generator]):
-            known = {"seeds": pick.seeds, "seed": pick.seed, "prompts": pick.prompts}
-            generator = partial(generator, **{name: value for name, value in known.items() if name in named})
+            values = {"seeds": pick.seeds, "seed": pick.seed, "prompts": pick.prompts}
+            generator = partial(generator, **{name: value for name, value in values.items() if name in named})
             args = [pick.size]
         batch = await self._apply(pick, "generating", generator, *args)
         if batch is None:
@@ -154,8 +154,8 @@ class Failures:
             raise error
         with self._lock:
             self._in_a_row[name] += 1
-            known = self._failed.get(name)
-            batches = 1 + (known.batches if known else 0)
+            earlier = self._failed.get(name)
+            batches = 1 + (earlier.batches if earlier else 0)
             batches_told = self._told[name]
             if self._catch is None and batches > max(1.0, 0.01 * (batches_told + batches)):
                 raise GeneratorError(
@@ -166,7 +166,7 @@ class Failures:
             if self._in_a_row[name] >= self._max_in_a_row:
                 many = f"{error}. {self._max_in_a_row} batches failed one after the other"
                 raise GeneratorError(many, name) from cause
-            samples = pick.size + (known.samples if known else 0)
+            samples = pick.size + (earlier.samples if earlier else 0)
             last = f"{type(cause).__name__}: {cause}"
             self._failed[name] = models.Failure(generator=name, batches=batches, samples=samples, last=last)
 
@@ -181,8 +181,8 @@ def check_functions(generators: Any, embed: Any = None) -> None:
     or None."""
     example = 'such as {"old": old, "new": new}'
     if not is_mapping(generators):
-        found = type(generators).__name__
-        raise FixError(f"generators: expected functions by the names of their generators, {example}; got a {found}")
+        kind = type(generators).__name__
+        raise FixError(f"generators: expected functions by the names of their generators, {example}; got a {kind}")
     for name, function in generators.items():
         if not callable(function):
             raise FixError(f"generators: {name!r}: expected a function (size, seed), got {brief(function)}")

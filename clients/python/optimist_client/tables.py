@@ -50,24 +50,24 @@ def _columns(report: Report, shown: Sequence[Report | WatchedReport], *, exact: 
     names = [row.generator for row in report.in_order]
     columns = [["generator", *names]]
     if ranks:
-        known = {one.generator: one for one in report.ranking().ranks}
-        found = [known.get(name) for name in names]  # paused ones without a score have none
+        ranks_by_name = {rank.generator: rank for rank in report.ranking().ranks}
+        chosen = [ranks_by_name.get(name) for name in names]  # paused ones without a score have none
         if exact:
             columns += [
-                [f"{end} rank", *("" if one is None else f"{getattr(one, end)}" for one in found)]
+                [f"{end} rank", *("" if rank is None else f"{getattr(rank, end)}" for rank in chosen)]
                 for end in ("first", "last")
             ]
         else:
-            columns.append(["rank", *("–" if one is None else one.text for one in found)])
+            columns.append(["rank", *("–" if rank is None else rank.text for rank in chosen)])
     for metric in shown:
         rows = {row.generator: row for row in metric.standings}
-        found = [rows[name] for name in names]
+        chosen = [rows[name] for name in names]
         if exact:
             for what in ("score", "lower", "upper"):
                 title = metric.title if what == "score" else f"{metric.title} {what}"
-                columns.append([title, *(_exact(getattr(row, what)) for row in found)])
+                columns.append([title, *(_exact(getattr(row, what)) for row in chosen)])
         else:
-            texts = Standing.columns(found)
+            texts = Standing.columns(chosen)
             columns.append([metric.title, *(score.replace("…", "–") for score, _ in texts)])
             columns.append(["interval", *(interval.replace("…", "–") for _, interval in texts)])
     counts = {row.generator: row.samples for row in report.standings}
@@ -95,7 +95,7 @@ _READ = re.compile("|".join(map(re.escape, _LATEX)))
 
 def in_latex(text: str) -> str:
     """A text as LaTeX shows it."""
-    return _READ.sub(lambda found: _LATEX[found[0]], text)
+    return _READ.sub(lambda match: _LATEX[match[0]], text)
 
 
 def tabular(lines: Sequence[Sequence[str]]) -> str:

@@ -173,9 +173,9 @@ def unpacked(row: NDArray[np.uint8]) -> str:
 
 def packed_rows(body: bytes, name: str) -> NDArray[np.uint8] | None:
     """The rows (n, longest) of a tensor of `PACKED` in a body that was decoded before, not copied; None without it."""
-    if name not in (known := entries(body)):
+    if name not in (tensors := entries(body)):
         return None
-    _, shape, start, _ = known[name]
+    _, shape, start, _ = tensors[name]
     return np.frombuffer(body, np.uint8, prod(shape), 8 + int.from_bytes(body[:8], "little") + start).reshape(shape)
 
 
@@ -219,17 +219,17 @@ def split(bodies: bytes, expected: int) -> list[bytes]:
 
     Raises FixError unless they are `expected` ones, whose headers can be read; it reads no more headers than that.
     """
-    found, at = list[bytes](), 0
+    parts, at = list[bytes](), 0
     while at < len(bodies):
-        if len(found) == expected:
+        if len(parts) == expected:
             raise FixError(f"expected {expected} bodies of safetensors, got more")
         base = 8 + int.from_bytes(bodies[at : at + 8], "little")
         stop = max((stop for *_, stop in entries(bodies[at : at + base]).values()), default=0)
-        found.append(bodies[at : at + base + stop])
+        parts.append(bodies[at : at + base + stop])
         at += base + stop
-    if len(found) < expected:
-        raise FixError(f"expected {expected} bodies of safetensors, got {len(found)}")
-    return found
+    if len(parts) < expected:
+        raise FixError(f"expected {expected} bodies of safetensors, got {len(parts)}")
+    return parts
 
 
 def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -285,16 +285,16 @@ def entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
             raise FixError("__metadata__ must be texts")
         if "\\u" in text:
             json.dumps([tensors, metadata], ensure_ascii=False).encode()  # not with half of a surrogate pair
-        found = {name: _entry(**entry) for name, entry in tensors.items()}
+        parsed = {name: _entry(**entry) for name, entry in tensors.items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise FixError(f"expected a safetensors body, whose header cannot be read: {error!r}"[:500]) from None
-    for name, (kind, shape, *offsets) in found.items():
+    for name, (kind, shape, *offsets) in parsed.items():
         if len(offsets) != 2 or any(type(number) is not int for number in (*shape, *offsets)):
             raise FixError(f"{name}: expected a safetensors body whose shapes and offsets are whole numbers from 0 on")
         expected = "U8, UTF-8 text padded with zeros" if name in PACKED else "F16, BF16, F32 or F64"
         if type(kind) is not str or kind not in READ or (kind == "U8") != (name in PACKED):
             raise FixError(f"{name}: expected {expected}, got {brief(kind)}")
-    return found  # pyright: ignore[reportReturnType]  # of two offsets, as checked
+    return parsed  # pyright: ignore[reportReturnType]  # of two offsets, as checked
 
 
 def _entry(*, dtype: Any, shape: Any, data_offsets: Any) -> tuple[Any, ...]:
@@ -306,10 +306,10 @@ def _entry(*, dtype: Any, shape: Any, data_offsets: Any) -> tuple[Any, ...]:
 
 def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of an object of JSON. Raises FixError for two of one name."""
-    found = dict(fields)
-    if len(found) < len(fields):
+    by_name = dict(fields)
+    if len(by_name) < len(fields):
         raise FixError("it has a key twice")
-    return found
+    return by_name
 
 
 def _whole(text: str) -> int:

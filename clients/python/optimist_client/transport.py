@@ -257,21 +257,21 @@ def replicas(url: str | Sequence[str]) -> list[str]:
     Raises FixError if there is none, or for one that is not of http, has a user, a password or options, or cannot be
     read: with another one every call would be retried in vain. Its message repeats nothing that may be a secret.
     """
-    urls = [one.strip().rstrip("/") for one in ([url] if isinstance(url, str) else url)]
+    urls = [address.strip().rstrip("/") for address in ([url] if isinstance(url, str) else url)]
     if not urls:
         raise FixError("url: expected at least one")
-    for one in urls:
-        scheme, _, place = one.rpartition("://")
-        shown = place if _HOST.fullmatch(place) else "HOST:PORT"
+    for address in urls:
+        scheme, _, host = address.rpartition("://")
+        shown = host if _HOST.fullmatch(host) else "HOST:PORT"
         if scheme.lower() not in ("http", "https"):
             raise FixError(f"url: expected one that begins with http:// or https://, as http://{shown}")
-        if set(place) & {"@", "?", "#"}:
+        if set(host) & {"@", "?", "#"}:
             raise FixError(
                 "url: expected one without user, password and options: "
                 "the access key is given as api_key, or in OPTIMIST_API_KEY"
             )
         try:
-            httpx.URL(one)
+            httpx.URL(address)
         except httpx.InvalidURL:
             raise FixError(f"url: expected one as {scheme}://{shown}, where the port is a number") from None
     return urls
@@ -280,7 +280,7 @@ def replicas(url: str | Sequence[str]) -> list[str]:
 def _sendable(key: str) -> str:
     """The key without white space around it. Raises FixError for one that cannot be sent."""
     key = key.strip()
-    if unfit := [place for place, character in enumerate(key, 1) if not "!" <= character <= "~"]:
+    if unfit := [position for position, character in enumerate(key, 1) if not "!" <= character <= "~"]:
         raise FixError(
             f"api_key, or {_KEY}: expected a key as `optimist keys create` prints it; "
             f"character {unfit[0]} of {len(key)} cannot be sent"

@@ -113,14 +113,14 @@ def in_words(error: ValidationError, field: str = "", fields: Collection[str] = 
 
 def each_in_words(parts: Iterable[Mapping[str, Any]], field: str = "", fields: Collection[str] = ()) -> str:
     """The parts of a validation error, as pydantic lists them, in one line. Alternatives for one value are joined."""
-    found: dict[tuple[str, str], list[str]] = {}
+    alternatives: dict[tuple[str, str], list[str]] = {}
     for part in parts:
         at = ".".join(str(step) for step in part["loc"] if not _UNION.fullmatch(str(step)))
         said, got = _said(part, fields)
-        found.setdefault((": ".join(filter(None, (field, at))), got), []).append(said)
+        alternatives.setdefault((": ".join(filter(None, (field, at))), got), []).append(said)
     return "; ".join(
         f"{at}: " * bool(at) + " or ".join([said[0], *(more.removeprefix("expected ") for more in said[1:])]) + got
-        for (at, got), said in found.items()
+        for (at, got), said in alternatives.items()
     )
 
 

@@ -52,33 +52,33 @@ def work(
                 f"{generators if isinstance(generators, str) else 'generators'}: expected functions by the names of "
                 f"their generators, or a function that returns them; got {brief(named)}"
             )
-        known = cast("Generators", named)
-        if unknown := [f"{name}{meant(name, known)}" for name in only if name not in known]:
-            raise FixError(f"only: expected some of {', '.join(known)}; got {', '.join(unknown)}")
-        chosen = {name: function for name, function in known.items() if not only or name in only}
+        checked = cast("Generators", named)
+        if unknown := [f"{name}{meant(name, checked)}" for name in only if name not in checked]:
+            raise FixError(f"only: expected some of {', '.join(checked)}; got {', '.join(unknown)}")
+        chosen = {name: function for name, function in checked.items() if not only or name in only}
         rows = find(embed) if isinstance(embed, str) else embed
         with Optimist(url) as optimist:
             return optimist.experiment(experiment).run(chosen, rows, **settings)
 
 
-def find(place: str) -> Any:
+def find(spec: str) -> Any:
     """What "module:name" names; modules are looked for in the working directory, too. Raises FixError."""
-    module, colon, name = place.partition(":")
+    module, colon, name = spec.partition(":")
     if not (module and colon and name):
-        raise FixError(f"expected module:name, such as models:load; got {place!r}")
+        raise FixError(f"expected module:name, such as models:load; got {spec!r}")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # one that the module itself imports
-        raise FixError(f"{place}: there is no module {error.name!r} in the working directory, nor installed") from None
+        raise FixError(f"{spec}: there is no module {error.name!r} in the working directory, nor installed") from None
     for part in name.split("."):
-        if not hasattr(found, part):
-            raise FixError(f"{place}: there is no {part!r}{meant(part, dir(found))}")
-        found = getattr(found, part)
-    return found
+        if not hasattr(value, part):
+            raise FixError(f"{spec}: there is no {part!r}{meant(part, dir(value))}")
+        value = getattr(value, part)
+    return value
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class OfValues(Metric):
             return super().array_names
         proxies = [self.proxy] if isinstance(self.proxy, str) else self.proxy
         first = self.first_array()
-        names = {f"{first} {place}" if place else first: name for place, name in enumerate(proxies)}
+        names = {f"{first} {index}" if index else first: name for index, name in enumerate(proxies)}
         return names if self.doubt is None else {**names, DOUBT: self.doubt}
 
     @property
