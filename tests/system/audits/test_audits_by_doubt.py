@@ -101,6 +101,18 @@ def test_raters_at_once_share_no_draw_and_an_import_keeps_the_weights(client: Op
     assert len({one.weight for one in said[0]}) > 1
 
 
+def test_raters_who_keep_asking_at_once_all_get_what_they_ask_for(client: Optimist, name: str):
+    experiment = begun(client, name)
+    rate(experiment, "anna", 45)
+    raters = [f"rater {number}" for number in range(12)]
+
+    def sizes(rater: str) -> list[int]:
+        return [len(experiment.audits(count, rater=rater)) for count in (2, 4, 6, 8)]
+
+    with ThreadPoolExecutor(len(raters)) as pool:
+        assert list(pool.map(sizes, raters)) == 12 * [[2, 4, 6, 8]]
+
+
 def test_a_retraction_takes_doubt_and_answers_and_weights_stay(client: Optimist, name: str, tmp_path: Path):
     experiment = begun(client, name)
     asked = [*rate(experiment, "anna", 45), *rate(experiment, "anna", 10)]

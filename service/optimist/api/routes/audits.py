@@ -10,10 +10,11 @@ from operator import attrgetter
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from optimist.api.app_state import AppState, AppStateDep
 from optimist.api.bodies.objects import ModelRoute
+from optimist.api.exclusion import Exclusion
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.permissions import RATE, READ, Caller, permits
 from optimist.api.problems import invalid
@@ -41,7 +42,8 @@ from optimist_client.models.audits import RaterName
 MOST_TEXT = 2**20
 """Bytes of the texts of a reply; the others are at their addresses."""
 RACES = 8
-"""Times that audits are chosen for somebody while others get new ones; then they get fewer, and ask again."""
+"""Times that audits are chosen for somebody while other API processes give new ones; then they get fewer, and ask
+again."""
 TAKEN = 512
 """Bytes that an audit, or an answer beside its comment, takes in Redis for each sample: twice what was measured."""
 router = APIRouter(prefix="/v1/experiments/{name}/audits", tags=["audits"], route_class=ModelRoute)
@@ -68,7 +70,9 @@ def _rater(caller: Caller, named: str | None) -> str:
 
 @router.post("")
 @permits(RATE)
-async def ask(name: Identifier, context: AppStateDep, caller: CallerDep, request: AuditRequest | None = None) -> Audits:
+async def ask(
+    name: Identifier, context: AppStateDep, caller: CallerDep, http: Request, request: AuditRequest | None = None
+) -> Audits:
     """The next samples to score: of each generator in question the one of the same index, thus of the same prompt.
 
     The same rater gets the same ones again until they are answered, or for ten minutes. A key of role `rater` sees
@@ -79,7 +83,10 @@ async def ask(name: Identifier, context: AppStateDep, caller: CallerDep, request
     request = request or AuditRequest()
     rater, is_blind = _rater(caller, request.rater), caller.role == "rater"
     state = await context.latched_state(experiment)
-    given, stored = await _given(context, state, caller, rater, request.count)
+    exclusion: Exclusion = http.app.state.exclusion
+    # One after the other, else raters who ask at once would make each other's choices late until some get nothing.
+    async with exclusion.lock("audits", caller.namespace, name):
+        given, stored = await _given(context, state, caller, rater, request.count)
     own = [stored.audits[id_] for id_ in given if id_ in stored.audits]
     return Audits(
         audits=await _seen(context, state, own, rater, is_blind=is_blind),
