@@ -127,6 +127,17 @@ def test_audits_stay_until_they_are_answered_in_any_order_to_the_same_bits(tmp_p
     assert len(one.audits(N)) == N - 40
 
 
+def test_audits_that_doubt_chose_stay_in_their_order(tmp_path: Path):
+    evaluation = Evaluation(["ada", "bob"], metric=Mean(reads="human", proxy="judge", doubt="unsure"), stop=False)
+    for name, judge in JUDGE.items():
+        evaluation.tell(name, {"judge": judge[:, None], "unsure": np.abs(HARD)[:, None]})
+    answer(evaluation, *evaluation.audits(45))
+    audits = evaluation.audits(20)
+    evaluation.save(tmp_path / "saved.npz")
+    assert evaluation.audits(20) == Evaluation.load(tmp_path / "saved.npz").audits(20) == audits
+    assert evaluation.audits(7) == audits[:7]
+
+
 def test_what_is_no_answer_changes_nothing():
     evaluation = told()
     answer(evaluation, *(audits := evaluation.audits(25)))
@@ -139,6 +150,14 @@ def test_what_is_no_answer_changes_nothing():
         evaluation.answer(evaluation.audits(1)[0], {"bob": 1.0, "ada": 10.0})
     with pytest.raises(FixError, match=r"expected a score of at most .* in size, got nan"):
         evaluation.answer(evaluation.audits(1)[0], {"ada": float("nan")})
+    index: Any
+    for index in (-1, 2.5, "5", True, None):
+        with pytest.raises(FixError, match="audit: expected a whole number, at least 0, got"):
+            evaluation.answer(index, {"ada": 1.0})
+    score: Any
+    for score in ("good", None, True, np.ones(1), 10**400):
+        with pytest.raises(FixError, match="score of 'bob': expected a number, got"):
+            evaluation.answer(evaluation.audits(1)[0], {"ada": 1.0, "bob": score})
     with pytest.raises(NotFoundError):
         evaluation.answer(audits[0], {"eve": 1.0})
     assert evaluation.estimates() == before

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from optimist.anomalies.batches import check_whole
+from optimist.anomalies.batches import check_number, check_whole
 from optimist.anomalies.plausibility import levelled, magnitudes, sized
 from optimist.estimates.mixture import Mixture
 from optimist.estimation.arrays import RawBatch, arrays_of, check_arrays, columns_of, tensors_of
@@ -39,7 +39,7 @@ from optimist.local.session import BaseEvaluation
 from optimist.metrics.devices import find_device
 from optimist.policies import blend_counts
 from optimist.policies.arms import rivals
-from optimist.policies.audits import A_BATCH, new_audits, next_audits
+from optimist.policies.audits import A_BATCH, new_audits
 from optimist.records import (
     NEVER_SCORED,
     AcceptanceRecord,
@@ -291,8 +291,9 @@ class Evaluation(BaseEvaluation):
         is_answered = np.logical_and.reduce([one.is_answered[:rows] for one in audited])
         self._weights |= {answer.audit: answer.weight for one in audited for answer in one.answers}
         is_asked = np.isin(np.arange(rows), [*self._weights])
+        is_open = is_there & is_asked & ~is_answered
+        open_audits = [index for index in self._weights if index < rows and is_open[index]][:count]
         seed = self.state.config.seed
-        open_audits = next_audits(seed, is_there & is_asked & ~is_answered, count)
         means = [arm.estimate.audited for arm in arms if arm.estimate is not None and arm.estimate.audited]
         means = means if len(means) == len(arms) else []
         more = count - len(open_audits)
@@ -306,7 +307,9 @@ class Evaluation(BaseEvaluation):
         The rule looks at every fifth audit. Raises NotFoundError for an unknown name; FixError, changing nothing, for a
         sample that a judge has not scored, for a score that is none, and for another answer to the same audit.
         """
-        answers = [AuditAnswer(audit, audit, self._weights.get(audit, 1.0), score) for score in scores.values()]
+        check_whole("audit", audit, 0)
+        numbers = [check_number(f"audit {audit}: score of {name!r}", score) for name, score in scores.items()]
+        answers = [AuditAnswer(audit, audit, self._weights.get(audit, 1.0), score) for score in numbers]
         audited = [self._estimator(name, None).audited for name in scores]
         for judged, answer in zip(audited, answers, strict=True):
             judged.check([answer])
