@@ -201,7 +201,7 @@ def test_what_people_and_the_judge_cost_and_what_people_alone_would_have():
     assert found is not None
     alone, rho = 60 / (1 - found.saved), found.correlation**2
     spent, best = priced.judge[1:3]
-    shown = f"{float(f'{alone:.3g}'):,g} scores, for {float(f'{2 * alone:.3g}'):,g}"
+    shown = f"{alone:.0f} scores, for {float(f'{2 * alone:.3g}'):,g}"
     assert spent == (
         f"people gave 60 scores for 120, the judged samples 36; without the judge it would take about {shown}"
     )
@@ -213,5 +213,17 @@ def test_what_people_and_the_judge_cost_and_what_people_alone_would_have():
     hint = report_of(priced.state, 1).hint
     assert hint is not None
     assert "more prompts that people score would decide it. People's scores would then cost" in hint
+    # A sample of bob has no known cost, so that the samples have none together.
+    in_part, cheap = (
+        Evaluation(["ada", "bob"], **how, costs=costs) for costs in ({"ada": 0.02}, {"ada": 900.0, "bob": 900.0})
+    )
+    for evaluation in (in_part, cheap):
+        for name, judge in JUDGE.items():
+            evaluation.tell(name, {"judge": judge[:15, None]})
+        answer(evaluation, *evaluation.audits(15))
+    (said,) = in_part.judge[1:]
+    assert said == "people gave 30 scores for 60; without the judge it would take about 30 scores, for 60"
+    (best,) = cheap.judge[2:]
+    assert best == "at these costs about 1 judged sample for each that people score is cheapest; there is 1"
     free = Evaluation(["ada", "bob"], metric=METRIC, stop=False, label_cost=0.0)
     assert free.state.config.label_cost == 0.0

@@ -249,7 +249,7 @@ def said_of_audits(state: PolicyState, audits: AuditsState | None) -> list[str]:
         scores = sum(len(one.audits) for one in means) if audits is None else len(ratings_of(audits.audits.values()))
         costs = [state.costs.get(each.name, math.nan) for each in state.contenders]
         per_sample = sum(costs) / len(costs)
-        of_samples = state.cost if state.costs else None
+        of_samples = None if state.unpriced else state.cost
         spent = Spent(scores, config.label_cost, of_samples, None if math.isnan(per_sample) else per_sample)
     said = said_of_judge(rivals(state.arms), spent)
     if audits is None:

@@ -181,13 +181,15 @@ def costs_of_people(found: Audited, spent: Spent, samples: int) -> tuple[str, ..
     alone = spent.scores / max(1.0 - found.saved, 1e-9)
     judged = "" if spent.samples is None else f", the judged samples {_amount(spent.samples)}"
     said = f"people gave {spent.scores:,} scores for {_amount(spent.scores * spent.each)}{judged}"
-    said += f"; without the judge it would take about {_amount(alone)} scores, for {_amount(alone * spent.each)}"
+    said += f"; without the judge it would take about {_amount(round(alone))} scores, for {_amount(alone * spent.each)}"
     explained = found.correlation**2
     if not spent.per_sample or not spent.each or not 0.0 < explained < 1.0:
         return (said,)
     cheapest = math.sqrt(explained * spent.each / ((1.0 - explained) * spent.per_sample))
-    ratio = f"{_amount(max(cheapest, 1.0), 2)} judged samples for each that people score"
-    return said, f"at these costs about {ratio} are cheapest; there are {_amount(samples / found.audits, 2)}"
+    wanted, there = (_amount(number, 2) for number in (max(cheapest, 1.0), samples / found.audits))
+    noun, verb = ("sample", "is") if wanted == "1" else ("samples", "are")
+    best = f"at these costs about {wanted} judged {noun} for each that people score {verb} cheapest"
+    return said, f"{best}; there {'is' if there == '1' else 'are'} {there}"
 
 
 def _amount(number: float, digits: int = 3) -> str:
