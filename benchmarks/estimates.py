@@ -65,12 +65,12 @@ def measured(dimension: int, counts: list[int], repeats: int, clock: Callable[[]
     import scipy.linalg
     import torch
 
-    from optimist.metrics.fid.reference import Reference
+    from optimist.metrics.fid.reference import FrechetReference
     from optimist.metrics.fid.score import FrechetDistance
     from optimist.metrics.fid.statistic import GaussianStatistic
 
     real = features(4 * dimension, dimension, 1.0, 1)
-    score = FrechetDistance(Reference(real.mean(0), np.cov(real.T, bias=True)))
+    score = FrechetDistance(FrechetReference(real.mean(0), np.cov(real.T, bias=True)))
     rows = torch.from_numpy(features(max(counts), dimension, 1.05, 0))
     common = {"features": torch.from_numpy(features(COMMON, dimension, 1.05, 2))}
     part = score.reference.covariance[: dimension // 4, : dimension // 4].numpy()

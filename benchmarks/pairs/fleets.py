@@ -24,7 +24,7 @@ from streams import BATCH, places_of
 sys.path.append(str(Path(__file__).parents[1] / "bits"))
 from served import serving
 
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist_client import Experiment, Optimist
 from optimist_client.metrics import Metric
 
@@ -35,7 +35,7 @@ def asked(service: Optimist, problem: Problem, dimension: int) -> Metric:
     """The metric of a problem as a service is asked for it, which then has its reference."""
     metric = problem.question.metric
     reference = metric.setting("reference")
-    if not isinstance(reference, Reference):
+    if not isinstance(reference, FrechetReference):
         return metric.model_copy(update={"dimension": dimension})
     name = "real"  # the same one again succeeds
     service.create_reference(name, mean=reference.mean.numpy(), covariance=reference.covariance.numpy())

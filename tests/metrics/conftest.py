@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from optimist.metrics.devices import find_device
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from tests.support.stand_in import stand_in
 
@@ -13,7 +13,7 @@ from tests.support.stand_in import stand_in
 @pytest.fixture
 def fid_of() -> Callable[[Mapping[str, np.ndarray]], FrechetDistance]:
     """The Fréchet distance to the reference of a file of stored numbers."""
-    return lambda file: FrechetDistance(Reference(file["mean_reference"], file["covariance_reference"]))
+    return lambda file: FrechetDistance(FrechetReference(file["mean_reference"], file["covariance_reference"]))
 
 
 @pytest.fixture(params=["cuda", "stand-in"])

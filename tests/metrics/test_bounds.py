@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optimist.estimates.estimate import Estimate
 from optimist.metrics.bound import FEW_ROWS_DECIDE
 from optimist.metrics.fid import declared
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.implementations import make_bound
 from optimist.metrics.spectra.symmetric import SymmetricSum
@@ -117,7 +117,7 @@ def test_no_input_gives_nan(seed, dimension, data):
     elif shape == "line":
         rows[:, 1:] = 0.0
     factor = generator.uniform(-1.0, 1.0, (dimension, rank)) / max(dimension, 1)
-    metric = FrechetDistance(Reference(np.zeros(dimension), reference_scale * (factor @ factor.T)))
+    metric = FrechetDistance(FrechetReference(np.zeros(dimension), reference_scale * (factor @ factor.T)))
     for name, estimate in estimates_of(metric, rows * scale, data.draw(st.sampled_from([5, 1000]))).items():
         assert estimate.is_sound()
         assert estimate.lower <= estimate.value <= estimate.upper
@@ -126,7 +126,7 @@ def test_no_input_gives_nan(seed, dimension, data):
 
 def test_warnings_name_few_samples_and_what_the_reference_lacks():
     generator = np.random.default_rng(0)
-    metric = FrechetDistance(Reference(np.zeros(6), np.diag([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])))
+    metric = FrechetDistance(FrechetReference(np.zeros(6), np.diag([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])))
     bound = make_bound("influence", metric)
     few = bound.estimate(fed(metric, generator.standard_normal((4, 6))))
     many = bound.estimate(fed(metric, generator.standard_normal((50, 6)) * [1, 1, 1, 1, 0.01, 0.01]))
@@ -138,7 +138,7 @@ def test_warnings_name_few_samples_and_what_the_reference_lacks():
 @pytest.mark.parametrize("count", [37, 40, 41])
 def test_up_to_one_row_past_the_kept_ones_batching_changes_no_bit(count):
     generator = np.random.default_rng(1)
-    metric = FrechetDistance(Reference(np.zeros(40), np.eye(40)))
+    metric = FrechetDistance(FrechetReference(np.zeros(40), np.eye(40)))
     rows = generator.standard_normal((count, 40))
     influence = make_bound("influence", metric)
     assert influence.estimate(fed(metric, rows, 5)) == influence.estimate(fed(metric, rows, count))
@@ -150,8 +150,8 @@ def test_the_estimate_follows_a_change_of_units_and_of_axes(dimension, count):
     rows = generator.standard_normal((count, dimension)) + 0.1
     covariance = np.diag(np.linspace(0.5, 2.0, dimension))
     turn = np.linalg.qr(generator.standard_normal((dimension, dimension)))[0]
-    plain = FrechetDistance(Reference(np.zeros(dimension), covariance))
-    turned = FrechetDistance(Reference(np.zeros(dimension), 1e4 * turn.T @ covariance @ turn))
+    plain = FrechetDistance(FrechetReference(np.zeros(dimension), covariance))
+    turned = FrechetDistance(FrechetReference(np.zeros(dimension), 1e4 * turn.T @ covariance @ turn))
     expected = make_bound("influence", plain).estimate(fed(plain, rows))
     found = make_bound("influence", turned).estimate(fed(turned, 100.0 * rows @ turn))
     for number in ("value", "plug_in", "standard_error", "stopping_error", "upper"):
@@ -160,7 +160,7 @@ def test_the_estimate_follows_a_change_of_units_and_of_axes(dimension, count):
 
 def test_the_jackknife_is_settled_by_the_first_300_rows():
     generator = np.random.default_rng(2)
-    metric = FrechetDistance(Reference(np.zeros(8), np.eye(8)))
+    metric = FrechetDistance(FrechetReference(np.zeros(8), np.eye(8)))
     bound, statistic = make_bound("influence", metric), metric.statistic()
     for count in (150, 150, 40, 300):
         statistic.update(torch.from_numpy(generator.standard_normal((count, 8))))
@@ -186,13 +186,13 @@ def test_the_jackknife_is_settled_by_the_first_300_rows():
     ],
 )
 def test_what_makes_no_sense_is_refused(name, options, word):
-    metric = FrechetDistance(Reference(np.zeros(2), np.eye(2)))
+    metric = FrechetDistance(FrechetReference(np.zeros(2), np.eye(2)))
     with pytest.raises(ValueError, match=word):
         make_bound(name, metric, **options)
 
 
 def test_an_option_left_out_or_none_takes_its_default():
-    metric = FrechetDistance(Reference(np.zeros(2), 3.0 * np.eye(2)))
+    metric = FrechetDistance(FrechetReference(np.zeros(2), 3.0 * np.eye(2)))
     rows = np.random.default_rng(0).standard_normal((9, 2))
     default = make_bound("naive", metric).estimate(fed(metric, rows))
     assert make_bound("naive", metric, sigma2=None, kappa=None).estimate(fed(metric, rows)) == default
@@ -210,7 +210,7 @@ def test_what_the_theorem_keeps_of_a_covariance_is_that_of_the_whole_matrix():
 
 @pytest.mark.parametrize(("size", "count", "warned"), [(1.0, 100, False), (30.0, 100, True), (30.0, 49, False)])
 def test_a_few_large_rows_widen_the_error_and_are_named(size: float, count: int, warned: bool):
-    metric = FrechetDistance(Reference(np.zeros(4), np.eye(4)))
+    metric = FrechetDistance(FrechetReference(np.zeros(4), np.eye(4)))
     rows = np.random.default_rng(0).standard_normal((count, 4))
     rows[::40] *= size
     statistic = fed(metric, rows)

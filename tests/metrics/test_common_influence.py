@@ -17,7 +17,7 @@ from torch import Tensor
 from optimist.experiments.slices import prompt_order
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.inception import InceptionScore, entropy
 from optimist.metrics.pairs import ConditionalVendi, InformationVendi
@@ -36,9 +36,9 @@ def fourier(dimension: int, seed: int = 0) -> GaussianFourier:
     return GaussianFourier.draw(dimension, D // 2, 2.0, seed)
 
 
-def reference() -> Reference:
+def reference() -> FrechetReference:
     spread = np.random.default_rng(5).standard_normal((D, D))
-    return Reference(np.full(D, 0.1), spread @ spread.T / D + 0.1 * np.eye(D))
+    return FrechetReference(np.full(D, 0.1), spread @ spread.T / D + 0.1 * np.eye(D))
 
 
 KINDS: dict[str, Callable[[], Any]] = {
@@ -241,7 +241,7 @@ def derivatives(score: Callable[[Tensor], float], count: int, rows: range, step:
 def test_fid_with_many_samples_is_the_derivative_of_the_distance():
     count, rows = 3000, range(0, 256)
     rng = np.random.default_rng(2)
-    real = Reference(np.zeros(3), np.diag([2.0, 1.0, 0.5]))
+    real = FrechetReference(np.zeros(3), np.diag([2.0, 1.0, 0.5]))
     features = torch.from_numpy(rng.standard_normal((count, 3)) @ np.array([[1, 0.5, 0], [0, 1.2, 0.3], [0, 0, 0.9]]))
 
     def score(weights: Tensor) -> float:
@@ -350,7 +350,7 @@ def test_influences_correlate_as_the_estimates_do(kind: str):
     """Two generators that make sample i from the same noise, over repeated streams."""
     feature_map = GaussianFourier.draw(4, 16, 2.0)
     metric = {
-        "fid": FrechetDistance(Reference(np.zeros(4), np.eye(4))),
+        "fid": FrechetDistance(FrechetReference(np.zeros(4), np.eye(4))),
         "is": InceptionScore(4),
         "rke": RenyiKernelEntropy(feature_map),
         "vendi 1": VendiScore(feature_map),

@@ -17,7 +17,7 @@ from optimist.estimates.pairing import Pairing, history_array
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.metrics.bound import Bound
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.implementations import Setting, make_metric
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.records import codec
@@ -59,7 +59,7 @@ def question_of(kind: str, bound: str, device: torch.device | str) -> Question:
     reference = None
     if metric == "fid":
         spread = np.random.default_rng(5).standard_normal((D, D))
-        reference = Reference(np.full(D, 0.1), spread @ spread.T / D + np.eye(D), device)
+        reference = FrechetReference(np.full(D, 0.1), spread @ spread.T / D + np.eye(D), device)
     question = Question(declared_of(metric, device, reference=reference, **settings), bound, device=device)
     rows = {name: torch.from_numpy(array) for name, array in arrays_of(metric, 60, seed=9).items()}
     return question.fitted(first_rows([[rows]], 60))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from optimist.estimates.programme import Floats, minimise
 from optimist.metrics.fid.objective import FrechetObjective
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
@@ -22,7 +22,7 @@ SPECTRUM = torch.arange(1, WIDTH + 1, dtype=torch.float64) ** -1.0
 
 
 def metric_of() -> FrechetDistance:
-    return FrechetDistance(Reference(np.zeros(WIDTH), SPECTRUM.diag()))
+    return FrechetDistance(FrechetReference(np.zeros(WIDTH), SPECTRUM.diag()))
 
 
 def taken(metric: FrechetDistance, rows: Tensor) -> GaussianStatistic:
@@ -71,7 +71,7 @@ class Problem:
 @pytest.fixture(scope="module")
 def parity() -> tuple[FrechetObjective, dict[str, Floats]]:
     file = dict(np.load(DATA / "mixture_fid_vendi.npz"))
-    metric = FrechetDistance(Reference(file["mu_r"], file["cov_r"]))
+    metric = FrechetDistance(FrechetReference(file["mu_r"], file["cov_r"]))
     statistics = []
     for mean, covariance in zip(file["mus"], file["covs"], strict=True):
         # 2d rows that have exactly these moments.

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from optimist.estimation.question import Question, declared_of
 from optimist.metrics.fid.influence import terms_of
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
 from tests.support.streams import fed
 
 
 def metric_to(mean, covariance) -> FrechetDistance:
-    return FrechetDistance(Reference(mean, covariance))
+    return FrechetDistance(FrechetReference(mean, covariance))
 
 
 def moments(rows: np.ndarray):
@@ -90,13 +90,13 @@ def test_a_reference_without_variance_leaves_mean_and_trace():
 )
 def test_a_reference_that_is_none_is_refused(mean, covariance, word):
     with pytest.raises(ValueError, match=word):
-        Reference(mean, covariance)
+        FrechetReference(mean, covariance)
 
 
 def test_a_reference_computed_in_float32_is_taken():
     rows = np.random.default_rng(3).standard_normal((20, 40)).astype(np.float32)
     covariance = np.cov(rows, rowvar=False).astype(np.float32)
-    assert Reference(rows.mean(0), torch.from_numpy(covariance)).rank >= 19
+    assert FrechetReference(rows.mean(0), torch.from_numpy(covariance)).rank >= 19
 
 
 def test_what_has_no_distance_is_refused():

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.fid import reference as reference_module
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import KeptGram
 from optimist.metrics.spectra import eigen, symmetric
@@ -37,7 +37,7 @@ def drawn(count: int, power: float, seed: int) -> Tensor:
     return torch.from_numpy(sizes * rng.standard_normal((count, D)) * np.arange(1, D + 1) ** -power @ turned)
 
 
-def dense(reference: Reference, rows: Tensor, common: Tensor) -> tuple[float, float, float, Tensor]:
+def dense(reference: FrechetReference, rows: Tensor, common: Tensor) -> tuple[float, float, float, Tensor]:
     """Estimate, variance of the influence, second order and influence of `common`, by two whole decompositions."""
     n = len(rows)
     mean, values, root = rows.mean(0), reference.eigenvalues, reference.basis() * reference.eigenvalues.sqrt()
@@ -71,7 +71,7 @@ def dense(reference: Reference, rows: Tensor, common: Tensor) -> tuple[float, fl
 def test_the_analysis_is_the_dense_one(power: float, count: int, real: int):
     """Of so few rows that all are held, the influence alone."""
     others = drawn(real, power, 1)
-    reference = Reference(others.mean(0), torch.cov(others.T))
+    reference = FrechetReference(others.mean(0), torch.cov(others.T))
     rows = 1.1 * drawn(count, power, 2) + 0.02
     metric = FrechetDistance(reference)
     found = metric.analyse(fed(metric, rows, 7), {"features": rows[20:60]})
@@ -87,7 +87,7 @@ def test_the_analysis_is_the_dense_one(power: float, count: int, real: int):
 
 
 def test_equal_rows_have_no_spectrum_but_a_distance():
-    metric = FrechetDistance(Reference(np.zeros(8), np.eye(8)))
+    metric = FrechetDistance(FrechetReference(np.zeros(8), np.eye(8)))
     found = metric.analyse(fed(metric, torch.full((600, 8), 2.0), 600), {"features": torch.zeros(256, 8)})
     assert found.estimate == pytest.approx(8 * 4.0 + 8.0)
     assert found.influence is not None
@@ -99,7 +99,7 @@ def test_one_sample_past_the_rank_is_no_jump_where_rows_span_less(seed: int):
     """The smallest eigenvalues are rounding there. What their vectors would be has no say."""
     rng = np.random.default_rng(seed)
     rows = torch.from_numpy(rng.standard_normal((D + 2, 20)) @ rng.standard_normal((20, D)))
-    metric = FrechetDistance(Reference(np.zeros(D), np.diag(np.arange(1.0, D + 1.0) ** -0.5)))
+    metric = FrechetDistance(FrechetReference(np.zeros(D), np.diag(np.arange(1.0, D + 1.0) ** -0.5)))
     found = [metric.analyse(fed(metric, rows[:count], count)) for count in (D, D + 1, D + 2)]
     assert [one.estimate for one in found] == pytest.approx([found[0].estimate] * 3, abs=0.3 * found[0].stopping_error)
 
@@ -108,7 +108,9 @@ def test_one_sample_past_the_rank_is_no_jump_where_rows_span_less(seed: int):
 def test_no_estimate_finds_the_eigenvectors_of_a_reference_of_full_rank(samples: int, monkeypatch: pytest.MonkeyPatch):
     """They take 2 s at d = 2048, and are not kept."""
     spread = np.random.default_rng(0).standard_normal((80, 80))
-    bound = InfluenceBound(FrechetDistance(Reference(np.zeros(80), spread @ spread.T / 80 + np.eye(80), samples=500)))
+    bound = InfluenceBound(
+        FrechetDistance(FrechetReference(np.zeros(80), spread @ spread.T / 80 + np.eye(80), samples=500))
+    )
     rows = torch.from_numpy(np.random.default_rng(1).standard_normal((samples, 80)))
     statistic = fed(bound, rows, samples)
     # Gaussian rows stand for those of the reference, which are made of its eigenvectors once.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.inception import InceptionScore
 from optimist.metrics.mean import MeanScore
@@ -24,7 +24,7 @@ from tests.support.streams import assert_bit_identical, rows_of, stored_and_read
 
 REAL = rows_of(0, 40, 4)
 SCORES: dict[str, Callable[[], Any]] = {
-    "fid": lambda: FrechetDistance(Reference(np.zeros(4), np.diag([2.0, 1.0, 1.0, 0.5]))),
+    "fid": lambda: FrechetDistance(FrechetReference(np.zeros(4), np.diag([2.0, 1.0, 1.0, 0.5]))),
     "is": lambda: InceptionScore(4),
     "rke": lambda: RenyiKernelEntropy(GaussianFourier.draw(4, 6, 2.0, 1)),
     "vendi": lambda: VendiScore(Cosine(4)),

@@ -14,7 +14,7 @@ from torch import Tensor
 from optimist.estimates.mixture import Mixture
 from optimist.estimates.programme import Floats
 from optimist.metrics.feature_maps import GaussianFourier
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import Half
@@ -29,7 +29,7 @@ SPECTRUM = np.arange(1.0, WIDTH + 1.0) ** -1.0
 FOURIER = GaussianFourier.draw(3, WIDTH // 2, 2.0)
 ORDERS = [0.5, 0.97, 1.0, 1.03, 1.5, 3.0, 12.0]
 METRICS: dict[str, Callable[[], Any]] = {
-    "fid": lambda: FrechetDistance(Reference(np.zeros(WIDTH), np.diag(SPECTRUM))),
+    "fid": lambda: FrechetDistance(FrechetReference(np.zeros(WIDTH), np.diag(SPECTRUM))),
     "rke": lambda: RenyiKernelEntropy(FOURIER),
     "mmd": lambda: mmd_of(rows_of(99, 60, 3, 0.7), 3.0, WIDTH // 2),
     **{f"vendi {order:g}": lambda order=order: VendiScore(FOURIER, order) for order in ORDERS},

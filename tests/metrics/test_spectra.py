@@ -15,7 +15,7 @@ from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
 from optimist.metrics.fid import score as frechet
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.spectra import following, low_rank
 from optimist.metrics.spectra.following import TraceFollower
@@ -48,10 +48,10 @@ def rows_of(count: int, width: int = WIDTH, seed: int = 0, decay: float = 0.5) -
     return drawn * torch.arange(1, width + 1, dtype=torch.float64) ** -decay
 
 
-def reference_of(width: int = WIDTH, rank: int | None = None) -> Reference:
+def reference_of(width: int = WIDTH, rank: int | None = None) -> FrechetReference:
     rows = rows_of(width + 30 if rank is None else rank + 1, width, seed=7).roll(2, 1)
     centred = rows - rows.mean(0)
-    return Reference(rows.mean(0), centred.T @ centred / len(rows))
+    return FrechetReference(rows.mean(0), centred.T @ centred / len(rows))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from torch import Tensor
 from optimist.anomalies.batches import LARGEST
 from optimist.estimates.estimate import Estimate
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import make_bound
@@ -34,7 +34,7 @@ from tests.support.streams import assert_bit_identical, rows_of, stored_and_read
 MAPS = GaussianFourier.draw(3, 6, 2.0, 1), GaussianFourier.draw(2, 6, 2.0, 2)
 REAL = rows_of(0, 12, 3)
 SCORES: dict[str, Callable[[], Any]] = {
-    "fid": lambda: FrechetDistance(Reference(np.zeros(3), np.eye(3))),
+    "fid": lambda: FrechetDistance(FrechetReference(np.zeros(3), np.eye(3))),
     "is": lambda: InceptionScore(3),
     "rke": lambda: RenyiKernelEntropy(MAPS[0]),
     "rke of a list": lambda: RenyiKernelEntropy(MAPS[0], prompts=8),

@@ -18,7 +18,7 @@ from optimist.estimates.pairing import JACKKNIFE_HISTORY, Earlier, Pairing, jack
 from optimist.estimates.skewness import skewness
 from optimist.estimation.paired import Paired
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.policies.contrasts import contrasts_of
 from optimist.records import codec
@@ -27,7 +27,7 @@ from tests.support.places import DATA
 
 PAIRS = dict(np.load(DATA / "fid_pairs.npz"))
 ROWS = [torch.from_numpy(PAIRS[f"rows_{name}"].astype(float)) for name in PAIRS["names"]]
-METRIC = FrechetDistance(Reference(PAIRS["reference_mean"], PAIRS["reference_covariance"]))
+METRIC = FrechetDistance(FrechetReference(PAIRS["reference_mean"], PAIRS["reference_covariance"]))
 
 
 def told(rows: torch.Tensor, sizes: list[int], order: list[int] | None = None) -> Estimate:
@@ -107,7 +107,7 @@ def test_real_rows_have_the_opposite_influence_unless_generators_lose_what_they_
     for rows in (real, drawn):
         rows[::25, 3:] *= 4.0
     metric = FrechetDistance(
-        Reference(real.mean(0), np.cov(real, rowvar=False), samples=len(real), some_rows=real[:256])
+        FrechetReference(real.mean(0), np.cov(real, rowvar=False), samples=len(real), some_rows=real[:256])
     )
     found = []
     for part in kept:

@@ -12,7 +12,7 @@ from optimist import score
 from optimist.api.problems import ApiError
 from optimist.api.references import checked
 from optimist.datasets.references import read_reference
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.references.real_data import (
     ASYMMETRY,
     BLOCK,
@@ -31,7 +31,7 @@ def readers(covariance: np.ndarray, directory: Path) -> Iterator[Callable[[], ob
     mean = np.zeros(len(covariance))
     file = directory / "moments.npz"
     np.savez(file, mu=mean, sigma=covariance)
-    yield lambda: Reference(mean, covariance)
+    yield lambda: FrechetReference(mean, covariance)
     yield lambda: score(ROWS, reference=(mean, covariance))
     yield lambda: read_reference(file)
     yield lambda: checked({"mean": mean, "covariance": covariance}, 10)

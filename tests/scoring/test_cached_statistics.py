@@ -16,7 +16,7 @@ from optimist.metrics.base import Score
 from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier, Nystrom
 from optimist.metrics.fid.declared import FrechetTheoremBound
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.inception import InceptionScore
 from optimist.metrics.pairs import ConditionalVendi, InformationVendi
@@ -155,7 +155,7 @@ def fourier(dimension: int = 3, seed: int = 0) -> GaussianFourier:
 
 
 def fid() -> FrechetDistance:
-    return FrechetDistance(Reference(np.zeros(3), np.diag([3.0, 2.0, 1.0])))
+    return FrechetDistance(FrechetReference(np.zeros(3), np.diag([3.0, 2.0, 1.0])))
 
 
 def landmarks() -> Nystrom:

@@ -15,7 +15,7 @@ from optimist.estimation import stored
 from optimist.estimation.stored import question_of, stored_reference, unpack_kernels
 from optimist.metrics import implementations
 from optimist.metrics.feature_maps import GaussianFourier, Nystrom
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.records import LogEntry
 from optimist.scoring.cached import CachedStatistic, Step
 from optimist.scoring.experiments import ReferenceCache, bytes_of
@@ -43,7 +43,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-MAPS = GaussianFourier, Nystrom, Reference
+MAPS = GaussianFourier, Nystrom, FrechetReference
 
 
 def alive(*kinds: type) -> set[int]:
@@ -212,7 +212,7 @@ def test_bytes_are_those_of_all_tensors_each_once():
         if numbers:
             statistic.update(*(torch.ones(2, width) for width in made.columns.values()))
         assert bytes_of(bound) == 8 * numbers, "statistics are counted apart"
-    reference = Reference(np.zeros(6), np.eye(6))
+    reference = FrechetReference(np.zeros(6), np.eye(6))
     before = reference.bytes
     assert before == 8 * (6 + 36 + 6)  # mean, factor and eigenvalues
     assert reference.root.nbytes + before == reference.bytes
@@ -230,7 +230,7 @@ async def test_a_first_turn_that_draws_a_large_map_is_not_a_short_one(make, stor
 def references() -> set[int]:
     """Those that this process has."""
     gc.collect()
-    return {id(found) for found in gc.get_objects() if type(found) is Reference}
+    return {id(found) for found in gc.get_objects() if type(found) is FrechetReference}
 
 
 async def told(experiments: Sequence[Made], turn: int) -> None:

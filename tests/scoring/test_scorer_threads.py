@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from optimist.metrics.fid.influence import FrechetInfluence
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.scoring.scorer import Scorer
 from optimist.store import Store
@@ -45,7 +45,7 @@ def in_the_pool() -> list[dict[str, int]]:
         before = numbers()
         statistic = GaussianStatistic(D, keep=D)
         statistic.update(rows)
-        FrechetInfluence(Reference(np.zeros(D), np.eye(D))).analyse(statistic, {})
+        FrechetInfluence(FrechetReference(np.zeros(D), np.eye(D))).analyse(statistic, {})
         return [before, numbers()]
 
     return [each for one in [pools[decides].submit(seen) for decides in (True, True, False)] for each in one.result()]

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Manifest
 from optimist.archive.file import ArchiveWriter
 from optimist.estimation.question import Question
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.records import HISTORY, LogEntry
 from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
@@ -151,7 +151,7 @@ def test_a_gaussian_has_the_moments_and_the_distance_it_is_given():
     made = source.stream(Draw(0, 0, "g")).take(40_000)["features"]
     np.testing.assert_allclose(made.mean(axis=0), source.mean, atol=0.03)
     np.testing.assert_allclose(np.cov(made, rowvar=False), covariance, atol=0.05)
-    reference = Reference(np.zeros(3), np.diag([1.0, 4.0, 1.0]))
+    reference = FrechetReference(np.zeros(3), np.diag([1.0, 4.0, 1.0]))
     roots = np.linalg.eigvals(covariance @ np.diag([1.0, 4.0, 1.0])).real.clip(0)
     expected = 5.0 + 3.0 + 6.0 - 2.0 * np.sqrt(roots).sum()
     assert source.exact(Question(FID(reference=reference))) == pytest.approx(expected, rel=1e-9)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import first_rows
 from optimist.metrics.bound import Bound
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.records import LogEntry, RetractionRecord, codec
 from optimist.scoring.cached import CachedStatistic
 from optimist_client import tensors
@@ -39,7 +39,7 @@ class Kind:
         if self.metric == "fid":
             dimension = self.widths["features"]
             spread = np.random.default_rng(5).standard_normal((dimension, dimension))
-            reference = Reference(np.zeros(dimension), spread @ spread.T / dimension + np.eye(dimension))
+            reference = FrechetReference(np.zeros(dimension), spread @ spread.T / dimension + np.eye(dimension))
         question = Question(declared_of(self.metric, reference=reference, **self.settings), self.bound)
         if question.open_kernels:
             rows = {name: torch.from_numpy(array) for name, array in self.arrays(40, seed=99).items()}
@@ -104,7 +104,7 @@ def log_of(kind: Kind, batches: int) -> list[LogEntry]:
 
 def moments_bound() -> Bound:
     """The bound of `Made`'s FID in 4 dimensions."""
-    return Question(FID(reference=Reference(np.zeros(4), np.eye(4)))).bound_for({"features": 4})
+    return Question(FID(reference=FrechetReference(np.zeros(4), np.eye(4)))).bound_for({"features": 4})
 
 
 def applied(cached: CachedStatistic, log: Sequence[LogEntry], *pages: int, newest: int = 0) -> dict[int, str]:

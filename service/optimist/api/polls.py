@@ -74,7 +74,7 @@ class Shared:
 
 
 @dataclass
-class Made:
+class ReportAnswer:
     """A report, the state that it is made from, and until when it stands if nothing changes, in Unix seconds."""
 
     fingerprint: bytes
@@ -88,7 +88,7 @@ class Made:
 class Poll:
     """One report and the progress curve that led to it."""
 
-    made: Made
+    made: ReportAnswer
     curve: ProgressCurve
     mixtures: Sequence[ArtefactPoint] | None
     """The mixtures over time; None where they are not the goal."""
@@ -166,15 +166,15 @@ class Polls:
         """Progress curves, which are continued; any other is made from its whole history."""
         self._summaries = Cache[str, tuple[bytes, Summary]](10_000)
         """Summaries are kept with the fingerprint of their experiment, read just before."""
-        self._kept = Cache[str, Made](KEPT)
+        self._kept = Cache[str, ReportAnswer](KEPT)
         self._polls = Cache[str, Poll](KEPT)
-        self._next: dict[str, asyncio.Task[Made]] = {}
+        self._next: dict[str, asyncio.Task[ReportAnswer]] = {}
         """The reports that are not begun yet: all who ask for one by then get the same."""
         self._making = WeakValueDictionary[str, asyncio.Lock]()
         self._mixtures = CachedPoints(store, "mixture", lambda experiment: experiment.mixture_growth)
         self._tables = CachedPoints(store, "table", lambda experiment: experiment.model_growth)
 
-    async def now(self, name: str) -> Made:
+    async def now(self, name: str) -> ReportAnswer:
         """The report as it is now, whose decision is latched if there is one: the one before where nothing has changed
         that it is made from. Raises NotFound, Replaced."""
         if name not in self._next:
@@ -209,7 +209,7 @@ class Polls:
         key = ("page", limit, after, frozenset(only), tag, search)
         return await self._shared.get(key, lambda: self._page(limit, after, only, tag, search))
 
-    async def _in_turn(self, name: str) -> Made:
+    async def _in_turn(self, name: str) -> ReportAnswer:
         async with self._making.setdefault(name, asyncio.Lock()):
             del self._next[name]
             (fingerprint,) = await self._store.fingerprints([name])
@@ -218,7 +218,7 @@ class Polls:
                 made = await self._made(name, fingerprint)
             return self._kept.put(name, made)
 
-    async def _made(self, name: str, fingerprint: bytes) -> Made:
+    async def _made(self, name: str, fingerprint: bytes) -> ReportAnswer:
         experiment = await self._app.experiment(name)
         state = await self._app.latched_state(experiment)
         _check_same(experiment, state.stored)
@@ -226,7 +226,7 @@ class Polls:
         body = await aside(state.stored.breadth, lambda: TaggedBody.from_text(report.model_dump_json()))
         until = min((leased.deadline for leased in state.stored.open_picks), default=math.inf)
         until = min(until, state.awaits_until)
-        return Made(fingerprint, until, state, report, body)
+        return ReportAnswer(fingerprint, until, state, report, body)
 
     async def _poll(self, name: str) -> Poll:
         made, poll = await self.now(name), self._polls.pop(name)

@@ -109,7 +109,7 @@ Until = Annotated[
     int | None,
     typer.Option(help="Only the generator's batches up to this position: where a router's model has changed since."),
 ]
-ReasonText = Annotated[str, typer.Option(help="Why; it stays on record.")]
+ReasonOption = Annotated[str, typer.Option(help="Why; it stays on record.")]
 
 
 def anomalies(experiment: ExperimentName, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
@@ -144,7 +144,7 @@ def retract(
     generator: OfGenerator = None,
     position: LogPosition = None,
     until: Until = None,
-    reason: ReasonText = "",
+    reason: ReasonOption = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator go.")] = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -179,7 +179,7 @@ def accept(
     pick: PickNumber = None,
     generator: OfGenerator = None,
     position: LogPosition = None,
-    reason: ReasonText = "",
+    reason: ReasonOption = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator.")] = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,

@@ -114,7 +114,7 @@ class OpenPicks:
         return list(dict(sorted(picks.items())).values())[: request.count]
 
 
-class Budget(NamedTuple):
+class BudgetLeft(NamedTuple):
     """An amount of something, after which an experiment ends undecided."""
 
     text: str
@@ -526,13 +526,13 @@ class PolicyState:
         return "stopped" in self.stored.controls
 
     @property
-    def budgets(self) -> list[Budget]:
+    def budgets(self) -> list[BudgetLeft]:
         """The budgets of samples, of cost and of audits that it has."""
         audits = self.config.max_audits
         return [
-            *([] if self.budget is None else [Budget(f"{self.budget:,} samples", self.budget - self.samples)]),
-            *([] if self.cost_left is None else [Budget(f"{self.max_cost:,g} in cost", self.cost_left)]),
-            *([] if audits is None else [Budget(f"{audits:,} audits", audits - max(self.audited, default=0))]),
+            *([] if self.budget is None else [BudgetLeft(f"{self.budget:,} samples", self.budget - self.samples)]),
+            *([] if self.cost_left is None else [BudgetLeft(f"{self.max_cost:,g} in cost", self.cost_left)]),
+            *([] if audits is None else [BudgetLeft(f"{audits:,} audits", audits - max(self.audited, default=0))]),
         ]
 
     @property

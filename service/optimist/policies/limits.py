@@ -22,8 +22,7 @@ from optimist.estimates.skewness import OF_MEANS, widening
 from optimist.policies.contrasts import contrasts_of
 from optimist.policies.stopping import is_early
 from optimist_client.limits import Limit
-
-GateAnswer = Literal["yes", "no", "open"]
+from optimist_client.models.gates import GateAnswer
 
 _EQUAL = 1e-6
 """Two values are equal if they differ by at most this part of the range, as influences are stored in single

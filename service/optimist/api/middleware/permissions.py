@@ -17,7 +17,7 @@ from optimist_client.models import Role
 
 _EXPERIMENT = "/v1/experiments/{name}"
 _ATTRIBUTE = "__permission__"
-Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+RouteFunction = TypeVar("RouteFunction", bound=Callable[..., Any])
 ROLES: tuple[Role, ...] = get_args(Role)
 """In ascending order: each role includes the permissions of those before it, except that viewers change nothing."""
 
@@ -93,10 +93,10 @@ UNLISTED = ADMINISTER
 """Of a path, or a method, that no route has: who may do everything is told that it does not exist."""
 
 
-def permits(permission: Permission) -> Callable[[Endpoint], Endpoint]:
+def permits(permission: Permission) -> Callable[[RouteFunction], RouteFunction]:
     """A decorator of a route's function: what its caller needs."""
 
-    def mark(function: Endpoint) -> Endpoint:
+    def mark(function: RouteFunction) -> RouteFunction:
         setattr(function, _ATTRIBUTE, permission)
         return function
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.bound import PaperBound
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import Setting, reference_of
@@ -184,10 +184,10 @@ BOUNDS = {"theorem": FrechetTheoremBound, "authors": FrechetAuthorsBound, "naive
 
 def make(declared: FID, setting: Setting) -> FrechetDistance:
     """The distance to the metric's reference, which determines the width. Raises FixError without a reference."""
-    return FrechetDistance(reference_of(declared, Reference, "real features, or their mean and covariance"))
+    return FrechetDistance(reference_of(declared, FrechetReference, "real features, or their mean and covariance"))
 
 
-def reference(declared: FID, data: RealData, device: torch.device | str) -> Reference:
-    """The moments with their eigenbasis. Raises FixError, as `Reference` does."""
+def reference(declared: FID, data: RealData, device: torch.device | str) -> FrechetReference:
+    """The moments with their eigenbasis. Raises FixError, as `FrechetReference` does."""
     del declared
-    return Reference(data.mean, data.covariance, device, samples=data.samples, some_rows=data.some_rows)
+    return FrechetReference(data.mean, data.covariance, device, samples=data.samples, some_rows=data.some_rows)

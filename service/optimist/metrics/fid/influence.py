@@ -13,7 +13,7 @@ from torch import Tensor
 from optimist.estimates.pairing import JACKKNIFE_GROUPS, LARGEST_INDEX, jackknife_rows
 from optimist.estimates.skewness import skewness
 from optimist.metrics.base import Analysis, linear_share
-from optimist.metrics.fid.reference import UNKNOWN, Reference, by_covariance
+from optimist.metrics.fid.reference import UNKNOWN, FrechetReference, by_covariance
 from optimist.metrics.fid.statistic import GaussianStatistic, KeptGram
 from optimist.metrics.spectra.eigen import (
     centre,
@@ -51,7 +51,7 @@ class FrechetTerms:
 
 
 def terms_of(
-    reference: Reference,
+    reference: FrechetReference,
     statistic: GaussianStatistic,
     *,
     spectrum: Tensor | None = None,
@@ -129,7 +129,7 @@ class _Geometry:
 class FrechetInfluence:
     """Analyses statistics against one reference."""
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: FrechetReference) -> None:
         self._reference = reference
 
     def analyse(
@@ -289,7 +289,7 @@ class FrechetInfluence:
 class _Subsets:
     """Estimates from subsets of the first rows (q, d) of a stream, of which `kept` has whitened some."""
 
-    def __init__(self, reference: Reference, rows: Tensor, kept: KeptGram) -> None:
+    def __init__(self, reference: FrechetReference, rows: Tensor, kept: KeptGram) -> None:
         self._reference = reference
         mean, self._centred = centre(rows)
         self._shift = mean - reference.mean
@@ -340,7 +340,7 @@ def _doubts(unlikeness: float, share: float, repeated: float, rank: int, sampled
     return tuple(said)
 
 
-def _warnings(reference: Reference, samples: int) -> tuple[str, ...]:
+def _warnings(reference: FrechetReference, samples: int) -> tuple[str, ...]:
     return (UNKNOWN,) if reference.finite is None else reference.finite.warnings(samples)
 
 

@@ -30,7 +30,7 @@ from optimist.estimates.programme import Floats, Quadratic, best_weights
 from optimist.metrics.fid.influence import BUFFER
 from optimist.metrics.fid.mixture_spectrum import FrechetSpectrum
 from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.mixtures.objective import MixtureAnalysis, Objective
 from optimist.metrics.state import copied
 
@@ -133,7 +133,7 @@ class FrechetObjective(Objective):
     """
 
     def prepare(self) -> None:
-        self._reference: Reference = self.metric.reference
+        self._reference: FrechetReference = self.metric.reference
         self._parts = [GeneratorMoments.from_statistic(self._reference, each, self.half) for each in self.statistics]
         self.samples = tuple(part.count for part in self._parts)
         device = self._reference.device

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from optimist.estimates.programme import Floats
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.statistic import GaussianStatistic, RowMoments
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.spectra.eigen import centre
@@ -27,7 +27,7 @@ from optimist_client.errors import FixError
 class GeneratorMoments:
     """The samples of one generator, or of one half of them."""
 
-    reference: Reference
+    reference: FrechetReference
     count: int
     mean: Tensor
     """(d,)."""
@@ -37,7 +37,9 @@ class GeneratorMoments:
     """`spread` and `moment` where not all rows are held: the scatter itself is not kept."""
 
     @classmethod
-    def from_statistic(cls, reference: Reference, statistic: GaussianStatistic, half: Half | None) -> GeneratorMoments:
+    def from_statistic(
+        cls, reference: FrechetReference, statistic: GaussianStatistic, half: Half | None
+    ) -> GeneratorMoments:
         """Raises FixError on fewer than 2 samples."""
         rows = statistic.rows
         if rows is not None:
@@ -83,7 +85,7 @@ class GeneratorMoments:
         return self.sums[1]
 
 
-def root_of(reference: Reference) -> Tensor:
+def root_of(reference: FrechetReference) -> Tensor:
     """A over the reference's rank (d, rank)."""
     return reference.root[:, : reference.rank]
 

@@ -15,8 +15,7 @@ from torch import Tensor
 from optimist.estimates.skewness import missing_widening, skewness
 from optimist.metrics.spectra.eigen import eigen_basis, eigenvalues_of, pair_sum, square_norms
 from optimist.metrics.spectra.symmetric import symmetric_product
-from optimist.references.real_data import Reference as RealReference
-from optimist.references.real_data import check_lowest, check_moments
+from optimist.references.real_data import Reference, check_lowest, check_moments
 from optimist_client.references import SOME
 
 
@@ -41,7 +40,7 @@ class FiniteReference:
     """c of each row (k, rank)."""
 
     @classmethod
-    def from_rows(cls, reference: Reference, samples: int, rows: Tensor | None) -> Self:
+    def from_rows(cls, reference: FrechetReference, samples: int, rows: Tensor | None) -> Self:
         """rows: (k, d), of the `samples` that the moments come from; None if they are not known."""
         centred = _gaussian(reference) if rows is None else rows.double() - reference.mean
         if reference.rank == reference.dimension:
@@ -98,14 +97,14 @@ def by_covariance(eigenvalues: Tensor, coordinates: Tensor) -> Tensor:
     return (coordinates.square() * eigenvalues.sqrt()).sum(-1)
 
 
-def _gaussian(reference: Reference) -> Tensor:
+def _gaussian(reference: FrechetReference) -> Tensor:
     """Rows (256, d) of N(0, Σ_r); the symmetric root makes them the same on all machines, to rounding."""
     normal = np.random.default_rng(0).standard_normal((SOME, reference.dimension))
     basis = reference.basis()
     return ((torch.from_numpy(normal).to(reference.device) @ basis) * reference.eigenvalues.sqrt()) @ basis.T
 
 
-class Reference(RealReference):
+class FrechetReference(Reference):
     """Mean (d) and covariance (d, d) of the real features, float64 on one device.
 
     They are regarded as exact, except in differences of distances where `finite` is known.

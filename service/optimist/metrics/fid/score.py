@@ -7,7 +7,7 @@ from torch import Tensor
 from optimist.metrics.base import Analysis, Score
 from optimist.metrics.fid.influence import FrechetInfluence, FrechetTerms, terms_of
 from optimist.metrics.fid.objective import FrechetObjective
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.spectra.eigen import centre
@@ -28,7 +28,7 @@ class FrechetDistance(Score):
     declared = FID
     mixed = FrechetObjective
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: FrechetReference) -> None:
         self.reference, self.dimension = reference, reference.dimension
         self.widths = {"features": self.dimension}
         self._influence = FrechetInfluence(reference)
@@ -120,7 +120,7 @@ class FrechetDistance(Score):
 class _Followed:
     """Tr (S · scatter · S)^{1/2} of one growing statistic, and the largest eigenvalue of its scatter."""
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: FrechetReference) -> None:
         self.samples = 0
         self.top: Tensor | None = None
         self._factor = reference.whole_factor

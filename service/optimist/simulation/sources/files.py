@@ -18,7 +18,7 @@ from optimist.datasets.sets import by_generator, in_folder, of_metric
 from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
-from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.reference import FrechetReference
 from optimist.metrics.spectra.symmetric import congruence
 from optimist.references.real_data import RealData
 from optimist.simulation.sources.base import ArraySource, Draw, Rows, Source, SourceSet
@@ -30,13 +30,13 @@ from optimist_client.metrics import find
 class GaussianSource:
     """A generator whose features are N(mean (d,), covariance (d, d)).
 
-    Raises FixError like `Reference` if these are not valid moments.
+    Raises FixError like `FrechetReference` if these are not valid moments.
     """
 
     samples = None
 
     def __init__(self, mean: ArrayLike, covariance: ArrayLike, origin: str = "a Gaussian") -> None:
-        moments = Reference(mean, covariance)
+        moments = FrechetReference(mean, covariance)
         self.mean: NDArray[np.float64] = moments.mean.numpy()
         self.covariance: NDArray[np.float64] = moments.covariance.numpy()
         self.origin = origin
@@ -51,7 +51,7 @@ class GaussianSource:
     def exact(self, question: Question) -> float | None:
         """The Fréchet distance between two Gaussians (equations.md §1); None for other metrics."""
         reference = question.reference
-        if not isinstance(reference, Reference):
+        if not isinstance(reference, FrechetReference):
             return None
         covariance = torch.from_numpy(self.covariance)
         squares = torch.linalg.eigvalsh(congruence(reference.whole_factor, covariance))
