@@ -80,9 +80,9 @@ def check_metric(
     Any split of the samples into batches gives the same estimate; a state that was stored and read goes on bit for bit;
     a batch that was retracted leaves nothing behind; batches that are not valid are refused and change nothing; from 2
     samples on estimates are finite; from `samples` on they are right on average, and their errors are; where two
-    generators have nothing in common, their comparison by indices is that of independent ones.
+    generators have nothing in common, their comparison by indices is a comparison of independent ones.
 
-    law: by default normal features a little off those of the reference, normal values within the metric's limits, or
+    law: by default normal features a little off the reference's, normal values within the metric's limits, or
     random probabilities. truth: the value of the law on the metric's scale (its logarithm for "log"); by default the
     estimate of many more samples. settings: of a metric that is given by name, such as `reference` or `kernel`.
     Raises BrokenPromises with all that is broken, FixError for settings that are not valid.

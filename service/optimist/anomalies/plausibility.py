@@ -1,7 +1,7 @@
 """Checks of the size of a batch's numbers. Free of torch: the API and `Evaluation` share it.
 
 The *scale* of features is the root mean square of their entries. It is known for a reference, and for a generator with
-`USUAL_ROWS` rows or more. The *usual size* is the lower median of the known scales above 0, so that of two generators
+`USUAL_ROWS` rows or more. The *usual size* is the lower median of the known scales above 0: of two generators
 that differ the larger is anomalous. Rows of absurd size are refused. Less absurd sizes, such as pixels from 0 to 255
 among pixels from 0 to 1, are found by the levels of batches (`anomalies`).
 """

@@ -282,11 +282,11 @@ def _check_controls(state: PolicyState, names: Sequence[str]) -> None:
     controls = state.stored.controls
     allowed = CONTROLS | {f"{COST}{name}" for name in names}
     if unknown := sorted(set(controls) - allowed):
-        raise FixError(f"controls: expected those of the experiment, found {unknown[0][:100]!r}")
+        raise FixError(f"controls: expected the controls of the experiment, found {unknown[0][:100]!r}")
     labels_of(state.config, controls)
     costs = TypeAdapter(list[Cost]).validate_python(list(state.costs.values()))
     if len(costs) > len(names):
-        raise FixError("costs: expected those of the generators")
+        raise FixError("costs: expected a cost for each of the generators")
     ExperimentChange(
         budget=state.budget if "budget" in controls else None,
         max_cost=state.max_cost if "max_cost" in controls else None,

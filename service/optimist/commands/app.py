@@ -36,7 +36,7 @@ _LOCATIONS = {
 
 
 def locations() -> dict[str, str]:
-    """The module and the function of each subcommand, those of goals included, in alphabetical order."""
+    """The module and the function of each subcommand, also of goals' subcommands, in alphabetical order."""
     of_goals = {location.partition(":")[2]: location for location in COMMANDS}
     here = {name: f"{__package__}.{location}" for name, location in _LOCATIONS.items()}
     return dict(sorted({**here, **of_goals}.items()))

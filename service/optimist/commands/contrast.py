@@ -119,7 +119,7 @@ def contrast(
         if fields.labels is None and (fields.doubt is not None or next is not None):
             raise FixError("--doubt and --next: expected --labels, the field of what people say")
         if fields.doubt is not None and fields.field is None:
-            raise FixError("--doubt: expected --field, that of the judge's scores")
+            raise FixError("--doubt: expected --field, the field of the judge's scores")
         metrics = (*(metric or "").split(","),) if metric else ()
         asked = Spec(metrics, filter, baseline, micro, prompts_are, delta, several(of_pass, of_all))
         is_asked = shown.is_given or asked != Spec(metrics, kind=prompts_are, delta=delta)

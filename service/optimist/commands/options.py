@@ -94,7 +94,7 @@ def _alternatives(kind: Any) -> list[Any]:
 
 
 def _spread(limits: Iterable[Any]) -> Iterator[Any]:
-    """The limits of a type, those of pydantic's fields in it, too."""
+    """The limits of a type, also of pydantic's fields in it."""
     for limit in limits:
         yield from limit.metadata if isinstance(limit, FieldInfo) else (limit,)
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     MetricName = str
 else:
     MetricName = Literal[tuple(declared())]
-    """The names of all metrics, including those of OPTIMIST_METRICS."""
+    """The names of all metrics, OPTIMIST_METRICS included."""
 
 
 ReferenceFile = Annotated[
@@ -192,7 +192,7 @@ def format_errors(*kinds: type[Exception]) -> Generator[None]:
 
 @contextmanager
 def redis_of(data_dir: Path | None, redis_url: str | None, *, reads: bool = False) -> Generator[str]:
-    """The URL of the Redis to use: the given one, that of a running service, or an embedded one started here.
+    """The URL of the Redis to use: the given one, a running service's, or an embedded one started here.
 
     reads: whether only what is there is wanted; raises FixError then where there is no data directory.
     """
@@ -211,7 +211,7 @@ def redis_of(data_dir: Path | None, redis_url: str | None, *, reads: bool = Fals
 
 @contextmanager
 def service(url: str) -> Generator[Optimist]:
-    """A client of a service. Its errors, and those of files, are printed as messages; the exit status is then 1."""
+    """A client of a service. Its errors, and errors of files, are printed as messages; the exit status is then 1."""
     from optimist_client import Optimist
 
     with format_errors(OptimistError, OSError, ValueError), Optimist(url, patience=10.0) as optimist:

@@ -33,7 +33,7 @@ def judged(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The judge's scores (b, 1) under their own name, of several judges the mean, and how unsure it is (b, 1) as
     `DOUBT`, where it says so, or there are several: then their standard deviation.
 
-    own: the arrays of a batch by the metric's own names, those of the judges first.
+    own: the arrays of a batch by the metric's own names, the judges' first.
     """
     name, *others = (each for each in own if each != DOUBT)
     if not others:

@@ -59,7 +59,7 @@ class ScoreSpec(Wire):
     judge: JudgeModel | None = None
     """A model that judges."""
     pairwise: Pairwise | None = None
-    """With a judge: answers are compared with those of a baseline, both ways round."""
+    """With a judge: answers are compared with a baseline's, both ways round."""
     ignore_case: bool = False
     """True: capital and small letters are the same."""
     scale: tuple[FiniteNumber, FiniteNumber] | None = None
@@ -78,7 +78,7 @@ class ScoreSpec(Wire):
         if self.pairwise is not None and self.judge is None:
             raise FixError("pairwise: expected a judge, too")
         if self.scale is not None and self.python is None:
-            raise FixError("scale: only with python; that of a judge stands there")
+            raise FixError("scale: only with python; the scale of a judge stands there")
         if not self.limits[0] < self.limits[1]:
             raise FixError("scale: expected a number and a larger one")
         return self

@@ -187,7 +187,7 @@ def contrast(
     `prompts_are="list"` the clusters are all there are: the scores are those on exactly these prompts. With a judge,
     `Mean(reads="human", proxy="judge")`, the array `reads` has what people say of some of the rows, chosen at random,
     and NaN of the others; the scores are by the people. With a `doubt`, or several judges, they were chosen at random
-    within each fifth of the doubt. The metric and its settings are those of `score`. `good_enough` is how much worse
+    within each fifth of the doubt. The metric and its settings are as in `score`. `good_enough` is how much worse
     than the best a good generator may be, a difference or a share such as "2%", and `limits` are such as "within 0.01
     of production" or "> 0.8": each generator then has a verdict, and with `costs` of a sample the cheapest good one is
     named; open kernels are fixed by the first rows of all sets, as a new experiment fixes them. Raises FixError for

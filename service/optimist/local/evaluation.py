@@ -62,7 +62,7 @@ class Evaluation(BaseEvaluation):
     `generators` are names. `metric`, its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and
     the `device` are as in `score`, but open kernels are fixed by the first samples of all generators together; before
     that there are no estimates. `watch` are further metrics, as objects, of the same samples: a batch then holds the
-    arrays of all (`Metric.array_names`) by name. Their estimates equal those of an evaluation by that metric alone, and
+    arrays of all (`Metric.array_names`) by name. Their estimates equal an evaluation's by that metric alone, and
     decide nothing. `direction` ("minimize", "maximize") is the metric's own, or is refused; a `Mean` that was not
     given `higher_is_better` takes it.
 

@@ -1,6 +1,6 @@
 """How well several raters agree on the audits that they share, and who answers as if at random. No torch.
 
-The formulas are those of rules/audits.md; alpha is Krippendorff's with the interval metric (Computing Krippendorff's
+The formulas are in rules/audits.md; alpha is Krippendorff's with the interval metric (Computing Krippendorff's
 Alpha-Reliability, 2011). With each rater's scores in standard units, the mean product of two raters' scores of one unit
 is the correlation between them. Who answers at random correlates with nobody.
 """

@@ -116,7 +116,7 @@ class Spent(NamedTuple):
     samples: float | None = None
     """Cost of all samples, which the judge scored; None if it is not known."""
     per_sample: float | None = None
-    """Cost of one sample, on average; None if that of a generator is not known."""
+    """Cost of one sample, on average; None if a generator's is not known."""
 
 
 def said_of_judge(arms: Sequence[Arm], spent: Spent | None = None) -> tuple[str, ...]:

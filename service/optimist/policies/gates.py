@@ -17,7 +17,7 @@ from optimist_client.models import Gate
 from optimist_client.models.decisions import LimitVerdict
 
 _CANDIDATE, _BASELINE = "candidate", "baseline"
-"""The names of the two while they are compared: names of files may be longer than those of generators."""
+"""The names of the two while they are compared: names of files may be longer than generators' names."""
 _NONE = np.zeros(2, bool)
 
 

@@ -93,7 +93,7 @@ def shown_mixture(
     ends = [natural(mixture.value + side * z * mixture.error, mixture.scale, mixture.floor) for side in (-1.0, 1.0)]
     rows = zip(mixture.generators, mixture.weights, mixture.samples, mixture.contributions, strict=True)
     names = ("generator", "weight", "samples", "contribution")
-    # Without validation: names of files may be longer than those of generators.
+    # Without validation: names of files may be longer than generators' names.
     return models.Mixture.model_construct(
         experiment=experiment,
         label=label or metric.shown_label,

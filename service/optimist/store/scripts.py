@@ -142,7 +142,7 @@ def load(name: str) -> Script:
     )
     declared = [argument for part_head in heads for argument in (*part_head.scalars, *part_head.lists)]
     if len({*whole.keys, *whole.other_keys, *declared}) < len(whole.keys) + len(whole.other_keys) + len(declared):
-        raise ValueError(f"{name}.lua: two of its keys and arguments, or those of the files it uses, have one name")
+        raise ValueError(f"{name}.lua: two of its keys and arguments, or of the files' that it uses, have one name")
     source = "\n".join((*_locals(whole), *map(text, files)))
     sha = hashlib.sha1(source.encode()).hexdigest()
     lists = tuple((argument, frozenset(fields), _values_of(fields)) for argument, fields in whole.lists.items())

@@ -248,7 +248,7 @@ class Memory:
     """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key.
 
     Requests that use at most `SMALL` are not counted. What a body announces counts towards its key's limit from the
-    beginning, so that of several large ones those that would not fit are refused before they are received; towards the
+    beginning: of several large ones, any that would not fit is refused before it is received. Towards the
     limit of all counts only what has come, as announcing costs nothing. The limit holds for all API processes of the
     service together. The share of a key is divided: each process grants its part.
     """

@@ -200,7 +200,7 @@ def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor) -> KernelSetti
     settings, fixed = KernelSettings.from_kernel(kernel), dict[str, Any]()
     if settings.sigma == MEDIAN:
         medians = sorted(distance for log in logs if (distance := _median_distance(log[:LARGEST_FIT])) is not None)
-        # The lower of two middle ones, so that of two generators an absurdly wide one does not count.
+        # The lower of two middle ones: of two generators an absurdly wide one does not count.
         median = medians[(len(medians) - 1) // 2] if medians else 1.0
         if not 1.0 / LARGEST <= median <= LARGEST:
             expected = f"expected from {1.0 / LARGEST:g} to {LARGEST:g}"

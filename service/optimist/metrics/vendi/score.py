@@ -217,7 +217,7 @@ class VendiScore(Score):
     def modes(
         self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8
     ) -> list[ModeInfo]:
-        """The modes of φ over all samples seen, shown by those of the reservoir; `modes_of` says which.
+        """The modes of φ over all samples seen, shown by samples of the reservoir; `modes_of` says which.
 
         Raises FixError on a statistic without samples or of another metric, and as `modes_of` does.
         """

@@ -29,8 +29,8 @@ _BETS: Floats = np.concatenate([FRACTIONS, -FRACTIONS])
 class Drift:
     """The test for one generator: a pure function of its samples in the order of its log.
 
-    Each sample is predicted by the regression of all samples before it. Its residual z, in standard deviations with
-    those of the prediction, is 0 on average unless answers have changed. (An error of the same kind all the
+    Each sample is predicted by the regression of all samples before it. Its residual z, in standard deviations that
+    include the error of the prediction, is 0 on average unless answers have changed. (An error of the same kind all the
     time is learned, too.) A bet of the part λ of a wealth multiplies it
     by 1 + λz, which is 1 on average, whatever the law of the scores. With a bet of 1 begun at each sample, all wealth
     is n on average after n samples (Shiryaev and Roberts), so that it ever exceeds 1/`FALSE_ALARMS` up to there with a
