@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from optimist.estimates.audited import (
     AIMED_FROM,
     CERTAIN,
+    MIN_SHARE,
     Audited,
     AuditedMean,
     chances,
@@ -72,8 +73,10 @@ def new_audits(
         return [(index, 1.0) for index in next_audits(seed, is_free, count)]
     places, bins, by_bin = of_doubt
     free = is_free[places]
-    if (2 * np.bincount(bins[free], minlength=len(by_bin)) < np.bincount(bins)).any():
-        by_bin = np.ones(len(by_bin))  # so that no bin is soon used up
+    left = np.bincount(bins[free], minlength=len(by_bin)) / np.bincount(bins)
+    if left.min() < 0.5:
+        # At random among those that are left, so that bins last equally long; with no weight far above others.
+        by_bin = np.maximum(left, MIN_SHARE * float(left.mean()))
     found, weights = drawn(count, free, np.random.default_rng((seed, before)), bins, by_bin)
     is_outside = is_free.copy()
     is_outside[places] = False
