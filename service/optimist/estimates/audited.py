@@ -78,8 +78,7 @@ def audited(
     variance = error + float(slopes.mean()) ** 2 * variance_of_mean
     # Of all samples, of which the audits are more often such as the judge foretells badly.
     spread, unexplained, by_judge = (_weighted_variance(each, weights) for each in (people, residuals, scores))
-    explained = 1.0 - unexplained / spread if spread > 0.0 else 0.0
-    explained = max(explained, 0.0)
+    explained = max(1.0 - unexplained / spread, 0.0) if spread > 0.0 else 0.0
     scaled = math.sqrt(spread / by_judge) * mean if by_judge > 0.0 else 0.0
     beyond = max((scaled - value) * math.copysign(1.0, scaled), 0.0)
     favour = math.copysign(beyond, scaled) / math.sqrt(variance) if variance > 0.0 else 0.0
