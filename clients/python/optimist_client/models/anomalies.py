@@ -17,11 +17,11 @@ class AnomalousBatch(Answer):
     """The worker that its pick was opened for, where one was named."""
     samples: int
     told: float
-    """When it was told, in Unix time."""
+    """Unix time of the tell."""
     findings: list[str]
-    """What is anomalous about it: "repeats the batch at position 3", "is about 255 times larger than its others:
-    pixels 0–255 instead of 0–1?"."""
+    """The anomaly: "repeats the batch at position 3", "is about 255 times larger than its others: pixels
+    0–255 instead of 0–1?"."""
     acceptable: bool = False
-    """Whether it can be accepted as it is: it is on another scale than others. A copy can only be retracted."""
+    """True if it can be accepted as it is: it is on another scale than others. A copy can only be retracted."""
     retracted: bool = False
-    """Whether it no longer counts."""
+    """True if it no longer counts."""

@@ -21,7 +21,7 @@ class AuditRequest(Wire):
 
 
 class AuditPrompt(Answer):
-    """What the samples of an audit answer."""
+    """The prompt that the samples of an audit answer."""
 
     kind: Literal["text"] = "text"
     text: str
@@ -71,11 +71,11 @@ class Audits(Answer):
     scale: tuple[float, float] | None
     """The least and the largest score; None: any number."""
     done: bool
-    """Whether no more answers are needed: it is decided, or stopped."""
+    """True if no more answers are needed: it is decided, or stopped."""
 
 
 class AuditAnswer(Wire):
-    """What somebody says of the samples of an audit."""
+    """Scores that somebody gives to the samples of an audit."""
 
     rater: RaterName | None = None
     """As of `AuditRequest`."""
@@ -88,16 +88,16 @@ class AuditAnswer(Wire):
 
 
 class AuditReply(Answer):
-    """What became of an answer."""
+    """The effect of an answer."""
 
     answered: int
     """As in `Audits`."""
     counted: bool
-    """Whether a decision can rest on it: false once there is one, which it does not change."""
+    """True if a decision can rest on it: false once there is one, which it does not change."""
 
 
 class AuditComment(Answer):
-    """What a rater wrote beside the scores."""
+    """A comment that a rater wrote beside the scores."""
 
     audit: str
     index: int
@@ -108,7 +108,7 @@ class AuditComment(Answer):
 
 
 class RaterCount(Answer):
-    """How far a rater is."""
+    """Counts of a rater's audits."""
 
     rater: str
     answered: int
@@ -116,7 +116,7 @@ class RaterCount(Answer):
 
 
 class AuditCounts(Answer):
-    """How far people are, by rater, and what they wrote."""
+    """Counts of audits, by rater, and comments."""
 
     answered: int
     open: int

@@ -1,4 +1,4 @@
-"""What an answer rests on: rows and distinct rows, those without a score, how rows were paired, what was left out."""
+"""The basis of an answer: rows and distinct rows, rows without a score, how rows were paired, what was left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimist_client.wire import Answer, optional
 
 
 class Basis(Answer):
-    """What an answer rests on."""
+    """The basis of an answer."""
 
     rows: dict[str, int]
     """Rows that count, by generator."""
@@ -26,16 +26,16 @@ class Basis(Answer):
     fields: tuple[str, ...] = optional(())
     """The fields that were scored, where rows have fields."""
     paired_by: str | None = optional()
-    """By what rows of several generators belong together: a field, "name" or "place"; None: they do not."""
+    """Key by which rows of several generators belong together: a field, "name" or "place"; None: they do not."""
     common: int | None = optional()
-    """How many rows all paired generators have in common."""
+    """Number of rows that all paired generators have in common."""
     left_out: tuple[str, ...] = optional(())
     """Files that were left out, and why."""
     notes: tuple[str, ...] = optional(())
-    """What was done to samples, and what is odd about them."""
+    """Notes on what was done to samples, and what is odd about them."""
 
     def renamed(self, name: str) -> Basis:
-        """That of a single generator, by another name."""
+        """The basis of a single generator, by another name."""
         counts = {key: sum(getattr(self, key).values()) for key in ("distinct", "shared", "missing", "unselected")}
         return self.model_copy(update={field: {name: count} for field, count in counts.items() if count})
 

@@ -1,4 +1,4 @@
-"""What a report says with the goal "cheapest": which generator is the cheapest that is good enough, and why."""
+"""Sentences of a report with the goal "cheapest": which generator is the cheapest that is good enough, and why."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def cost_ratio(report: Report, generator: str, other: str | None) -> str:
-    """What a sample of one generator costs beside that of another one, as the end of a sentence; "" if that is not
-    known, or about the same."""
+    """The cost of a sample of one generator beside another's, as the end of a sentence; "" if it is not known, or about
+    the same."""
     costs = {row.generator: row.cost_per_sample for row in report.standings}
     own, others = costs.get(generator), costs.get(other or "")
     if not own or not others or max(own / others, others / own) < 1.05:
@@ -60,7 +60,7 @@ def cheapest_why(report: Report, max_names: int = 5) -> str:
 
 
 def cheapest_sentences(report: Report, warnings: Iterable[str]) -> list[str]:
-    """What a report says, with these warnings."""
+    """The sentences of a report, with these warnings."""
     said = [cheapest_answer(report)]
     if report.decision.limits:
         said.append(cheapest_why(report))

@@ -12,7 +12,7 @@ from optimist_client.wire import Answer, GeneratorName
 
 
 class Contrast(Answer):
-    """How much worse one generator scores than another, on the scale on which scores are compared (`scale`).
+    """Difference by which one generator scores worse than another, on the scale that scores are compared on (`scale`).
 
     Where the two were sampled with the same seeds or prompts, the interval is narrower than those of their scores
     suggest: these may overlap although the order is sure.
@@ -22,8 +22,8 @@ class Contrast(Answer):
     against: GeneratorName
     scale: Scale
     difference: float
-    """By how much `generator` is worse than `against`, negative if it is better; a difference of logarithms if the
-    scale is "log"."""
+    """Difference by which `generator` is worse than `against`, negative if it is better; of logarithms if the scale is
+    "log"."""
     standard_error: float | None
     """Standard error of the difference; None while it is unknown."""
     lower: float | None
@@ -60,7 +60,7 @@ class Contrast(Answer):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval of the difference lies on one side of 0."""
+        """True if the interval of the difference lies on one side of 0."""
         return (self.lower is not None and self.lower > 0.0) or (self.upper is not None and self.upper < 0.0)
 
     def __str__(self) -> str:

@@ -21,18 +21,18 @@ WORDS: dict[VerdictCode, str] = {
 UNTIL = ", up to about {:,} samples of each generator"
 EVERY_LOOK = f"This allows for all rivals and for looking often{UNTIL}."
 UNSEEN = "Values rarer than one in {:,} may not have come."
-"""What is said of means whose values' range is not known, and of rows of kinds that have not come."""
+"""The note on means whose values' range is not known, and on rows of kinds that have not come."""
 BELOW_NOISE = "below noise"
 BELOW_NOISE_MEANING = "By chance the estimate is below the smallest possible score, which is shown instead."
 BELOW_NOISE_NOTE = f"{BELOW_NOISE.capitalize()}: {BELOW_NOISE_MEANING[0].lower()}{BELOW_NOISE_MEANING[1:]}"
 _UNITS: dict[Scale, str] = {"linear": "", "log": "%"}
-"""What follows a difference on each scale."""
+"""The unit after a difference on each scale."""
 _DOUBLE = math.log(2.0)
 """The difference of logarithms from which on it is shown as a factor: "worse by 2,129%" says nothing."""
 
 
 class Verdict(Answer):
-    """What is known of a rival compared with the best generator.
+    """The verdict on a rival compared with the best generator.
 
     `worse`: its score is worse by more than the error allows; `equal`: the scores differ by less than the tolerance,
     even with the error; `close`: neither is shown, or it has too few samples.
@@ -55,13 +55,13 @@ class HardestRival(Answer):
     generator: GeneratorName
     """The rival: the generator whose difference is the smallest number of standard errors."""
     difference: float
-    """How much worse the rival scores, 0 or more; a difference of logarithms if the scale is "log"."""
+    """Difference by which the rival scores worse, 0 or more; of logarithms if the scale is "log"."""
     standard_error: float
     """Standard error of the difference."""
     tolerance: float
     """The tolerance on the same scale."""
     needed: float
-    """How many standard errors difference and tolerance together must exceed for a decision."""
+    """Number of standard errors that difference and tolerance together must exceed for a decision."""
     more_samples: tuple[int, int] | None
     """About how many more samples of this run a decision takes, from and to; None once it is decided, and while
     nothing can be said because the difference is small compared with its error."""
@@ -79,7 +79,7 @@ class HardestRival(Answer):
 
     @property
     def more_prompts_text(self) -> str:
-        """What `more_prompts` or `more_audits` says, as a sentence without its end; "" where both are None."""
+        """The number in `more_prompts` or `more_audits`, as a sentence without its end; "" where both are None."""
         if self.more_audits is not None:
             return f"{about(self.more_audits)} more prompts that people score would decide it"
         if self.more_prompts is None:
@@ -98,7 +98,7 @@ LimitVerdictCode = Literal["met", "not met", "open"]
 
 
 class LimitVerdict(Answer):
-    """What is known of a generator by a limit; all verdicts of a report hold together, at every look.
+    """The verdict on a generator by a limit; all verdicts of a report hold together, at every look.
 
     The numbers of a limit relative to another generator are differences from it, on `scale`, above 0 where the
     generator is worse; of a fixed limit they are scores. None where they are not known.
@@ -121,14 +121,14 @@ class LimitVerdict(Answer):
     """The ends of the interval: of a limit relative to others, it would be met if more than `upper` was allowed, and
     would not be if less than `lower` was."""
     allowed: float | None = optional()
-    """What the limit allows, in the same numbers."""
+    """Difference or score that the limit allows, in the same numbers."""
     scale: Scale = "linear"
     more_samples: tuple[int, int] | None = optional()
     """About how many more samples of the generator and `against` an open verdict takes, from and to."""
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the limit is a number, not a difference from another generator."""
+        """True if the limit is a number, not a difference from another generator."""
         return self.limit[0] in "<>"
 
     @computed_field
@@ -161,7 +161,7 @@ def _evidence(hardest: HardestRival) -> str:
 
 
 def may_be(lower: float | None, upper: float | None, scale: Scale) -> str:
-    """How much better or worse a generator may be, such as "at most 0.2 better, at most 1.07 worse"."""
+    """The range of a difference in words, such as "at most 0.2 better, at most 1.07 worse"."""
     if lower is not None and upper is not None and (lower >= 0.0 or upper < 0.0):
         return _worse(lower, upper, scale)
     return f"at most {_ends(lower, scale)} better, at most {_ends(upper, scale)} worse"
@@ -190,9 +190,9 @@ class AnomalousBatches(Answer):
     positions: tuple[int, ...]
     """In the generator's log, counted from 1; of many batches some."""
     whole: bool
-    """Whether the generator as a whole is on another scale."""
+    """True if the generator as a whole is on another scale."""
     finding: str
-    """What is anomalous: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
+    """The anomaly: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
 
     @property
     def which(self) -> str:
@@ -208,13 +208,13 @@ class AnomalousBatches(Answer):
 
     @property
     def is_one(self) -> bool:
-        """Whether `which` is singular."""
+        """True if `which` is singular."""
         return self.whole or len(self.positions) == 1
 
     @computed_field
     @property
     def text(self) -> str:
-        """What is anomalous, as a sentence without its end."""
+        """The anomaly, as a sentence without its end."""
         return f"{self.which} {'is' if self.is_one else 'are'} {self.finding}"
 
 
@@ -236,7 +236,7 @@ class DecisionInfo(Answer):
     """Batches on another scale that it rests on. A decision with any is provisional until they are retracted, which
     drops it, or accepted."""
     remedy: Annotated[str, Field(exclude_if=lambda value: value == RETRACT)] = RETRACT
-    """What can be done about them, which are "{it}" in it. What a service was told can be retracted."""
+    """The remedy for them, which are "{it}" in it. What a service was told can be retracted."""
     awaited: Annotated[dict[GeneratorName, int], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict
     )
@@ -260,7 +260,7 @@ class DecisionInfo(Answer):
 
     @property
     def provisional(self) -> bool:
-        """Whether it is decided, but rests on batches that may be wrong."""
+        """True if it is decided, but rests on batches that may be wrong."""
         return self.decided and bool(self.anomalies)
 
     @computed_field
@@ -286,7 +286,7 @@ class DecisionInfo(Answer):
     @computed_field
     @property
     def rank(self) -> Literal["best", "cheapest", "leads"]:
-        """What the generator named best is called: "leads" until it is decided."""
+        """The rank of the generator named best in words: "leads" until it is decided."""
         if not self.decided or self.weights:
             return "leads"
         return "cheapest" if self.limits else "best"
@@ -469,7 +469,7 @@ def format_range(difference: float, lower: float | None, upper: float | None, sc
 
 
 def _is_factor(difference: float, lower: float | None, scale: Scale) -> bool:
-    """Whether a difference is shown as a factor."""
+    """True if a difference is shown as a factor."""
     return scale == "log" and difference >= _DOUBLE and lower is not None and lower > 0.0
 
 

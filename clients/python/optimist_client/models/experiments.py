@@ -29,7 +29,7 @@ class ReferenceInfo(Answer):
     scale: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Root mean square of the real features' entries."""
     rows: Annotated[int, Field(ge=2)] | None = optional()
-    """How many rows of features it holds beside the moments; None if it holds the moments alone."""
+    """Number of rows of features beside the moments; None if it holds the moments alone."""
     bytes: Annotated[int, Field(ge=0)]
     """Its size in Redis."""
     digest: str
@@ -64,13 +64,13 @@ class Experiment(Answer):
 
     @property
     def is_indexed(self) -> bool:
-        """Whether its samples have indices: every pick names its `start`. Not with the goal "route", where samples are
+        """True if its samples have indices: every pick names its `start`. Not with the goal "route", where samples are
         of prompts that users bring."""
         return self.config.context is None
 
     @property
     def is_paired(self) -> bool:
-        """Whether its generators are compared by the samples that they have in common."""
+        """True if its generators are compared by the samples that they have in common."""
         return self.is_indexed and self.config.paired and self.config.seeds is not False
 
     @property
@@ -82,7 +82,7 @@ class Experiment(Answer):
 
     @property
     def grows(self) -> bool:
-        """Whether picks grow with their generator's samples."""
+        """True if picks grow with their generator's samples."""
         config = self.config
         is_apart = config.prompts_are == "sample" and config.clusters is None
         return config.grow and self.is_indexed and is_apart and config.rescore_growth > 0.0
@@ -93,14 +93,14 @@ class Experiment(Answer):
 
     @property
     def mixture_growth(self) -> float | None:
-        """By which part the samples of all generators together grow until the mixture is made again; None: only when
+        """The growth of the samples of all generators together at which the mixture is made again; None: only when
         somebody asks. 0 for the published policies: it is made after every batch."""
         return self.config.asks.mixture_growth(self.config.policy)
 
     @property
     def model_growth(self) -> float | None:
-        """By which part the samples of all generators together grow until the model that picks are made from is made
-        again; None: they are made from none."""
+        """The growth of the samples of all generators together at which the model that picks are made from is made
+        again; None: picks are made without a model."""
         return self.config.asks.model_growth(self.config)
 
 
@@ -111,7 +111,7 @@ class GeneratorRequest(Wire):
     cost: Cost | None = optional()
     """Cost of one sample; required if the experiment has `max_cost`."""
     seeds: bool | None = optional()
-    """Whether it makes the same sample again from the same seed; None: unless `seeds` of the config is false."""
+    """True if it makes the same sample again from the same seed; None: unless `seeds` of the config is false."""
 
 
 class GeneratorChange(Wire):

@@ -17,7 +17,7 @@ EXIT_CODES: dict[GateAnswer, int] = {"yes": 0, "no": 1, "open": 2}
 
 
 class Gate(Answer):
-    """Whether a candidate is at least as good as the baseline, but for a margin, by every metric that was asked for.
+    """The answer whether a candidate is at least as good as the baseline, but for a margin, by every metric asked for.
 
     Of candidates that are too bad by any metric at most `delta` get a yes, and of those that are good enough by all of
     them at most `delta` get a no.
@@ -31,7 +31,7 @@ class Gate(Answer):
     samples: int
     """The units that errors are made from, of the side that has fewer."""
     units: str
-    """What these are: "pairs", "prompts", "batches", or "samples of each"."""
+    """Name of these units: "pairs", "prompts", "batches", or "samples of each"."""
     delta: float
     warnings: tuple[str, ...] = ()
 
@@ -85,7 +85,7 @@ class Gate(Answer):
 
 
 def _said(verdict: LimitVerdict) -> str:
-    """How much worse the candidate is by a metric, and what is allowed."""
+    """The range by which the candidate is worse by a metric, and what is allowed."""
     if verdict.lower is None and verdict.upper is None:
         return f"not compared by {verdict.title} yet"
     return f"{verdict.text}, {_allowed(verdict)} allowed" if verdict.verdict == "met" else verdict.text

@@ -26,7 +26,7 @@ class MixtureWeight(Answer):
     samples: int
     """Its samples that the weights were made from."""
     contribution: float
-    """By how much the best mixture without it is worse, on `Mixture.scale`."""
+    """Difference by which the best mixture without it is worse, on `Mixture.scale`."""
 
 
 class Mixture(Answer):
@@ -51,7 +51,7 @@ class Mixture(Answer):
     """The best single generator."""
     best_score: float
     gain: float
-    """By how much the mixture is better than the best single generator; below 0 if it is not."""
+    """Difference by which the mixture is better than the best single generator; below 0 if it is not."""
     gain_standard_error: float
     gain_lower: float
     """Lower end of the interval of the gain by the stopping rule, which holds at all samples. Above 0 where the
@@ -69,15 +69,15 @@ class Mixture(Answer):
     """For each generator, in order, the log position up to which the mixture was made; 0: not part of it. Empty
     if it was made in memory."""
     stale: bool = False
-    """Whether samples have grown by a quarter since, or generators were added or retired."""
+    """True if samples have grown by a quarter since, or generators were added or retired."""
     warnings: tuple[str, ...] = ()
     basis: Basis | None = optional()
-    """What it rests on, where it was made of sets of samples."""
+    """Basis of the mixture, where it was made of sets of samples."""
 
     @computed_field
     @property
     def gain_text(self) -> str:
-        """What the mixture gains over the best single generator, as it is shown everywhere."""
+        """The gain of the mixture over the best single generator, as it is shown everywhere."""
         if self.is_one_alone:
             return f"No mixture is better than {self.best} alone, as far as the samples show."
         return f"The mixture is {self.gained}."
@@ -85,13 +85,13 @@ class Mixture(Answer):
     @computed_field
     @property
     def gap_text(self) -> str:
-        """What is known of better mixtures, as it is shown everywhere."""
+        """The bound of what better mixtures gain, as it is shown everywhere."""
         bound = shown(self.gap_bound, self.scale)
         return f"No mixture of these generators is better than this one by more than {bound}."
 
     @property
     def is_one_alone(self) -> bool:
-        """Whether no mixture is better than the best single generator alone, as far as the samples show."""
+        """True if no mixture is better than the best single generator alone, as far as the samples show."""
         return self.gain <= 0.0 or any(share.generator == self.best and share.weight >= ONE for share in self.weights)
 
     @property
@@ -111,7 +111,7 @@ class Mixture(Answer):
         return [claim, self.gap_text, *old, *(f"Warning: {warning}." for warning in self.warnings)]
 
     def repeats(self, sentence: str, reason: str) -> bool:
-        """Whether a sentence says only what the reason of a decision says: the bound of what other mixtures gain."""
+        """True if a sentence says only what the reason of a decision says: the bound of what other mixtures gain."""
         return sentence == self.gap_text and shown(self.gap_bound, self.scale) in reason
 
     @property
@@ -145,7 +145,7 @@ class Mixture(Answer):
 
     @property
     def gained(self) -> str:
-        """Whether the mixture is better than the best generator alone, and by how much, as a part of a sentence."""
+        """The gain of the mixture over the best generator alone, as a part of a sentence."""
         by = format_range(self.gain, self.gain_lower, self.gain_upper, self.scale)
         if self.gain_lower > 0.0:
             return f"better than {self.best} alone by {by}"
@@ -157,7 +157,7 @@ class Mixture(Answer):
 
 
 class BlendRequest(Wire):
-    """How many samples are to be made next, from all generators together."""
+    """The number of samples to make next, from all generators together."""
 
     size: Annotated[int, Field(ge=1, le=1_000_000)]
     request_id: RequestId | None = optional()
@@ -165,7 +165,7 @@ class BlendRequest(Wire):
 
 
 class Blend(Answer):
-    """How many samples of each generator to take next, so that all that were handed out make the mixture."""
+    """The number of samples to take next from each generator, so that all that were handed out make the mixture."""
 
     counts: dict[GeneratorName, int]
     """Samples by generator, which sum to the size asked for; generators without samples are left out."""

@@ -1,4 +1,4 @@
-"""What a generator produces, by the modes of its kernel."""
+"""The modes of a generator: what it produces, by the modes of its kernel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Modes(Answer):
     position: int
     """The log position of the newest batch it includes."""
     stale: bool = False
-    """Whether the log has grown since, and no scorer responded in time."""
+    """True if the log has grown since, and no scorer responded in time."""
     modes: list[ModeInfo]
     prompt_groups: list[PromptGroupInfo] = Field(default_factory=list[PromptGroupInfo])
     """The score by type of prompt, for the scores of pairs."""

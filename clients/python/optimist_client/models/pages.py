@@ -44,7 +44,7 @@ class Summary(Answer):
     """SHA-256 of the prompts as a JSON list: experiments with equal ones have the same prompts in the same order."""
     state: State
     incomplete: bool
-    """Whether a generator cannot be scored, or some batches cannot be read."""
+    """True if a generator cannot be scored, or some batches cannot be read."""
     decision: DecisionInfo
     """The decision of the report, without warnings and verdicts, and of a mixture the weights of at least 0.5 %."""
     score: float | None
@@ -83,7 +83,7 @@ class Summary(Answer):
     @computed_field
     @property
     def leader_is(self) -> str:
-        """What the leader is where it is not the best generator: "best mixture", "best alone"; else ""."""
+        """The title of a leader that is not the best generator: "best mixture", "best alone"; else ""."""
         return known_goal(self.goal).leader_is
 
 

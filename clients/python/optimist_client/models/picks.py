@@ -90,7 +90,7 @@ class Pick(Answer):
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool
-    """Whether the pick was made without estimates that it waited for, or the mixture, after `max_wait`."""
+    """True if the pick was made without estimates that it waited for, or the mixture, after `max_wait`."""
     worker: str | None = None
     request_id: str
     """The `request_id` of the request that it answers."""
@@ -112,7 +112,7 @@ class AskReply(Answer):
     retry_after: float | None = None
     """Seconds after which to ask again: open picks may be given up until then."""
     waited_for: WaitReason | None = optional()
-    """What the ask waited for, or why it got fewer picks than it asked for; left out where neither is so."""
+    """Reason why the ask waited, or got fewer picks than it asked for; left out where neither is so."""
 
 
 class TellReply(Answer):
@@ -130,19 +130,19 @@ class TellReply(Answer):
     position: int | None
     """The batch's position in the generator's log, counted from 1; None where none of its rows counts."""
     late: bool
-    """Whether the pick's lease had ended."""
+    """True if the pick's lease had ended."""
     duplicate: bool = False
-    """Whether nothing was stored now: the batch was told before, or all of its indices were."""
+    """True if nothing was stored now: the batch was told before, or all of its indices were."""
     uncounted: int = 0
-    """How many of its rows do not count, because their indices were told before."""
+    """Number of its rows that do not count, because their indices were told before."""
     findings: list[str] = optional([])
-    """What is anomalous about the batch: "repeats the batch at position 3", "is about 255 times larger than its others:
-    pixels 0–255 instead of 0–1?". It counts until somebody retracts it. A repeat says nothing."""
+    """Anomalies of the batch: "repeats the batch at position 3", "is about 255 times larger than its others: pixels
+    0–255 instead of 0–1?". It counts until somebody retracts it. A repeat says nothing."""
     next: AskReply | None = None
 
 
 class TellAllReply(Answer):
-    """What became of each of several batches, by the number of its pick: it was accepted, or refused."""
+    """The outcome of each of several batches, by the number of its pick: it was accepted, or refused."""
 
     replies: dict[int, TellReply]
     problems: dict[int, Problem]

@@ -50,11 +50,11 @@ class PreviewRequest(Wire):
 
 
 class PreviewReply(Answer):
-    """What became of the previews of a request."""
+    """The outcome of the previews of a request."""
 
     generator: GeneratorName
     kept: int
-    """How many of them are kept; the others gave way to newer ones, or to those of other indices."""
+    """Number of them that are kept; the others gave way to newer ones, or to those of other indices."""
 
 
 class PreviewInfo(Answer):
@@ -87,13 +87,13 @@ class PreviewInfo(Answer):
     alike: int | None = None
     """A group of nearly identical samples of its generator in its mode, 0 the largest one."""
     central: bool = False
-    """Whether it is the sample of its mode that is nearest to the centre."""
+    """True if it is the sample of its mode that is nearest to the centre."""
 
 
 class Previews(Answer):
     """The previews that an experiment keeps."""
 
     most: int
-    """How many it keeps of each generator; 0: none."""
+    """Number of previews kept of each generator; 0: none."""
     previews: list[PreviewInfo]
-    """By generator, of each the newest first."""
+    """Previews by generator, of each the newest first."""

@@ -52,11 +52,11 @@ class MixtureCurve(Answer):
     gains: list[float | None]
     gain_standard_errors: list[float | None]
     gaps: list[float | None]
-    """By how much another mixture may be better than each, as far as the samples show."""
+    """Difference by which another mixture may be better than each, as far as the samples show."""
 
 
 class RouteCurve(Answer):
-    """What routing gains each time that its table was made, in order, as in `Routes`; None if unknown."""
+    """Gains of routing each time that its table was made, in order, as in `Routes`; None if unknown."""
 
     told: list[int]
     """Batches told to the whole experiment when each was made."""
@@ -108,6 +108,6 @@ class Progress(Answer):
     """The best mixture by the metric that decides; only with the goal "mixture". The points are those after the
     requested number of batches, and the last one before it."""
     routes: RouteCurve | None = optional()
-    """What routing gains; only with the goal "route". The points are as those of `mixture`."""
+    """Gains of routing; only with the goal "route". The points are as those of `mixture`."""
     picks: list[OpenPickInfo]
     """At most the newest 100 open picks."""

@@ -60,7 +60,7 @@ class Ranking(Answer):
 
     @property
     def says_more(self) -> bool:
-        """Whether it says more than which one of two generators is the best."""
+        """True if it says more than which one of two generators is the best."""
         return len(self.ranks) > 2 and any(rank.last - rank.first < len(self.ranks) - 1 for rank in self.ranks)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from optimist_client.wire import Answer, GeneratorName
 
 
 class SampleRecord(Answer):
-    """What `Pick.tell(records=…)` told of one sample that counts, and which sample it is."""
+    """The record that `Pick.tell(records=…)` told of one sample that counts, and which sample it is."""
 
     generator: GeneratorName
     position: int

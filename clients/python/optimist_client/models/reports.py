@@ -37,7 +37,7 @@ class Regret(Answer):
 
 
 class UsedUp(Answer):
-    """What to do where nothing was decided although all samples that there are were used."""
+    """The next step where nothing was decided although all samples that there are were used."""
 
     what: str
     """The samples in the plural, such as "images"."""
@@ -46,7 +46,7 @@ class UsedUp(Answer):
 
     @property
     def next_step(self) -> str:
-        """What to do next, as a sentence."""
+        """The next step, as a sentence."""
         return f"All {self.what} are used. Next: add some to {listed(self.generators, len(self.generators) + 1)}."
 
 
@@ -61,7 +61,7 @@ class Failure(Answer):
 
     @property
     def text(self) -> str:
-        """What failed, as a sentence without its end."""
+        """The failure, as a sentence without its end."""
         many = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
         given_up = f"failed and {'was' if self.batches == 1 else 'were'} given up"
         last = "" if self.batches == 1 else "the last with "
@@ -73,8 +73,8 @@ class Report(Answer):
 
     experiment: Identifier
     goal: str = optional(Best.name)
-    """What the decision is about: the best generator, or with "mixture" the best mixture (`mixture`). With "route"
-    there is none, and `routes` says what routing gains."""
+    """Subject of the decision: the best generator, or with "mixture" the best mixture (`mixture`). With "route" there
+    is none, and `routes` says what routing gains."""
     metric: str
     title: str
     """The metric's name for display."""
@@ -82,13 +82,13 @@ class Report(Answer):
     scale: Scale = "linear"
     """The scale on which scores are compared: by differences (linear) or ratios (log)."""
     offers: list[str] = Field(default_factory=list)
-    """What the service can show besides the score: "modes", "prompt groups", "mixtures", "routes"."""
+    """Views that the service offers besides the score: "modes", "prompt groups", "mixtures", "routes"."""
     tags: list[str] = optional([])
     note: str = optional("")
     state: State
     ended: bool
     waits_for: WaitReason | None = optional()
-    """What asks wait for now, whichever worker they are of; left out where they wait for nothing."""
+    """Reason why asks wait now, whichever worker they are of; left out where they wait for nothing."""
     decision: DecisionInfo
     standings: list[Standing]
     samples: int
@@ -97,9 +97,9 @@ class Report(Answer):
     """Batches told, those retracted since included."""
     open_picks: int
     how: str = optional("")
-    """How its numbers are made, in a sentence (`ExperimentConfig.how`)."""
+    """Way its numbers are made, in a sentence (`ExperimentConfig.how`)."""
     active: float | None = optional()
-    """When samples, picks or estimates last changed, in Unix time; None outside of a service."""
+    """Unix time of the last change of samples, picks or estimates; None outside of a service."""
     budget: int | None
     cost: float | None = optional()
     """Cost of all samples told, including those of retired generators; None if no generator has a cost."""
@@ -120,7 +120,7 @@ class Report(Answer):
     """Estimated number of samples that uniform sampling would have needed for the same certainty. None before the
     decision, if it is unknown, and if it is not above the samples told."""
     scored: bool
-    """Whether every estimate that is due has been made."""
+    """True if every estimate that is due has been made."""
     anomalies: list[AnomalousBatch] = Field(default_factory=list[AnomalousBatch])
     """The anomalous batches, newest first, of all generators that are not retired: copies, and batches on
     another scale."""
@@ -135,9 +135,9 @@ class Report(Answer):
     contrasts: Annotated[list[Contrast], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=list[Contrast]
     )
-    """How much worse than the best each other generator is that has an estimate, in the order of the standings."""
+    """Contrasts of each other generator that has an estimate with the best one, in the order of the standings."""
     judge: list[str] = optional([])
-    """Where people audit a judge: what it is worth, whom it favours, how well raters agree, and unanswered audits."""
+    """Sentences on an audited judge: its worth, whom it favours, how well raters agree, and unanswered audits."""
     ranks: Ranking | None = optional()
     """The ranks of the generators; None of more than 20, of a router's, and while there is no score."""
     watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(
@@ -151,13 +151,13 @@ class Report(Answer):
     """With the goal "route", which generator is the best one for which prompts, as the table was made last: when
     somebody asked for it, or when the samples have grown by a quarter."""
     basis: Basis | None = optional()
-    """What the answer rests on, where it was made in memory."""
+    """Basis of the answer, where it was made in memory."""
     hint: str | None = optional()
-    """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
+    """Hint at what would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
     used_up: UsedUp | None = optional()
-    """What to add where `compare` has used all files without a decision."""
+    """Samples to add where `compare` has used all files without a decision."""
     failures: Annotated[list[Failure], Field(exclude_if=lambda value: not value)] = Field(default_factory=list[Failure])
-    """What failed in the call of `run` that returned the report, by generator."""
+    """Failures in the call of `run` that returned the report, by generator."""
     progress: Progress | None = None
     """Data for charts; only if the request has `after`."""
 
@@ -170,7 +170,7 @@ class Report(Answer):
     @computed_field
     @property
     def view(self) -> View:
-        """Where the answer stands on a page: in the standings, in the mixture, or in the table of routes."""
+        """The part of a page with the answer: in the standings, in the mixture, or in the table of routes."""
         return self.asks.view
 
     @computed_field
@@ -192,7 +192,7 @@ class Report(Answer):
         return self.asks.answer(self)
 
     def answer_on_best(self) -> str:
-        """Which generator is the best one, or leads."""
+        """The best generator, or the leader, in a sentence."""
         winner = self._winner
         if winner is None:
             more = "" if self.used_up is None else f" {self.used_up.next_step}"
@@ -206,7 +206,7 @@ class Report(Answer):
         return f"{self._verdict_on(winner.generator)}: {scored}{self._unless}."
 
     def answer_on_mixture(self) -> str:
-        """Which mixture is the best one, or that none is better than a generator alone."""
+        """The best mixture in a sentence, or that none is better than a generator alone."""
         mixture = self.mixture
         if mixture is None:
             return f"No mixture yet {self._told}."
@@ -216,25 +216,25 @@ class Report(Answer):
         return f"{begins} {self._told}: {mixture.scored}, {against}{self._unless}."
 
     def answer_on_routes(self) -> str:
-        """What a router gains."""
+        """The gain of a router in a sentence."""
         return f"No table of routes yet {self._told}." if self.routes is None else self.routes.gain_text
 
     @property
     def is_on_best(self) -> bool:
-        """Whether its decision compares rivals with the best generator."""
+        """True if its decision compares rivals with the best generator."""
         return bool(self.decision.verdicts)
 
     def answer_on_cheapest(self) -> str:
-        """Which generator is the cheapest that is good enough."""
+        """The cheapest generator that is good enough, in a sentence."""
         return cheapest_answer(self)
 
     def why_on_cheapest(self) -> str:
-        """Which generators miss a limit, or may."""
+        """The generators that miss a limit, or may, in sentences."""
         return cheapest_why(self)
 
     @property
     def asks(self) -> type[DeclaredGoal]:
-        """What is asked for."""
+        """The goal."""
         return known_goal(self.goal)
 
     @property
@@ -243,7 +243,7 @@ class Report(Answer):
 
     @property
     def uniform_text(self) -> str:
-        """What uniform sampling would have taken for the same certainty, in a sentence; "" where that is not known."""
+        """Samples that uniform sampling would have taken for the same certainty, in a sentence; "" where unknown."""
         if self.uniform_samples is None:
             return ""
         spent = f"about {self.uniform_samples:,} samples ({self.uniform_samples / self.samples:.1f} times)"
@@ -276,13 +276,13 @@ class Report(Answer):
     @computed_field
     @property
     def disagreement(self) -> str:
-        """Which metrics name which generator as the best, where they do not all name the same; "" elsewhere."""
+        """The metrics by the generator that each names as the best, in a sentence; "" where all name the same."""
         if not self.watched or self.decision.limits:
             return ""
         return disagreement(self.title, self.decision.best, self.decision.confidence, self.watched.values())
 
     def _needs_pairs(self, contrast: Contrast, rows: dict[str, Standing]) -> bool:
-        """Whether the difference excludes 0, and would not if the two scores were independent."""
+        """True if the difference excludes 0, and would not if the two scores were independent."""
         errors = [rows[name].compared_error(self.scale) for name in (contrast.generator, contrast.against)]
         if not contrast.excludes_zero or not contrast.standard_error or contrast.half_width is None:
             return False
@@ -308,7 +308,7 @@ class Report(Answer):
 
     @property
     def until(self) -> str:
-        """How long it has not been decided, after "Not decided"."""
+        """The samples without a decision, after "Not decided"."""
         if self.used_up is not None:
             return f"with all {self.used_up.what} used"
         budget = f"within the budget of {self.spent}" if self.spent else "with all prompts used"
@@ -323,7 +323,7 @@ class Report(Answer):
 
     @property
     def worse_by(self) -> dict[str, str]:
-        """How much worse than the best each generator is, as text; empty if nothing is known of the differences."""
+        """Differences by which each generator is worse than the best, as text; empty if none is known."""
         if not self.contrasts:
             return {}
         texts = Contrast.column(self.contrasts)

@@ -37,7 +37,7 @@ class RetractedBatch(Answer):
 
     @property
     def which(self) -> str:
-        """What was retracted of the generator."""
+        """The retracted batches of the generator, in words."""
         if self.position is not None:
             return f"batch {self.position:,}"
         return "all batches" if self.until is None else f"all batches up to {self.until:,}"
@@ -52,18 +52,18 @@ class Retraction(RetractedBatch):
     """Unix time."""
     reason: str = ""
     reopened: bool = Field(default=False)
-    """Whether a decision rested on what was retracted, so that it was dropped."""
+    """True if a decision rested on what was retracted, so that it was dropped."""
 
 
 class RetractReply(Answer):
-    """What was retracted. A repeat gets the same answer with `already`."""
+    """The retraction. A repeat gets the same answer with `already`."""
 
     retracted: list[RetractedBatch]
     """Empty if the generator has no batches."""
     already: bool = False
-    """Whether it was retracted before, so that nothing changed now."""
+    """True if it was retracted before, so that nothing changed now."""
     decision_reopened: bool = False
-    """Whether a decision rested on it, which was dropped then."""
+    """True if a decision rested on it, which was dropped then."""
 
 
 class AcceptanceRequest(Wire):
@@ -103,8 +103,8 @@ class Acceptance(Answer):
 
 
 class AcceptReply(Answer):
-    """What was accepted. A repeat gets the first acceptance again with `already`."""
+    """The acceptance. A repeat gets the first acceptance again with `already`."""
 
     accepted: Acceptance
     already: bool = False
-    """Whether it was accepted before, so that nothing changed now."""
+    """True if it was accepted before, so that nothing changed now."""

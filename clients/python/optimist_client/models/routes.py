@@ -1,4 +1,4 @@
-"""Which generator is the best one for which prompts, and what routing gains over the best single generator."""
+"""Routes: the best generator for each type of prompt, and what routing gains over the best single generator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STALE = "More samples have come since the table was made."
 
 
 class RouteScore(Answer):
-    """What one generator scores on prompts of one type."""
+    """The score of one generator on prompts of one type."""
 
     generator: GeneratorName
     score: float | None
@@ -35,11 +35,11 @@ class RouteType(Answer):
     """Texts of prompts such as these, those nearest to the centre first; empty where no texts were sent."""
     winner: GeneratorName
     lead: float | None
-    """By how much the winner is better than the second best generator on these prompts, at least 0, `price` times cost
-    included; None where it is not known."""
+    """Difference by which the winner is better than the second best generator on these prompts, at least 0, `price`
+    times cost included; None where it is not known."""
     lead_standard_error: float | None
     gain: float | None
-    """By how much routing is better than the best single generator on these prompts, as in `Routes.gain`."""
+    """Difference by which routing is better than the best single generator on these prompts, as in `Routes.gain`."""
     gain_standard_error: float | None
     scores: list[RouteScore]
     """In the order of the experiment."""
@@ -51,7 +51,7 @@ class RouteType(Answer):
 
     @property
     def by_generator(self) -> dict[str, RouteScore]:
-        """What each generator scores."""
+        """The score of each generator."""
         return {score.generator: score for score in self.scores}
 
 
@@ -67,7 +67,7 @@ class RouteShare(Answer):
 
 
 class RouteSavings(Answer):
-    """What routing costs, in the unit of the experiment's costs."""
+    """The costs of routing, in the unit of the experiment's costs."""
 
     cost: float
     """Cost of a prompt, on average, as it was routed."""
@@ -82,7 +82,7 @@ class RouteSavings(Answer):
 
 
 class RoutePace(Answer):
-    """How a router keeps its budget: `ceiling` or `at_least` of the experiment."""
+    """The budget of a router, and how it is kept: `ceiling` or `at_least` of the experiment."""
 
     ceiling: float | None = optional()
     """The most that a prompt may cost on average."""
@@ -97,7 +97,7 @@ class RoutePace(Answer):
 
 
 class Routes(Answer):
-    """What is known of routing. Scores, gains and errors are on the metric's natural scale. A gain above 0 means that
+    """The table of routes. Scores, gains and errors are on the metric's natural scale. A gain above 0 means that
     routing is better, whatever the metric's direction."""
 
     experiment: Identifier | None = optional()
@@ -111,8 +111,8 @@ class Routes(Answer):
     score: float
     """Expected score of routed prompts."""
     gain: float | None
-    """How much better prompts score when they are routed, without exploration, than by the best single generator, less
-    `price` times the difference in cost; None where it is not known."""
+    """Difference by which prompts score better when they are routed, without exploration, than by the best single
+    generator, less `price` times the difference in cost; None where it is not known."""
     standard_error: float | None
     """Standard error of the gain; None where `basis` is "model"."""
     lower: float | None = optional()
@@ -121,8 +121,8 @@ class Routes(Answer):
     upper: float | None = optional()
     """Upper end. None where no gain has an error."""
     basis: Literal["doubly robust", "model"]
-    """Where the gain comes from: from the recorded probabilities of the picks, corrected by what was told; or, under a
-    policy without randomness, from the regressions alone, which has no interval."""
+    """Source of the gain: the recorded probabilities of the picks, corrected by what was told; or, under a policy
+    without randomness, the regressions alone, which have no interval."""
     delta: float = 0.05
     """Intervals hold with the confidence 1 − δ, the experiment's."""
     price: float
@@ -132,7 +132,7 @@ class Routes(Answer):
     prompts: int
     """Told prompts that this rests on, a uniform sample of all."""
     types: list[RouteType]
-    """By share, the largest first."""
+    """Types by share, the largest first."""
     shares: list[RouteShare]
     savings: RouteSavings | None = optional()
     """None where generators have no costs."""
@@ -143,13 +143,13 @@ class Routes(Answer):
     samples: int
     """Samples of all generators that it was made from."""
     stale: bool = False
-    """Whether samples have grown by a quarter, or costs have changed, since."""
+    """True if samples have grown by a quarter, or costs have changed, since."""
     warnings: tuple[str, ...] = ()
 
     @computed_field
     @property
     def gain_text(self) -> str:
-        """What routing gains over the best single generator, as it is shown everywhere.
+        """The gain of routing over the best single generator, as it is shown everywhere.
 
         That it gains is said only where the interval is above 0. The interval is of the gain over the generator that is
         truly the best single one: it allows for another one than `best`."""
@@ -167,13 +167,13 @@ class Routes(Answer):
     @computed_field
     @property
     def interval_errors(self) -> float:
-        """How many standard errors half of an interval of 1 − δ has, such as 1.96."""
+        """The number of standard errors in half of an interval of 1 − δ, such as 1.96."""
         return NormalDist().inv_cdf(1.0 - self.delta / 2.0)
 
     @computed_field
     @property
     def savings_text(self) -> str:
-        """What routing saves, as it is shown everywhere; "" where generators have no costs."""
+        """The savings of routing, as they are shown everywhere; "" where generators have no costs."""
         if self.savings is None:
             return ""
         costs = self.savings
@@ -188,7 +188,7 @@ class Routes(Answer):
     @computed_field
     @property
     def pace_text(self) -> str:
-        """What is spent of a budget, as it is shown everywhere; "" without one."""
+        """The spending of a budget, as it is shown everywhere; "" without one."""
         pace = self.pace
         if pace is None:
             return ""
@@ -212,7 +212,7 @@ class Routes(Answer):
 
     @property
     def sentences(self) -> list[str]:
-        """What routing gains and saves, who wins which prompts, and warnings."""
+        """The sentences on what routing gains and saves, who wins which prompts, and warnings."""
         said = self.summary
         at = len(said) - len(self._notes)
         return [*said[:at], *(self.type_text(kind) for kind in self.types), *said[at:]]
@@ -228,7 +228,7 @@ class Routes(Answer):
         return [*([STALE] if self.stale else []), *(f"Warning: {warning}." for warning in self.warnings)]
 
     def type_text(self, kind: RouteType) -> str:
-        """Which generator wins the prompts of a type, in a sentence."""
+        """The winner of the prompts of a type, in a sentence."""
         such = f", such as \u201c{route_display.short(kind.example, 60)}\u201d" if kind.example else ""
         lead = "" if kind.lead is None else f" by {self.shown(kind.lead, kind.lead_standard_error)}"
         gain = "" if kind.gain is None else f"; gain {self.shown(kind.gain, kind.gain_standard_error)}"
@@ -244,7 +244,7 @@ class Routes(Answer):
         return format_range(difference, difference - half, difference + half, self.scale)
 
     def to_pandas(self) -> Any:
-        """What each generator scores on each type of prompt as a `pandas.DataFrame`, one row per type and generator.
+        """The score of each generator on each type of prompt as a `pandas.DataFrame`, one row per type and generator.
         Needs pandas."""
         return route_display.as_frame(self)
 
@@ -271,7 +271,7 @@ def gain_sentence(
     upper: float | None,
     scale: Scale = "linear",
 ) -> str:
-    """What routing gains over always the best single generator, in a sentence; the fields are those of `Routes`."""
+    """The gain of routing over always the best single generator, in a sentence; the fields are those of `Routes`."""
     says = f"{'gains' if gain > 0.0 else 'loses'} {shown(abs(gain), scale)} against always {best}"
     if standard_error is None:
         return f"By the model, routing {says}; there is no interval."

@@ -22,18 +22,18 @@ class Session(Answer):
     key: str | None
     """Id of the key; None if the service needs no keys."""
     previews: bool = True
-    """Whether it may look at previews and other samples."""
+    """True if it may look at previews and other samples."""
     image_hosts: list[str] = Field(default_factory=list)
     """Hosts whose images the dashboard loads without asking."""
 
 
 class ShareRequest(Wire):
-    """What a share is to be good for."""
+    """The terms of a share."""
 
     seconds: Annotated[float, Field(gt=0, le=31_536_000)] = 604_800.0
-    """How long it lasts, at most a year."""
+    """Duration of the share, at most a year."""
     previews: bool = False
-    """Whether those who have it may look at previews of samples, and at the samples of modes."""
+    """True if those who have it may look at previews of samples, and at the samples of modes."""
     note: Annotated[str, Field(max_length=200)] = ""
 
 

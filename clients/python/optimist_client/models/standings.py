@@ -15,11 +15,11 @@ from optimist_client.models.experiments import GeneratorStatus
 from optimist_client.wire import Answer, GeneratorName, flag, optional
 
 NOT_SCORED = "not scored: "
-"""What the warning begins with that says why a generator cannot be scored."""
+"""The start of the warning that says why a generator cannot be scored."""
 
 
 class AnswersChanged(Answer):
-    """What a test says of a router's generator whose answers are no longer as they were."""
+    """The result of a test on a router's generator whose answers are no longer as they were."""
 
     position: int
     """Log position of about the last batch before the change: what `retract` takes as `until`."""
@@ -28,7 +28,7 @@ class AnswersChanged(Answer):
     samples: int
     """Samples since."""
     shift: float
-    """By how much their scores are higher, on average, than those that were expected of the generator as it was."""
+    """Mean difference of their scores from the scores that were expected of the generator as it was."""
     standard_error: float
     """Standard error of the shift."""
 
@@ -56,7 +56,7 @@ class Standing(Answer):
     lower: float | None
     upper: float | None
     below_noise: bool = flag()
-    """Whether the estimate is below the smallest possible score, which `score` is then."""
+    """True if the estimate is below the smallest possible score, which `score` is then."""
     unclipped: tuple[float | None, float | None, float | None] | None = optional()
     """Score, lower and upper end as they were estimated, where one is below the smallest possible score; None for an
     infinite one."""
@@ -69,7 +69,7 @@ class Standing(Answer):
     """Number of samples behind the score."""
     warnings: tuple[str, ...] = ()
     incomplete: bool = False
-    """Whether it cannot be scored, or unreadable batches are left out; `warnings` says which."""
+    """True if it cannot be scored, or unreadable batches are left out; `warnings` says which."""
     change: AnswersChanged | None = optional()
     """Only with the goal "route": that its answers have changed, once a test says so; `warnings` says it, too."""
     bracket: tuple[float, float] | None = optional()
@@ -77,7 +77,7 @@ class Standing(Answer):
     are, which is too low, and one from predicting each sample by the others, which is too high. Only for scores of
     orders below 2."""
     design_effect: float | None = optional()
-    """How many times as large as by independent samples the variance of the score is, as samples of a batch or prompt
+    """Factor by which the variance of the score is larger than by independent samples, as samples of a batch or prompt
     are alike; only above 1.5, from 20 batches or prompts on."""
     cost_per_sample: float | None = optional()
     cost: float | None = optional()
@@ -118,7 +118,7 @@ class Standing(Answer):
         return [row._texts(decimals) for row in rows]
 
     def overlaps(self, other: Standing) -> bool:
-        """Whether the intervals of the two scores have a value in common; False if one is not known."""
+        """True if the intervals of the two scores have a value in common; False if one is not known."""
         if self.lower is None or self.upper is None or other.lower is None or other.upper is None:
             return False
         return self.lower <= other.upper and other.lower <= self.upper

@@ -9,7 +9,7 @@ AGAIN = "at once: the answer says after how many seconds to ask again (`retry_af
 
 
 class WaitReason(StrEnum):
-    """What an ask waits for, or why it gets fewer picks than it asked for. `about` says it in a sentence, `ends` when
+    """The reason why an ask waits, or gets fewer picks than it asked for. `about` says it in a sentence, `ends` when
     the ask is answered all the same."""
 
     about: str

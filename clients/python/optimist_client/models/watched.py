@@ -30,18 +30,18 @@ class WatchedReport(Answer):
     """The best generator so far by this metric; None while not every generator has an estimate."""
     confidence: float | None
     sure: bool
-    """Whether the stopping rule would name it, with the confidence of the experiment, if this metric decided."""
+    """True if the stopping rule would name it, with the confidence of the experiment, if this metric decided."""
     standings: list[Standing]
     contrasts: list[Contrast] = Field(default_factory=list[Contrast])
-    """How much worse than its best generator each other one is."""
+    """Contrasts of each other generator with its best one."""
     ranks: Ranking | None = optional()
     """As of the report, by this metric."""
     scored: bool
-    """Whether every estimate of it that is due has been made."""
+    """True if every estimate of it that is due has been made."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more is to be waited for: all that is due has been made, or cannot be made."""
+        """True if nothing more is to be waited for: all that is due has been made, or cannot be made."""
         return self.scored or any(row.incomplete for row in self.standings)
 
     @computed_field

@@ -1,4 +1,4 @@
-"""Where the messages about an experiment go, and what became of them."""
+"""Webhooks: the receivers of messages about an experiment, and what became of the messages."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ WebhookSecret = Annotated[str, AfterValidator(_secret)]
 
 
 class WebhookRequest(Wire):
-    """Where the messages about an experiment are to go."""
+    """The wanted receiver of the messages about an experiment."""
 
     url: WebhookUrl
     format: MessageFormat = "json"
     secret: WebhookSecret | None = optional()
-    """What messages are signed with: 24 to 64 bytes in base64, perhaps after "whsec_". None: the service makes one."""
+    """Secret that signs messages: 24 to 64 bytes in base64, perhaps after "whsec_". None: the service makes one."""
 
 
 class MessageInfo(Answer):
@@ -71,11 +71,11 @@ class MessageInfo(Answer):
     outcome: Literal["waits", "sent", "failed"]
     attempts: int
     note: str
-    """How the last attempt ended, such as "answered 500"."""
+    """Outcome of the last attempt, such as "answered 500"."""
 
 
 class WebhookInfo(Answer):
-    """Where the messages about an experiment go. The URL is not shown, as it may hold a secret."""
+    """The receiver of the messages about an experiment. The URL is not shown, as it may hold a secret."""
 
     host: str
     format: MessageFormat
