@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from optimist_client.models.standings import Standing
 
 Callback = Callable[["Report"], Any]
-"""What `run` calls with each report; what it returns is ignored."""
+"""A function that `run` calls with each report; its result is ignored."""
 COLUMNS = (
     *("time", "samples", "state", "generator", "score", "standard_error", "lower", "upper", "generator_samples"),
     *("pick_ratio", "cost", "best", "confidence"),

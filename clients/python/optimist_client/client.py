@@ -277,7 +277,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         ]
 
     async def _entries(self, path: str, entries: str, **params: Any) -> AsyncGenerator[Any, None]:
-        """What all pages of a list have in their field `entries`."""
+        """The entries of all pages of a list, in their field `entries`."""
         cursor: str | None = ""
         while cursor is not None:
             given = {"limit": PAGE, **params} | ({"cursor": cursor} if cursor else {})

@@ -85,20 +85,20 @@ class ExperimentConfig(Wire):
     """Name of the embedding that produces the array of the metric that decides; tells that name another one are
     refused. None: not checked."""
     embeddings: dict[ArrayName, EmbeddingName] | None = optional()
-    """What makes each array, where arrays have embeddings of their own; then `embedding` is None."""
+    """Embedding of each array, where arrays have embeddings of their own; then `embedding` is None."""
     prompts: Annotated[list[Prompt], Field(min_length=1, max_length=MAX_PROMPTS)] | None = None
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     prompts_are: PromptsAre = optional("sample")
-    """What the score is about: `sample`, prompts like these; `list`, exactly these. Means, and scores of order 2, have
-    narrower intervals on a list, above all after whole passes through it; those of others are of independent samples.
+    """Prompts that the score is about: `sample`, prompts like these; `list`, exactly these. Means, and scores of order
+    2, have narrower intervals on a list, above all after whole passes through it; others are of independent samples.
     Where prompts come again, errors on a `sample` count prompts instead of samples."""
     clusters: Literal["batch"] | None = optional()
-    """What samples are alike, so that it counts instead of samples: `batch`, those of one batch, as where all come from
+    """Groups of alike samples, which count instead of samples: `batch`, the samples of a batch, as where all come from
     one server, or of one random state. Prompts that come again need no setting."""
     goal: GoalName = optional("best")
-    """What is asked: `best`, which generator is the best one; `cheapest`, which one is the least costly of those that
-    meet `good_enough` and all `limits`; `mixture`, which weights make the best mixture of them;
-    `route`, which generator is the best one for each prompt, as its `context` says."""
+    """Question of the experiment: `best`, the best generator; `cheapest`, the least costly generator that meets
+    `good_enough` and all `limits`; `mixture`, the weights of the best mixture; `route`, the best generator for each
+    prompt, by its `context`."""
     good_enough: Tolerance | None = optional()
     """With the goal "cheapest", how much worse than the best generator a good one may be, by the metric that decides: a
     difference, or a share such as "2%"."""
@@ -116,7 +116,7 @@ class ExperimentConfig(Wire):
     """Bandwidth of the Gaussian kernel of the contexts; "median" is fixed once, by the first 64 contexts, whose
     principal components, at most 32, are then used beside the random features."""
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = optional(0.0)
-    """What a unit of cost is worth in units of the score, with the goal "route"; every generator then needs a cost."""
+    """Price of a unit of cost in units of the score, with the goal "route"; every generator then needs a cost."""
     ceiling: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = optional()
     """With the goal "route": the average cost of a prompt, at most. Every generator then needs a cost."""
     at_least: Annotated[float, Field(gt=0, le=1)] | None = optional()
@@ -126,8 +126,8 @@ class ExperimentConfig(Wire):
     """With the goal "route": how often a worker may call a generator for one prompt until it succeeds. It is the size
     of every pick, which may be told fewer rows."""
     policy: PolicyName = "top-two"
-    """By default "ogd" for the goal "mixture", and "optimistic" for the goal "route"; else "ucb" under bounds without
-    standard errors."""
+    """Rule of picks; by default "ogd" for the goal "mixture", and "optimistic" for the goal "route"; else "ucb" under
+    bounds without standard errors."""
     bound: BoundName = "influence"
     bound_options: BoundOptions = Field(default_factory=BoundOptions)
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
@@ -141,7 +141,7 @@ class ExperimentConfig(Wire):
     batch_size: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Samples of a pick, until it grows."""
     grow: bool = optional(True)
-    """Whether picks grow with their generator's samples: to 1 % of these, in multiples of `batch_size`, at most 64, and
+    """True if picks grow with their generator's samples: to 1 % of these, in multiples of `batch_size`, at most 64, and
     at most a quarter of the lease. False: every pick has `batch_size` samples, as where `rescore_growth` is 0 (in the
     presets of the papers), where `prompts_are` a "list" or batches are `clusters`, and with the goal "route"."""
     warmup: Annotated[int, Field(ge=1, le=10_000)] | None = None
@@ -152,7 +152,7 @@ class ExperimentConfig(Wire):
     budget: Annotated[int, Field(ge=1)] | None = None
     """Total number of samples after which no more picks are made; by default there is no limit."""
     max_batches_per_worker: Annotated[int, Field(ge=1, le=2**31)] | None = optional()
-    """How many batches one worker may hand in, those retracted since included; by default as many as it likes. With a
+    """Maximum number of batches of a worker, those retracted since included; by default there is no limit. With a
     limit, one that is broken, or faster than all others, does not decide the answer alone. Every ask names its worker
     then, and gets no more picks once its batches and open picks are so many. A batch that comes after its lease is
     refused where it would be one too many. Batches without a pick are of no worker."""
@@ -161,9 +161,9 @@ class ExperimentConfig(Wire):
     max_cost: CostLimit | None = optional()
     """Total cost after which no more picks are made; every generator then needs a cost. None: no limit."""
     stop: bool = True
-    """Whether picks end once the answer is sure."""
+    """True if picks end once the answer is sure."""
     allow_extra: bool = flag()
-    """Whether a batch may have more rows than its pick asked for; they count towards the budget."""
+    """True if a batch may have more rows than its pick asked for; they count towards the budget."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_wait: Annotated[float, Field(ge=0, le=60)] = 2.0
     """Seconds that an ask waits for estimates, after which it is answered from those that exist.
@@ -172,7 +172,7 @@ class ExperimentConfig(Wire):
     they may end the experiment, or `rescore_growth` is 0. Picks of the warm-up wait for nothing.
     """
     keep_log: bool = False
-    """Whether every batch is kept, so that the experiment can be replayed; otherwise the log is trimmed."""
+    """True if every batch is kept, so that the experiment can be replayed; otherwise the log is trimmed."""
     lease: Annotated[float, Field(ge=1, le=7 * 86400)] = 900.0
     """Seconds after which a pick no longer counts as open; a later tell is accepted and marked late, less the samples
     that another worker has told meanwhile.
@@ -181,17 +181,17 @@ class ExperimentConfig(Wire):
     """
 
     audit_overlap: Annotated[float, Field(ge=0, le=1)] = optional(0.0)
-    """Where people audit a judge (`proxy`): the share of the audits that two of them score, so that it is seen how
-    far they agree. Their mean counts."""
+    """Share of the audits that two people score, where people audit a judge (`proxy`), to show how far they agree.
+    Their mean counts."""
     max_audits: Annotated[int, Field(ge=20, multiple_of=5)] | None = optional()
-    """Where people audit a judge: the audits after which nobody is asked, and no picks are made; None: no limit. The
-    answers count in fives."""
+    """Number of audits, where people audit a judge, after which nobody is asked, and no picks are made; None: no limit.
+    The answers count in fives."""
     label_cost: Cost | None = optional()
-    """Where people audit a judge: what a score that somebody gives to one sample costs, in the unit of `costs`. The
-    judge's own cost is part of the cost of a sample. Reports then say what was spent, and what the judge saves."""
+    """Cost of a person's score of one sample, where people audit a judge, in the unit of `costs`. The judge's own cost
+    is part of the cost of a sample. Reports then say what was spent, and what the judge saves."""
     previews: Annotated[int, Field(ge=0, le=MAX_PREVIEWS)] = optional(0)
-    """How many previews of samples (thumbnails, or texts of at most 64 KiB) are kept of each generator; 0: none. Times
-    the number of generators it is at most 4,096."""
+    """Number of previews of samples (thumbnails, or texts of at most 64 KiB) kept of each generator; 0: none. Times the
+    number of generators it is at most 4,096."""
     tags: Tags = optional([])
     """Words to find it by. Neither these nor the note are part of the question: they can change, and an experiment that
     exists keeps those it has."""
@@ -200,21 +200,21 @@ class ExperimentConfig(Wire):
     """A batch is refused if a value exceeds the usual size by this factor. The usual size is the root mean square of
     the earlier batches."""
     on_anomaly: Literal["hold", "ignore"] = optional("hold")
-    """What happens where a decision rests on a batch that is on another scale than others, such as pixels from 0 to 255
-    among those from 0 to 1. "hold": the decision is provisional until somebody retracts or accepts the batch. "ignore":
-    no batch is compared with others in this way."""
+    """Effect of a batch on another scale than others on the decision that rests on it, such as pixels from 0 to 255
+    among pixels from 0 to 1. "hold": the decision is provisional until somebody retracts or accepts the batch.
+    "ignore": no batch is compared with others in this way."""
     refuse_copies: bool = optional(False)
-    """Whether a batch that repeats an earlier one of its generator is refused; otherwise it counts, with a warning."""
+    """True if a batch that repeats an earlier one of its generator is refused; otherwise it counts, with a warning."""
     paired: bool = optional(True)
-    """Whether sample i of every generator gets the same seed (and prompt), and generators are compared by the samples
+    """True if sample i of every generator gets the same seed (and prompt), and generators are compared by the samples
     that they have in common. False: every generator gets seeds of its own, and its score is independent of the
     others'."""
     seeds: bool | dict[GeneratorName, bool] = optional(True)
-    """Whether a generator makes the same sample again from the same seed (and prompt); False for all, or by generator,
+    """True if a generator makes the same sample again from the same seed (and prompt); False for all, or by generator,
     where it ignores seeds, as many APIs do. Its batches then count without indices: it is not compared by common
     samples, and a batch counts whole, whatever others have told. A generator that is left out takes seeds."""
     weigh_costs: bool = optional(True)
-    """Whether `top-two` samples expensive generators less, where every active generator has a cost above 0."""
+    """True if `top-two` samples expensive generators less, where every active generator has a cost above 0."""
 
     @model_validator(mode="before")
     @classmethod
@@ -282,7 +282,7 @@ class ExperimentConfig(Wire):
 
     @property
     def how(self) -> str:
-        """How the numbers of a report are made, in a sentence."""
+        """The way the numbers of a report are made, in a sentence."""
         watched = "".join(f", {metric.shown_title} is also measured" for metric in self.watch)
         shared = "" if self.paired and not self.asks.has_contexts else "; samples of their own seeds"
         return (
@@ -302,7 +302,7 @@ class ExperimentConfig(Wire):
 
     @cached_property
     def clusters_of_prompts(self) -> Sequence[int]:
-        """The cluster of each prompt, by its place: one that is repeated in a `sample` is that of its first place."""
+        """The cluster of each prompt, by its index: a repeated one of a `sample` has the cluster of its first index."""
         prompts = self.prompts or []
         if self.prompts_are == "list":
             return range(len(prompts))
@@ -323,7 +323,7 @@ class ExperimentConfig(Wire):
 
     @property
     def keeps_budget(self) -> bool:
-        """Whether a router finds a price of cost by itself, so that it keeps a ceiling or a share of the score."""
+        """True if a router finds a price of cost by itself, so that it keeps a ceiling or a share of the score."""
         return self.ceiling is not None or self.at_least is not None
 
     @property
@@ -334,7 +334,7 @@ class ExperimentConfig(Wire):
         return {self.metric.first_name: self.embedding}
 
     def known_prompts(self, metric: Metric) -> int | None:
-        """How many prompts there are, if errors by `metric` allow for which one each sample is of; else None."""
+        """The number of prompts, if errors by `metric` allow for which prompt each sample is of; else None."""
         is_known = self.prompts_are == "sample" or metric.scores_lists
         if self.prompts is None or not is_known or (metric is self.metric and self.bound != "influence"):
             return None

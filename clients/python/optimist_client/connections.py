@@ -71,7 +71,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def is_of_this_machine(host: str) -> bool:
-    """Whether a host is a name or an address of this machine. No name is looked up."""
+    """True if a host is a name or an address of this machine. No name is looked up."""
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
         return True

@@ -1,4 +1,4 @@
-"""How an experiment that exists differs from the one that is asked for under its name, field by field."""
+"""Differences between an experiment that exists and the one that is asked for under its name, field by field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FREE = frozenset({"tags", "note"})
 
 
 def differences(existing: Experiment, wanted: ExperimentConfig, digests: Mapping[str, str] | None = None) -> list[str]:
-    """What differs, each with both values where they are short; [] where the experiment is the one that is wanted.
+    """The fields that differ, each with both values where they are short; [] where the experiment is the wanted one.
 
     digests: SHA-256 of the contents of references by name (`tensors.digest`), as far as they are known. Settings of
     metrics are named one by one, as in "watch.rke.kernel.sigma (4.0, not 5.0)".
@@ -33,7 +33,7 @@ def differences(existing: Experiment, wanted: ExperimentConfig, digests: Mapping
 
 
 def refusal(name: str, differing: Sequence[str]) -> str:
-    """What is said of an experiment that exists with these differences."""
+    """The message about an experiment that exists with these differences."""
     fields = ", ".join(differing)
     return (
         f"experiment {name!r} exists with another config, which differs in {fields}: "

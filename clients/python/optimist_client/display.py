@@ -134,7 +134,7 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
 
 
 def _drawn_contrasts(report: Report | WatchedReport) -> dict[str, list[float]]:
-    """Where the interval of each difference ends on the axis of the scores, counted from the best one's score."""
+    """The ends of the interval of each difference on the axis of the scores, counted from the best one's score."""
     best = next((row.score for row in report.standings if row.generator == report.leader), None)
     if best is None:
         return {}

@@ -61,7 +61,7 @@ class BusyError(RetryError):
 
 
 class FixError(OptimistError, ValueError):
-    """What was given is wrong, and nothing was changed: the caller can fix it. The message says what was expected."""
+    """Wrong input, which changed nothing: the caller can fix it. The message says what was expected."""
 
     action = "fix"
 
@@ -95,7 +95,7 @@ class StopError(OptimistError):
 
 
 def reason(error: Exception) -> str:
-    """What an error says; of any but a ValueError, whose message may say too little alone, with its class."""
+    """The message of an error; of any but a ValueError with its class, as the message alone may say too little."""
     return f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 

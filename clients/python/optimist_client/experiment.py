@@ -149,7 +149,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         max_samples: int | None = None,
         **run: Any,
     ) -> models.Gate:
-        """Whether `candidate` is at least as good as `baseline`, but for a margin. `print` shows the answer.
+        """The answer whether `candidate` is at least as good as `baseline`, but for a margin. `print` shows it.
 
         margin: a difference on the scale on which scores are compared, or a share of the baseline's score such as "1%",
         by the metric that decides; or margins by the labels of metrics, all of which are to be met.
@@ -331,7 +331,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
 
     @operation
     async def blend(self, size: int) -> models.Blend:
-        """How many samples of each generator to take next, `size` in all, to serve users with the best mixture.
+        """The number of samples to take next from each generator, `size` in all, to serve users with the best mixture.
 
         The weights are those of the newest mixture by the metric that decides. Remainders of rounding go to the next
         calls, of any worker: all counts together are in proportion to the weights. Retired generators get none.

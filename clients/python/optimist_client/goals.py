@@ -1,5 +1,5 @@
-"""What an experiment can ask for: the best generator, the cheapest one that is good enough, the best mixture of all, or
-the best generator for each prompt.
+"""Goals of experiments: the best generator, the cheapest one that is good enough, the best mixture of all, or the best
+generator for each prompt.
 
 Each goal is a class, which is registered by `declare_goal`. What it is for the service stands in `experiments/goals/`.
 """
@@ -33,8 +33,8 @@ PACED = ("optimistic", "ucb", "greedy")
 COMPONENTS = 32
 """The most principal components of contexts that a router uses, beside r random features."""
 OWN_GROWTH = 0.25
-"""By which part the samples of one generator grow until the model of contexts is made again, however few they are among
-all: of one that has just joined, much is learned from a few."""
+"""Growth of the samples of one generator at which the model of contexts is made again, however few they are among all:
+of one that has just joined, much is learned from a few."""
 
 UNLIKE = (
     "Each generator's mean is over the prompts that it was given, so these means cannot be compared; the table of "
@@ -55,19 +55,19 @@ class DeclaredGoal:
     policies: ClassVar[tuple[str, ...]]
     """Its policies, the default one first."""
     names_one: ClassVar[bool] = True
-    """Whether the answer is one generator, so that there are rivals, regret and what even sampling would have taken."""
+    """True if the answer is one generator, so that there are rivals, regret and what even sampling would have taken."""
     names_mixture: ClassVar[bool] = False
-    """Whether the answer is a mixture, whose score is that of the answer."""
+    """True if the answer is a mixture, whose score is that of the answer."""
     awaits: ClassVar[tuple[str, str]] = ("samples", "scored")
-    """What an experiment waits for at first, and what is then done with its generators."""
+    """The samples that an experiment waits for at first, and the verb of what is then done with generators."""
     view: ClassVar[View] = "standings"
-    """Where the answer stands on a page: in the standings, in the weights of a mixture, or in a table of routes."""
+    """The part of a page with the answer: in the standings, in the weights of a mixture, or in a table of routes."""
     leader_is: ClassVar[str] = ""
-    """What the leader in a list of experiments is, where it is not said by the confidence."""
+    """The title of the leader in a list of experiments, where the confidence does not say it."""
     fields: ClassVar[tuple[str, ...]] = ()
     """The fields of a config that no other goal has."""
     has_contexts: ClassVar[bool] = False
-    """Whether each pick is for a prompt, whose embedding the ask brings."""
+    """True if each pick is for a prompt, whose embedding the ask brings."""
 
     @classmethod
     def with_defaults(cls, data: Mapping[str, Any], metric: type[Metric] | None) -> dict[str, Any]:
@@ -92,15 +92,15 @@ class DeclaredGoal:
 
     @classmethod
     def mixture_growth(cls, policy: str) -> float | None:
-        """By which part the samples of all generators together grow until the mixture is made again under this policy.
+        """The growth of the samples of all generators together at which the mixture is made again under this policy.
         None: only when somebody asks."""
         del policy
         return None
 
     @classmethod
     def model_growth(cls, config: ExperimentConfig) -> float | None:
-        """By which part the samples of all generators together grow until the model that picks are made from is made
-        again. None: they are made from none."""
+        """The growth of the samples of all generators together at which the model that picks are made from is made
+        again. None: picks are made without a model."""
         del config
         return None
 
@@ -116,7 +116,7 @@ class DeclaredGoal:
 
     @classmethod
     def sentences(cls, report: Report, warnings: list[str]) -> list[str]:
-        """What a report says, with these warnings."""
+        """The sentences of a report, with these warnings."""
         return report.sentences_on_best(warnings)
 
 
@@ -150,7 +150,7 @@ def find_goal(name: object) -> type[DeclaredGoal]:
 
 @declare_goal
 class Best(DeclaredGoal):
-    """Which generator is the best one. A policy may be a preset, which sets bound, warm-up and growth, too."""
+    """The best generator. A policy may be a preset, which sets bound, warm-up and growth, too."""
 
     name = "best"
     policies = get_args(BestPolicyName)
@@ -178,7 +178,7 @@ class Best(DeclaredGoal):
 
 @declare_goal
 class CheapestGoodEnough(Best):
-    """Which generator is the least costly one of those that meet all limits."""
+    """The least costly generator of those that meet all limits."""
 
     name = "cheapest"
     policies = ("top-two", "uniform")
@@ -239,7 +239,7 @@ class CheapestGoodEnough(Best):
 
 @declare_goal
 class BestMixture(DeclaredGoal):
-    """Which weights make the best mixture of the generators."""
+    """The weights of the best mixture of the generators."""
 
     name = "mixture"
     policies = (*get_args(MixturePolicyName), "uniform")
@@ -288,7 +288,7 @@ class BestMixture(DeclaredGoal):
 
 @declare_goal
 class BestRoutes(DeclaredGoal):
-    """Which generator is the best one for each prompt."""
+    """The best generator for each prompt."""
 
     name = "route"
     policies = (*get_args(RoutePolicyName), "ucb", "greedy", "uniform")

@@ -96,7 +96,7 @@ class OptimistStopping:
         self.told += 1
 
     async def complete_task(self) -> dict[str, Any]:
-        """What the experiment says at the end, for the log."""
+        """The result of the experiment at the end, for the log."""
         report = await self._read()
         return {
             "experiment": report.experiment,

@@ -1,4 +1,4 @@
-"""How this package was installed, and the command that adds an extra to it."""
+"""The source of this installation, and the command that adds an extra to it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def need(module: str, extra: str, what: str = "this") -> Any:
 
 
 def missing(error: ModuleNotFoundError) -> str:
-    """What is said where a package that the `optimist` command needs is missing. Raises the error if it is our own."""
+    """The message where a package that the `optimist` command needs is missing. Raises the error if it is our own."""
     if error.name is None or error.name.partition(".")[0] == "optimist":
         raise error
     return f"the optimist command needs {error.name}: {install_hint('server,scoring')}"

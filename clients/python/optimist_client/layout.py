@@ -107,7 +107,7 @@ class Table:
 
     @property
     def _of_sentences(self) -> int:
-        """The place of the column of sentences; -1 without one."""
+        """The index of the column of sentences; -1 without one."""
         return self.head.index(self.sentences) if self.sentences else -1
 
     def _needed(self, widths: Sequence[int], columns: Sequence[int]) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from optimist_client.metrics import Metric
 
 BEST = "best"
-"""What a limit is relative to that is not relative to one generator."""
+"""The name of what a limit is relative to that is not relative to one generator."""
 _RELATIVE = re.compile(r"\s*within\s+(\S+)\s+of\s+(\S.*?)\s*")
 _FIXED = re.compile(r"\s*([<>])=?\s*(\S+)\s*")
 _FORMS = 'expected a limit such as "within 2% of best", "within 0.01 of production", "< 1.0" or "> 0.8"'
@@ -51,12 +51,12 @@ class Limit:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it is a number that scores are compared with, not another generator."""
+        """True if it is a number that scores are compared with, not another generator."""
         return self.kind in ("below", "above")
 
     @property
     def is_of_best(self) -> bool:
-        """Whether it is relative to the best generator, whichever that is."""
+        """True if it is relative to the best generator, whichever that is."""
         return not self.is_fixed and not self.against
 
     @property

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class RouterPlugin:
-    """What LiteLLM calls of a plugin. An answer that has no score gives its pick up."""
+    """The methods of a plugin that LiteLLM calls. An answer that has no score gives its pick up."""
 
     def __init__(
         self,

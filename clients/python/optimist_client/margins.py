@@ -1,4 +1,4 @@
-"""How much worse a candidate may be than the baseline: a tolerance for each metric."""
+"""Margins by which a candidate may be worse than the baseline: a tolerance for each metric."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parsed(texts: Iterable[str], labels: Sequence[str]) -> dict[str, float | str
 
 
 class Steps:
-    """How many samples a gate makes until it looks again: batches of both generators, and a tenth of all so far."""
+    """The samples that a gate makes until it looks again: batches of both generators, and a tenth of all so far."""
 
     def __init__(self, batch: int, max_samples: int | None) -> None:
         """batch: samples that are made of one generator at a time. max_samples: samples of all steps together."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EncodedBatch(NamedTuple):
-    """What is told for a pick: its arrays by name, what people look at, and the body of the request."""
+    """A batch for a pick: its arrays by name, what people look at, and the body of the request."""
 
     arrays: Mapping[str, NDArray[Any]]
     previews: Sequence[Any] | NDArray[Any] | None
@@ -54,7 +54,7 @@ class PickOperations:
         self.next: Self | None = None
         """The next pick, from the reply to `tell(next=True)`; None if there is none."""
         self.settled = False
-        """Whether the pick was told or given up."""
+        """True if the pick was told or given up."""
 
     @property
     def number(self) -> int:

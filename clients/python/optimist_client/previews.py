@@ -90,9 +90,9 @@ def request_of(
 
 
 def compared(arrays: Mapping[str, NDArray[Any]], indices: Sequence[int]) -> list[list[float]]:
-    """What the samples at these places of a batch are compared by: the rows of its widest array, those of prompts
-    excepted, wider ones than `FEATURES` as a projection that keeps distances to some 9 %. [] for a row that is not
-    finite.
+    """The features that the samples at these indices of a batch are compared by: the rows of its widest array, prompts
+    excepted, wider ones than `FEATURES` as a projection that keeps distances to some 9 %. [] for a row that is
+    not finite.
 
     The projection is by random signs (Achlioptas, "Database-friendly random projections", 2003), the same for all.
     """

@@ -25,7 +25,7 @@ class ProgressDisplay(Protocol):
     """The interface of a progress display."""
 
     shows_reports: bool
-    """Whether it wants `show` to be called."""
+    """True if it wants `show` to be called."""
 
     def show(self, report: Report) -> None:
         """Show a new report."""
@@ -62,7 +62,7 @@ def _display(wanted: bool | None, title: str, total: int | None) -> ProgressDisp
 
 
 def _in_notebook() -> bool:
-    """Whether this runs in an IPython kernel, as in notebooks. IPython in a terminal has no kernel."""
+    """True if this runs in an IPython kernel, as in notebooks. IPython in a terminal has no kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
@@ -198,7 +198,7 @@ class Line(NoDisplay):
 
     @property
     def is_long(self) -> bool:
-        """Whether a line has been due."""
+        """True if a line has been due."""
         return self._written > self._began
 
     def _text(self) -> str:

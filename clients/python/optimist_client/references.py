@@ -34,7 +34,7 @@ class Moments(NamedTuple):
     mean: NDArray[np.float64]
     covariance: NDArray[np.float64]
     samples: int | None = None
-    """How many rows they come from."""
+    """Number of rows that they come from."""
     some_rows: NDArray[np.float32] | None = None
     """Some of these (k ≤ 256, d), as `some_of` chooses them."""
 
@@ -85,7 +85,7 @@ class SentReference(NamedTuple):
 
 
 def as_sent(reference: Any, keep_rows: bool, samples: int | None = None) -> SentReference:
-    """What is sent of a reference: its features where rows are kept, else its moments with some of its rows.
+    """The sent form of a reference: its features where rows are kept, else its moments with some of its rows.
 
     samples: how many rows moments come from. Raises FixError.
     """
@@ -99,7 +99,7 @@ def as_sent(reference: Any, keep_rows: bool, samples: int | None = None) -> Sent
 
 
 def names_file(reference: object) -> bool:
-    """Whether `reference` is the path of a file rather than the name of an uploaded reference."""
+    """True if `reference` is the path of a file rather than the name of an uploaded reference."""
     return isinstance(reference, Path) or (isinstance(reference, str) and reference.endswith(SUFFIXES))
 
 
@@ -155,7 +155,7 @@ def rows_of(reference: Any) -> NDArray[np.floating]:
 
 
 def given_in(file: Path) -> Moments | NDArray[Any]:
-    """What a file of real data holds: moments, in arrays as of `moments_from`, or one array of features.
+    """The contents of a file of real data: moments, in arrays as of `moments_from`, or one array of features.
 
     Raises FixError for a file that cannot be read, or has other arrays.
     """

@@ -48,7 +48,7 @@ class ResultOperations:
 
     @operation
     async def contrast(self, generator: str, against: str, *, metric: str | None = None) -> models.Contrast:
-        """How much worse `generator` scores than `against`, with the error of the difference.
+        """The difference by which `generator` scores worse than `against`, with its error.
 
         `metric` is the label of a watched metric, as in `report().watched`; by default the metric that decides. Raises
         `NotFoundError` for an unknown generator, `FixError` for an unknown metric and while one of the two has no

@@ -115,7 +115,7 @@ def _names(function: Callable[..., Any]) -> Set[str]:
 
 
 def missing_in(batch: Any) -> str:
-    """How many rows of a batch have None or NaN in place of a number, in words; "" if there is none."""
+    """The number of rows of a batch that have None or NaN in place of a number, in words; "" if there is none."""
     from optimist_client.tensors import PACKED, missing_rows
 
     for name, values in batch.items() if is_mapping(batch) else [("", batch)]:
@@ -219,7 +219,7 @@ class Allowance:
         self._cost = 0.0
 
     def is_left(self) -> bool:
-        """Whether any samples, cost and time are left."""
+        """True if any samples, cost and time are left."""
         return self._samples < self._max_samples and self._cost < self._max_cost and self.seconds_left > 0.0
 
     @property
@@ -294,13 +294,13 @@ class Run:
         self._allowance = allowance
         self._reporting = reporting
         self._asks_on = sum(len(quote(name)) for name in makers.generators) <= 4000
-        """Whether a tell asks for the next pick, as it does where the names of all generators fit into a URL."""
+        """True if a tell asks for the next pick, as it does where the names of all generators fit into a URL."""
         self._lock = threading.Lock()
         self._told = 0
         self._open: set[PickOperations] = set()
         self._ending = False
         self._has_ended = False
-        """Whether the newest answer says that the experiment has: picks whose samples nobody has begun to generate are
+        """True if the newest answer says that the experiment has: picks whose samples nobody has begun to generate are
         given up. In memory a batch that comes after it may overturn the decision."""
 
     async def work(self, workers: int, ahead: int = 0) -> None:

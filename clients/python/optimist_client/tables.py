@@ -26,7 +26,7 @@ _LATEX = {
     "∞": r"$\infty$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
-"""What stands for the characters that LaTeX reads as commands."""
+"""The commands for characters that LaTeX does not read as text."""
 
 
 def as_table(report: Report, format: str, *, metrics: bool = False, ranks: bool = False) -> str:

@@ -73,7 +73,7 @@ def encoded_parts(arrays: Mapping[str, NDArray[Any]], size: int = 2**20) -> list
 
 
 def head_of(kinds: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:
-    """What stands before the numbers in a body with these arrays, in this order: names with their types and shapes."""
+    """The header of a body with these arrays, in this order: names with their types and shapes."""
     header, end = {}, 0
     for name, (kind, shape) in kinds.items():
         start, end = end, end + prod(shape) * _BYTES[kind]
@@ -103,7 +103,7 @@ def as_floats(name: str, values: Any) -> NDArray[np.floating]:
 
 
 def missing_rows(values: Any) -> tuple[int, int]:
-    """How many rows have None or NaN in place of a number, and how many there are; (0, 0) of what is no numbers."""
+    """The number of rows that have None or NaN in place of a number, and of all rows; (0, 0) of what is no numbers."""
     try:
         array = as_array("", values)
     except FixError:
@@ -298,7 +298,7 @@ def entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
 
 
 def _entry(*, dtype: Any, shape: Any, data_offsets: Any) -> tuple[Any, ...]:
-    """What a header says of a tensor. Raises TypeError where lists are none."""
+    """The entry of a tensor in a header. Raises TypeError where lists are none."""
     if {type(shape), type(data_offsets)} != {list}:
         raise TypeError("shape and data_offsets must be lists")
     return (dtype, tuple(shape), *data_offsets)

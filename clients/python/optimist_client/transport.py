@@ -22,17 +22,17 @@ _BUSY = frozenset({429, 502, 503, 504, 507})
 _ELSEWHERE = frozenset({502, 503, 504})
 """The busy responses that may be those of one replica alone."""
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
-"""What OpenSSL says where the first bytes of an answer are none of TLS; newer versions say the second one."""
+"""The errors of OpenSSL where the first bytes of an answer are none of TLS; newer versions raise the second one."""
 
 # Long enough for one round, and less than the 75 s after which the service closes an idle connection.
 _LIMITS = httpx.Limits(keepalive_expiry=60.0)
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?")
-"""What messages repeat of a URL: an access key has an underscore."""
+"""The form of host that messages repeat of a URL: an access key has an underscore."""
 _KEY = "OPTIMIST_API_KEY"
 URL = "OPTIMIST_URL"
 """The variable that names the service."""
 DEFAULT_URL = "http://127.0.0.1:8000"
-"""Where `optimist serve` listens on this machine."""
+"""The address at which `optimist serve` listens on this machine."""
 PIECE = 1 << 20
 """Number of bytes of a file that are read or written at a time."""
 Loop = Callable[[], Coroutine[Any, Any, None]]

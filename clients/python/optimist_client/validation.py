@@ -21,7 +21,7 @@ _INVISIBLE = (
 )
 """Spaces without width, soft hyphens, fillers, tags and selectors of variants."""
 _DECEIVING = rf"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e{_INVISIBLE}"
-"""What no name may hold, as it would be shown as another one: control characters, separators of lines and paragraphs,
+"""Characters that no name may hold, as it would be shown as another one: controls, separators of lines and paragraphs,
 what changes the direction of text, and what is not shown at all."""
 _JOINERS = r"\u200c\u200d"
 """Not shown either, but Persian, Hindi and others are spelt with them: allowed behind letters of such scripts."""
@@ -77,22 +77,22 @@ def meant(name: object, names: Iterable[str]) -> str:
 
 
 def is_mapping(value: object) -> TypeIs[Mapping[Any, Any]]:
-    """Whether what a caller gave is a mapping; of what, is not known."""
+    """True if a caller's value is a mapping, of unknown keys and values."""
     return isinstance(value, Mapping)
 
 
 def is_list(value: object) -> TypeIs[list[Any]]:
-    """Whether what a caller gave is a list; of what, is not known."""
+    """True if a caller's value is a list, of unknown elements."""
     return isinstance(value, list)
 
 
 def is_tuple(value: object) -> TypeIs[tuple[Any, ...]]:
-    """Whether what a caller gave is a tuple; of what, is not known."""
+    """True if a caller's value is a tuple, of unknown elements."""
     return isinstance(value, tuple)
 
 
 def is_collection(value: object) -> TypeGuard[Collection[Any]]:
-    """Whether what a caller gave is a collection, and no text."""
+    """True if a caller's value is a collection, and no text."""
     return isinstance(value, Collection) and not isinstance(value, str | bytes)
 
 
@@ -125,7 +125,7 @@ def each_in_words(parts: Iterable[Mapping[str, Any]], field: str = "", fields: C
 
 
 def _said(part: Mapping[str, Any], fields: Collection[str]) -> tuple[str, str]:
-    """What was expected, and what was found."""
+    """The expectation, and the value that came."""
     kind, said, limits = part["type"], str(part["msg"]), part.get("ctx", {})
     if kind == "value_error":
         return said.removeprefix("Value error, "), ""

@@ -62,7 +62,7 @@ def work(
 
 
 def find(spec: str) -> Any:
-    """What "module:name" names; modules are looked for in the working directory, too. Raises FixError."""
+    """The object that "module:name" names; modules are looked for in the working directory, too. Raises FixError."""
     module, colon, name = spec.partition(":")
     if not (module and colon and name):
         raise FixError(f"expected module:name, such as models:load; got {spec!r}")
