@@ -54,8 +54,8 @@ def test_picks_of_one_tenant_are_not_stale_while_another_one_keeps_the_scorer_bu
         until(lambda: all(scored > 0 for scored, _ in crowding.standings(tenants).values()))
     stale, picks = neighbour.stale(begun, ended)
     assert neighbour.failures == []
-    # One delay on a busy machine makes a pick of each of both loops stale.
-    assert stale <= 0.12 * picks
+    # One delay on a busy machine makes a pick of each of both loops stale; without turns most picks would be.
+    assert stale <= picks / 4
 
 
 TINY = Scale(rows=100, at_once=2, body=2**20, hold=2.0)

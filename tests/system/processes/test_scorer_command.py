@@ -199,7 +199,7 @@ def test_a_redis_filled_by_batches_has_room_for_the_snapshot_that_trims_them(pai
                     pass
             assert used() < LIMIT - 15 * 2**20
             assert refused.json()["type"] == "urn:optimist:problem:memory-full"
-            assert "16 of the 40 MiB" in refused.json()["detail"]
+            assert "16 MiB of the 40 MiB" in refused.json()["detail"]
             assert experiment.ask() is not None, "asks may take some of what is kept of tells"
         # Not a batch that slips in beside it, but the logs of both.
         until(lambda: used() < LIMIT // 2)
