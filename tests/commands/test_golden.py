@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -29,7 +30,9 @@ def file_of(command: str) -> str:
 def printed() -> dict[str, str]:
     """What is printed now, by a process of its own: here other tests may have registered metrics."""
     program = [sys.executable, "-m", "tests.commands.golden", "--print"]
-    return json.loads(subprocess.run(program, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+    # Without `env` it would get the COLUMNS that readline, which pytest imports, sets behind the back of `os.environ`.
+    done = subprocess.run(program, cwd=ROOT, check=True, stdout=subprocess.PIPE, env={**os.environ})
+    return json.loads(done.stdout)
 
 
 def test_what_is_printed_is_as_in_the_files():
