@@ -162,7 +162,7 @@ class Settings(BaseSettings):
     webhook_format: MessageFormat = "json"
     """Format of these messages: signed JSON (json), or a line of text for an incoming webhook of Slack (slack)."""
     webhook_secret: SecretStr | None = Field(None, validate_default=True)
-    """What these messages are signed with: 24 to 64 bytes in base64 (`openssl rand -base64 32`)."""
+    """Secret by which these messages are signed: 24 to 64 bytes in base64 (`openssl rand -base64 32`)."""
     webhook_networks: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
     """Networks, separated by commas, to which any messages may go though they are not public: `10.1.2.0/24`."""
     image_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()

@@ -20,7 +20,7 @@ from optimist.records import (
     WantedAudit,
 )
 from optimist.store import MIXTURE, MODEL_UNIT, WANTED, Announcement, ClaimSubject, Store
-from optimist.store.audits import MOST_HELD
+from optimist.store.audits import MAX_HELD
 from optimist.store.keys import EXPERIMENT_PARTS
 from tests.support.exchanges import MODEL, ROUTE_TABLE, claimed, modes_of, new_pick, open_picks, put_modes, settle
 from tests.support.present import experiments
@@ -269,7 +269,7 @@ async def test_runs_beyond_a_generators_share_are_not_handed_out_again(store: St
 async def test_a_key_has_a_limited_number_of_audits_under_all_names(store: Store):
     await store.create_experiment("one", CONFIG, ["a"], growth=0.0, labels=[""])
     instance = (await store.state("one")).instance
-    wanted = [WantedAudit(f"{index:016x}", index, 1.0, 1, [0]) for index in range(MOST_HELD + 100)]
+    wanted = [WantedAudit(f"{index:016x}", index, 1.0, 1, [0]) for index in range(MAX_HELD + 100)]
 
     async def asked(rater: str, holder: str) -> int:
         known = len((await store.audits("one")).audits)
@@ -279,7 +279,7 @@ async def test_a_key_has_a_limited_number_of_audits_under_all_names(store: Store
         assert not was_late
         return len(given)
 
-    names = [f"name-{number}" for number in range(MOST_HELD // 50)]
+    names = [f"name-{number}" for number in range(MAX_HELD // 50)]
     assert [await asked(name, "key") for name in names] == [50] * len(names)
     assert await asked("another-name", "key") == 0
     assert await asked(names[0], "key") == 50, "whoever has some keeps them"
@@ -288,4 +288,4 @@ async def test_a_key_has_a_limited_number_of_audits_under_all_names(store: Store
     # The other key has the name's audits from then on.
     assert await asked(names[0], "third-key") == 50
     assert await asked("another-name", "key") == 0, "all others are held"
-    assert (await store.audits("one")).open == MOST_HELD + 100
+    assert (await store.audits("one")).open == MAX_HELD + 100

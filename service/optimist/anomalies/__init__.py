@@ -1,1 +1,1 @@
-"""What is refused of a batch, or noted about it: shapes, numbers, sizes, copies, levels. No torch."""
+"""Reasons to refuse a batch, or to note it: shapes, numbers, sizes, copies, levels. No torch."""

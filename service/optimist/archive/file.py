@@ -47,7 +47,7 @@ from optimist.archive.contents import (
     generator_state,
 )
 from optimist.json_sizes import check_size
-from optimist.records import HISTORY, MOST_SAID, ExperimentState, LogEntry, RetractedLog, Said, Snapshot
+from optimist.records import HISTORY, MAX_SAID, ExperimentState, LogEntry, RetractedLog, Said, Snapshot
 from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words
 
@@ -196,7 +196,7 @@ class Archive:
     @cached_property
     def said(self) -> list[Said]:
         """Scores of samples by people, as from `Store.said`."""
-        names = [f"said/{number}.json" for number in range(1, 2 + 2 * MOST_SAID // SAID_ENTRIES)]
+        names = [f"said/{number}.json" for number in range(1, 2 + 2 * MAX_SAID // SAID_ENTRIES)]
         return [record for name in names if name in self._sizes for record in self._parsed(name, SAID)]
 
     @cached_property

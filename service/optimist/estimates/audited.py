@@ -121,7 +121,7 @@ class AuditedMean:
     weights: PackedFloats
     """w (n,)."""
     doubts: PackedFloats = field(default_factory=lambda: np.zeros(0))
-    """How unsure the judge is of the samples of the first indices, NaN where one is not there; empty if it never says.
+    """Doubt of the judge about the samples of the first indices, NaN where one is not there; empty if it states none.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -221,7 +221,7 @@ def chances(bins: NDArray[np.int64], audited_bins: NDArray[np.int64], residuals:
 
 
 def unforetold(people: Floats, judge: Floats) -> Floats:
-    """What the judge does not foretell of n audits (n,), of the differences between generators.
+    """Residuals of n audits (n,), given the judge, of the differences between generators.
 
     people, judge: what they say (G, n) of the samples of G generators.
     """

@@ -55,7 +55,7 @@ def wanted_audits(
     *,
     shown: Collection[int] | None = None,
 ) -> list[WantedAudit]:
-    """What somebody may get: first what they have, then audits that others had, then up to `count` new ones.
+    """Audits that somebody may get: first their own, then audits that others had, then up to `count` new ones.
 
     told: the indices that were told of each of the `questioned`, in their order. shown: for a blind rater, the indices
     of samples that can be shown; generators are in an order of their own for each audit and rater.
@@ -95,12 +95,12 @@ def _wanted(
 
 
 def _raters(experiment: Experiment, id_: str) -> int:
-    """How many are to answer an audit: two of the share `audit_overlap`."""
+    """Number of raters who are to answer an audit: two of the share `audit_overlap`."""
     return 2 if int(id_, 16) < experiment.config.audit_overlap * 2**64 else 1
 
 
 def _common(told: Sequence[Intervals], end: int) -> NDArray[np.bool_]:
-    """Whether all have the sample of each index (rows,)."""
+    """True where all have the sample of an index (rows,)."""
     rows = min(end, AUDITABLE)
     counts = np.zeros(rows + 1, np.int64)
     for intervals in told:
@@ -134,7 +134,7 @@ def is_done(state: PolicyState, audits: AuditsState) -> bool:
 
 
 def audits_left(state: PolicyState, audits: AuditsState, rater: str, count: int) -> int:
-    """How many of so many audits a rater may get, beside what others have of the budget; those that they have, too."""
+    """Number of audits, of so many, that a rater may have, beside what others have of the budget."""
     most = state.config.max_audits
     if is_done(state, audits):
         return 0

@@ -1,4 +1,4 @@
-"""How well several raters agree on the audits that they share, and who answers as if at random. No torch.
+"""Agreement of raters on the audits that they share, and raters who answer as if at random. No torch.
 
 The formulas are in rules/audits.md; alpha is Krippendorff's with the interval metric (Computing Krippendorff's
 Alpha-Reliability, 2011). With each rater's scores in standard units, the mean product of two raters' scores of one unit
@@ -34,18 +34,18 @@ Whole = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What is said of raters who share audits."""
+    """Agreement of raters who share audits."""
 
     alpha: float | None
     """Krippendorff's alpha; None of fewer than `FEWEST_SHARED` audits, and where all scores are equal."""
     audits: int
-    """How many have answers by two raters or more."""
+    """Number of audits with answers by two raters or more."""
     random: tuple[str, ...]
     """The raters who answer as if at random."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What the report says."""
+        """Sentences of the report."""
         said = [f"rater {name} answers as if at random" for name in self.random]
         if self.alpha is not None:
             how = "agree" if self.alpha >= AGREE else "agree only in part" if self.alpha > 0.0 else "do not agree"
@@ -101,11 +101,11 @@ class _Shared:
 
     @property
     def audits(self) -> int:
-        """How many audits there are."""
+        """Number of audits."""
         return int(self.audit.max(initial=-1)) + 1
 
     def audits_of(self, rater: int) -> int:
-        """How many audits a rater shares with others."""
+        """Number of audits that a rater shares with others."""
         return len(np.unique(self.audit[self.rater == rater]))
 
     @property

@@ -1,4 +1,4 @@
-"""What is said of a judge whom people audit: what it is worth, and whom it favours (rules/audits.md). No torch."""
+"""Worth of a judge whom people audit, and the generators that it favours (rules/audits.md). No torch."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def audits_as_batches(audits: Sequence[int]) -> int:
 
 
 class Spent(NamedTuple):
-    """What people and samples have cost, all in one unit."""
+    """Costs of people and samples, all in one unit."""
 
     scores: int
     """Scores that people gave to samples."""
@@ -123,7 +123,7 @@ class Spent(NamedTuple):
 
 
 def said_of_judge(arms: Sequence[Arm], spent: Spent | None = None) -> tuple[str, ...]:
-    """What the judge is worth for the closest comparison, also in money if what was `spent` is known, and a warning for
+    """Worth of the judge for the closest comparison, also in money if what was `spent` is known, and a warning for
     each generator that it favours.
 
     Nothing where nobody audits a judge, or an arm has no estimate.
@@ -168,7 +168,7 @@ def unanswered_text(count: int) -> tuple[str, ...]:
 
 
 def worth(found: Audited) -> str:
-    """What the judge saves."""
+    """Savings by the judge."""
     of = f"(correlation {found.correlation:.2f} on {found.audits:,} audits)"
     if found.saved < 0.005:
         return f"the judge saves no labels {of}"
@@ -176,7 +176,7 @@ def worth(found: Audited) -> str:
 
 
 def costs_of_people(found: Audited, spent: Spent, samples: int) -> tuple[str, ...]:
-    """What people and the judge have cost, what people alone would have, and how many samples to judge for each that
+    """Costs of people and the judge, and of people alone, and the number of samples to judge for each that
     people score, if N/n = √(ρ² c_h/((1 − ρ²) c_f)) is known.
 
     samples: N, of the generator with the fewest.

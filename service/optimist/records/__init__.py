@@ -2,10 +2,10 @@
 
 from optimist.records.asked import AskedPrompt, checked_context
 from optimist.records.audits import (
-    MOST_AUDITS,
-    MOST_COMMENTED,
-    MOST_RATERS,
-    MOST_SAID,
+    MAX_AUDITS,
+    MAX_COMMENTED,
+    MAX_RATERS,
+    MAX_SAID,
     Audit,
     AuditsState,
     Lease,

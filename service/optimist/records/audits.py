@@ -13,13 +13,13 @@ from pydantic import Field
 
 from optimist.records.codec import Count, Moment
 
-MOST_AUDITS = 16_384
+MAX_AUDITS = 16_384
 """Maximum number of audits of an experiment, all of which are read to choose the next ones: some two megabytes."""
-MOST_SAID = 65_536
+MAX_SAID = 65_536
 """Records of what was said of an experiment, corrections included, which are kept for as long as it is."""
-MOST_COMMENTED = 4 * 2**20
+MAX_COMMENTED = 4 * 2**20
 """Bytes of all its comments."""
-MOST_RATERS = 16
+MAX_RATERS = 16
 """Maximum number of raters of an audit, including raters who do not answer."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]

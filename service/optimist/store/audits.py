@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 
 from optimist.records import (
-    MOST_AUDITS,
-    MOST_COMMENTED,
-    MOST_RATERS,
-    MOST_SAID,
+    MAX_AUDITS,
+    MAX_COMMENTED,
+    MAX_RATERS,
+    MAX_SAID,
     Audit,
     AuditsState,
     Lease,
@@ -24,7 +24,7 @@ from optimist.turns import aside
 LEASE = 600.0
 """Seconds for which somebody has an audit: a long text takes minutes to read."""
 
-MOST_HELD = 500
+MAX_HELD = 500
 """Audits that an access key has at once, under all names: a hundred people on the page for raters, each with five."""
 
 
@@ -60,8 +60,8 @@ class StoredAudits:
         """Give a rater up to `count` of the wanted audits, in their order, for `LEASE` seconds.
 
         The rater keeps current leases. Nobody gets an audit that enough other raters have or answered. An experiment
-        has at most `MOST_AUDITS`. known: the number of audits that were known when these were chosen. holder: the
-        access key, which has at most `MOST_HELD` under all names; "" for none. Returns the ids, and whether new ones
+        has at most `MAX_AUDITS`. known: the number of audits that were known when these were chosen. holder: the
+        access key, which has at most `MAX_HELD` under all names; "" for none. Returns the ids, and whether new ones
         were left out, as others had got new ones since: the caller is to choose again.
         """
         answer = await self._commands.experiment_script(
@@ -72,9 +72,9 @@ class StoredAudits:
             holder=holder,
             count=count,
             seconds=LEASE,
-            most=MOST_AUDITS,
-            most_raters=MOST_RATERS,
-            most_held=MOST_HELD,
+            most=MAX_AUDITS,
+            most_raters=MAX_RATERS,
+            most_held=MAX_HELD,
             known=known,
             wanted=[
                 {
@@ -122,8 +122,8 @@ class StoredAudits:
             comment=comment,
             takes_back=int(scores is None),
             scores=named,
-            most=MOST_SAID,
-            most_bytes=MOST_COMMENTED,
+            most=MAX_SAID,
+            most_bytes=MAX_COMMENTED,
             batch=batch,
             channel=keys.DUE,
             experiment=self._commands.full(experiment),

@@ -39,7 +39,7 @@ from optimist_client.errors import FixError
 from optimist_client.models import AuditAnswer, AuditCounts, AuditReply, AuditRequest, Audits, Experiment, Identifier
 from optimist_client.models.audits import RaterName
 
-MOST_TEXT = 2**20
+MAX_TEXT = 2**20
 """Bytes of the texts of a reply; the others are at their addresses."""
 RACES = 8
 """Times that audits are chosen for somebody while other API processes give new ones; then they get fewer, and ask
@@ -135,7 +135,7 @@ async def _seen(
     name, names = state.config.name, [generator.name for generator in state.stored.generators]
     wanted = [(g, one.index) for one in audits for g in one.raters.get(rater, {})]
     found = iter(await context.store.previews_at(name, wanted))
-    found_audits, left = list[models.Audit](), MOST_TEXT
+    found_audits, left = list[models.Audit](), MAX_TEXT
     for one in audits:
         prompt, samples = prompt_of(state.experiment, one.index), list[models.AuditSample]()
         for place, g in enumerate(one.raters.get(rater, {})):
@@ -243,7 +243,7 @@ async def take_back(
 @router.get("")
 @permits(READ)
 async def get_counts(name: Identifier, context: AppStateDep, caller: CallerDep) -> AuditCounts:
-    """How far people are, by rater, and what they wrote; gives nobody an audit."""
+    """Progress of people, by rater, and their comments; gives nobody an audit."""
     await _audited(context, name)
     stored = await context.store.audits(name)
     said = await context.store.said(name) if caller.previews else []
