@@ -55,7 +55,11 @@ for room in sys.argv[1:]:
     package = import_module(f"optimist.{room}")
     for found in pkgutil.walk_packages(package.__path__, f"optimist.{room}."):
         if not found.name.endswith(".__main__"):
-            import_module(found.name)
+            try:
+                import_module(found.name)
+            except ModuleNotFoundError as error:  # of an extra that the extra `test` leaves out
+                if error.name.startswith("optimist"):
+                    raise
     print(room, *({"torch", "redis"} & sys.modules.keys()))
 """
 

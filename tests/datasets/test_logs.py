@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from optimist.datasets.logs.reading import Answers, answers_in, logs_in, named
 from optimist.datasets.logs.rows import LogRow
 from optimist_client.errors import FixError
+from optimist_client.installed import install_hint
 from optimist_client.rows import NO_FIELDS, Fields
 from tests.support.places import DATA
 
@@ -149,7 +151,7 @@ def test_epochs_of_inspect_are_read_and_errors_kept():
 
 @pytest.mark.skipif(find_spec("inspect_ai") is not None, reason="inspect_ai is installed")
 def test_logs_of_inspect_say_what_to_install():
-    with pytest.raises(FixError, match=r"pip install 'optimist\[inspect\]'"):
+    with pytest.raises(FixError, match=re.escape(install_hint("inspect"))):
         logs_in([LOGS / "inspect"])
 
 
