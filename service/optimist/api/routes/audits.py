@@ -51,9 +51,9 @@ Id = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 Rater = Annotated[RaterName | None, Query(description="As in the body of other requests")]
 
 
-async def _audited(context: AppState, name: str) -> Experiment:
+async def _audited(app: AppState, name: str) -> Experiment:
     """The experiment. Raises `ApiError` 422 where people audit no judge."""
-    experiment = await context.experiment(name)
+    experiment = await app.experiment(name)
     try:
         check_audited(experiment)
     except FixError as error:
@@ -71,7 +71,7 @@ def _rater(caller: Caller, named: str | None) -> str:
 @router.post("")
 @permits(RATE)
 async def ask(
-    name: Identifier, context: AppStateDep, caller: CallerDep, http: Request, request: AuditRequest | None = None
+    name: Identifier, app: AppStateDep, caller: CallerDep, http: Request, request: AuditRequest | None = None
 ) -> Audits:
     """The next samples to score: of each generator in question the one of the same index, thus of the same prompt.
 
@@ -79,17 +79,17 @@ async def ask(
     neither whose samples they are nor their index, in an order of their own for each audit and rater, and gets only
     audits of samples that can all be shown.
     """
-    experiment = await _audited(context, name)
+    experiment = await _audited(app, name)
     request = request or AuditRequest()
     rater, is_blind = _rater(caller, request.rater), caller.role == "rater"
-    state = await context.latched_state(experiment)
+    state = await app.latched_state(experiment)
     exclusion: Exclusion = http.app.state.exclusion
     # One after the other, else raters who ask at once would make each other's choices late until some get nothing.
     async with exclusion.lock("audits", caller.namespace, name):
-        given, stored = await _given(context, state, caller, rater, request.count)
+        given, stored = await _given(app, state, caller, rater, request.count)
     own = [stored.audits[id_] for id_ in given if id_ in stored.audits]
     return Audits(
-        audits=await _seen(context, state, own, rater, is_blind=is_blind),
+        audits=await _seen(app, state, own, rater, is_blind=is_blind),
         answered=stored.answered,
         open=stored.open,
         unanswered=stored.unanswered,
@@ -101,22 +101,22 @@ async def ask(
 
 
 async def _given(
-    context: AppState, state: PolicyState, caller: Caller, rater: str, count: int
+    app: AppState, state: PolicyState, caller: Caller, rater: str, count: int
 ) -> tuple[list[str], AuditsState]:
     """The ids of up to `count` audits that a rater has now, and all audits."""
     name, places = state.config.name, questioned(state)
-    told = await context.store.told(name, places)
-    shown_indices = await context.store.shown_indices(name, places) if caller.role == "rater" else None
+    told = await app.store.told(name, places)
+    shown_indices = await app.store.shown_indices(name, places) if caller.role == "rater" else None
     tries = 0
     while True:
         tries += 1
-        stored = await context.store.audits(name)
+        stored = await app.store.audits(name)
         known, left = len(stored.audits), audits_left(state, stored, rater, count)
         if left <= 0:
             return [], stored
         wanted = await aside(known, partial(wanted_audits, state, stored, told, rater, left, shown=shown_indices))
-        async with context.redis_health.room_for(TAKEN * left, reserve=RESERVE):
-            given, was_late = await context.store.ask_audits(
+        async with app.redis_health.room_for(TAKEN * left, reserve=RESERVE):
+            given, was_late = await app.store.ask_audits(
                 name,
                 rater,
                 left,
@@ -126,15 +126,15 @@ async def _given(
                 holder=caller.key or "",
             )
         if not was_late or tries == RACES:
-            return given, await context.store.audits(name) if given else stored
+            return given, await app.store.audits(name) if given else stored
 
 
 async def _seen(
-    context: AppState, state: PolicyState, audits: Sequence[Audit], rater: str, *, is_blind: bool
+    app: AppState, state: PolicyState, audits: Sequence[Audit], rater: str, *, is_blind: bool
 ) -> list[models.Audit]:
     name, names = state.config.name, [generator.name for generator in state.stored.generators]
     wanted = [(g, one.index) for one in audits for g in one.raters.get(rater, {})]
-    found = iter(await context.store.previews_at(name, wanted))
+    found = iter(await app.store.previews_at(name, wanted))
     found_audits, left = list[models.Audit](), MAX_TEXT
     for one in audits:
         prompt, samples = prompt_of(state.experiment, one.index), list[models.AuditSample]()
@@ -176,18 +176,18 @@ async def get_sample(
     name: Identifier,
     id: Id,
     place: Annotated[int, Path(ge=0, lt=1000)],
-    context: AppStateDep,
+    app: AppStateDep,
     caller: CallerDep,
     rater: Rater = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The bytes of a sample of an audit that the rater has, or had: an image, a sound, or plain text."""
-    await _audited(context, name)
-    audit = await context.store.audit(name, id)
+    await _audited(app, name)
+    audit = await app.store.audit(name, id)
     given = [] if audit is None else [*audit.raters.get(_rater(caller, rater), {})]
     if audit is None or place >= len(given):
         raise NotFound(f"no audit {id} with so many samples was given to this rater")
-    (found,) = await context.store.previews_at(name, [(given[place], audit.index)])
+    (found,) = await app.store.previews_at(name, [(given[place], audit.index)])
     if found is None:
         raise NotFound("the experiment does not keep what was sampled")
     return shown(*found, if_none_match)
@@ -195,28 +195,28 @@ async def get_sample(
 
 @router.put("/{id}")
 @permits(RATE)
-async def answer(name: Identifier, id: Id, request: AuditAnswer, context: AppStateDep, caller: CallerDep) -> AuditReply:
+async def answer(name: Identifier, id: Id, request: AuditAnswer, app: AppStateDep, caller: CallerDep) -> AuditReply:
     """Say what one thinks of the samples of an audit; again, it replaces what one said before.
 
     When this answers 200, the answer is durable and counts once. It counts after its time has run out, too. Answers 404
     for an audit that this rater never had, and 409 for samples that were retracted since. After the decision answers
     are kept, and change nothing.
     """
-    experiment = await _audited(context, name)
+    experiment = await _audited(app, name)
     scores = request.scores
     if isinstance(scores, dict) and caller.role == "rater":
         raise invalid("scores: expected a list, in the order in which samples were shown")
     _check_scale(experiment, [*scores.values()] if isinstance(scores, dict) else scores)
     if isinstance(scores, dict):
-        scores = {await context.ordinal(experiment, each): score for each, score in scores.items()}
+        scores = {await app.ordinal(experiment, each): score for each, score in scores.items()}
     size = TAKEN * len(scores) + len(request.comment.encode())
-    async with context.redis_health.room_for(size, reserve=0.5):
-        answered, can_count = await context.store.answer(
+    async with app.redis_health.room_for(size, reserve=0.5):
+        answered, can_count = await app.store.answer(
             *(name, id, _rater(caller, request.rater), scores, request.comment),
             batch=A_BATCH,
             instance=experiment.instance,
         )
-    context.polls.changed(name)
+    app.polls.changed(name)
     return AuditReply(answered=answered, counted=can_count)
 
 
@@ -228,25 +228,23 @@ def _check_scale(experiment: Experiment, scores: Sequence[float]) -> None:
 
 @router.delete("/{id}")
 @permits(RATE)
-async def take_back(
-    name: Identifier, id: Id, context: AppStateDep, caller: CallerDep, rater: Rater = None
-) -> AuditReply:
+async def take_back(name: Identifier, id: Id, app: AppStateDep, caller: CallerDep, rater: Rater = None) -> AuditReply:
     """Take back what one said of an audit; without anything said it changes nothing."""
-    experiment = await _audited(context, name)
-    answered, can_count = await context.store.answer(
+    experiment = await _audited(app, name)
+    answered, can_count = await app.store.answer(
         name, id, _rater(caller, rater), None, batch=A_BATCH, instance=experiment.instance
     )
-    context.polls.changed(name)
+    app.polls.changed(name)
     return AuditReply(answered=answered, counted=can_count)
 
 
 @router.get("")
 @permits(READ)
-async def get_counts(name: Identifier, context: AppStateDep, caller: CallerDep) -> AuditCounts:
+async def get_counts(name: Identifier, app: AppStateDep, caller: CallerDep) -> AuditCounts:
     """Progress of people, by rater, and their comments; gives nobody an audit."""
-    await _audited(context, name)
-    stored = await context.store.audits(name)
-    said = await context.store.said(name) if caller.previews else []
+    await _audited(app, name)
+    stored = await app.store.audits(name)
+    said = await app.store.said(name) if caller.previews else []
     newest = {(one.audit, one.rater): one for one in said if one.comment}
     answered = Counter(rater for one in stored.audits.values() for rater in one.answered_by)
     held = Counter(lease.rater for lease in stored.leases)
