@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.estimates.clusters import FEW, Floats
+from optimist.arrays import Floats
+from optimist.estimates.clusters import FEW
 from optimist.estimates.pairing import StoredInts
 from optimist.estimates.prompted import PackedFloats
 from optimist.records import codec

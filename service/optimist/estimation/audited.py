@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.anomalies.batches import LARGEST
+from optimist.arrays import Floats
 from optimist.estimates.audited import AUDITABLE, DOUBTED, AuditedMean
-from optimist.estimates.clusters import Floats
 from optimist.estimates.estimate import Estimate
 from optimist.estimates.pairing import Pairing
 from optimist.estimation.paired import IndexRuns, runs_of

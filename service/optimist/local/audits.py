@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.arrays import Floats
 from optimist.datasets.sets import SampleSet
 from optimist.estimates.audited import AIMED_FROM, chances, drawn, realised, strata, unforetold
-from optimist.estimates.clusters import Floats
 from optimist.estimation.audited import AuditAnswer, judged
 from optimist_client.errors import FixError
 

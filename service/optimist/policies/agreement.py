@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.estimates.clusters import FEW, Floats
+from optimist.arrays import Floats
+from optimist.estimates.clusters import FEW
 from optimist.policies.audits import audits_as_batches
 from optimist.policies.stopping import Stopping
 from optimist.records import Rating

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.arrays import Floats
 from optimist.estimates.audited import (
     AIMED_FROM,
     CERTAIN,
@@ -22,7 +23,6 @@ from optimist.estimates.audited import (
     strata,
     unforetold,
 )
-from optimist.estimates.clusters import Floats
 from optimist.policies.arms import Arm
 from optimist.policies.contrasts import contrasts_among
 
@@ -39,7 +39,7 @@ def audit_keys(seed: int, rows: int) -> NDArray[np.float64]:
 
 
 def audit_key(seed: int, index: int) -> float:
-    """That of one index."""
+    """The place of one index in the order of audits, as `audit_keys` has it."""
     return float(np.random.Generator(np.random.PCG64(seed).advance(index)).random())
 
 
@@ -109,6 +109,11 @@ def audits_as_batches(audits: Sequence[int]) -> int:
     return max(sum(audits) // A_BATCH, 1)
 
 
+def _means_of(arms: Sequence[Arm]) -> list[AuditedMean]:
+    """The means by people of the arms that have an estimate with audits."""
+    return [arm.estimate.audited for arm in arms if arm.estimate is not None and arm.estimate.audited is not None]
+
+
 class Spent(NamedTuple):
     """Costs of people and samples, all in one unit."""
 
@@ -128,7 +133,7 @@ def said_of_judge(arms: Sequence[Arm], spent: Spent | None = None) -> tuple[str,
 
     Nothing where nobody audits a judge, or an arm has no estimate.
     """
-    means = [arm.estimate.audited for arm in arms if arm.estimate is not None and arm.estimate.audited is not None]
+    means = _means_of(arms)
     if not means or len(means) < len(arms):
         return ()
     contrasts = contrasts_among(arms)
@@ -150,7 +155,7 @@ def said_of_judge(arms: Sequence[Arm], spent: Spent | None = None) -> tuple[str,
 
 def title_by_people(metric: Metric, arms: Sequence[Arm]) -> str:
     """The metric's name for display, which says where scores are the judge's means, not people's."""
-    means = [arm.estimate.audited for arm in arms if arm.estimate is not None and arm.estimate.audited is not None]
+    means = _means_of(arms)
     if all(mean.by_people is not None for mean in means):
         return metric.shown_title
     if any(mean.by_people is not None for mean in means):
