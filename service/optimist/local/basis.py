@@ -98,7 +98,7 @@ class BasisReader:
 
     @property
     def basis(self) -> Basis:
-        """That of all sets together."""
+        """The basis of all sets together."""
         whole = merged(self._parts)
         if self._question.is_paired:
             by = {part.paired_by for part in self._parts}

@@ -44,7 +44,7 @@ class PreparedPreview:
     about: str
     body: bytes
     rank: float | None = None
-    """Those of least rank are kept first; None: by its index, and half of what is kept are the newest."""
+    """Previews of the lowest rank are kept first; None: by its index, and half of what is kept are the newest."""
 
 
 @dataclass(frozen=True, slots=True)
