@@ -226,7 +226,7 @@ def answered_by(handler: type[BaseHTTPRequestHandler], certificate: tuple[Path, 
         context.load_cert_chain(*certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)  # its end is seen this soon
     thread.start()
     try:
         yield f"http{'s' * (certificate is not None)}://127.0.0.1:{server.server_address[1]}"
