@@ -64,6 +64,7 @@ for room in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("may", [set(), {TORCH}, {REDIS}], ids=["neither", TORCH, REDIS])
 def test_a_room_loads_only_what_it_may(may: set[str]):
     rooms = [room for room, loaded in MAY_LOAD.items() if loaded == may]

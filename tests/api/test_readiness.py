@@ -61,6 +61,7 @@ def slots_of(number: int) -> str:
     return f"{SLOTS * number // 3}-{SLOTS * (number + 1) // 3 - 1}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "is_killed"), [(0, True), (1, False)])
 async def test_a_service_is_ready_while_a_node_of_its_cluster_is_dead(
     http: httpx.AsyncClient, servers: Cluster, number: int, is_killed: bool, caplog: pytest.LogCaptureFixture
@@ -93,6 +94,7 @@ def back(node: Server, is_killed: bool) -> None:
         node.send(signal.SIGCONT)
 
 
+@pytest.mark.long
 async def test_a_service_is_not_ready_where_no_node_answers(http: httpx.AsyncClient, servers: Cluster):
     assert await unserved(http) == []
     for node in servers.masters:

@@ -71,7 +71,6 @@ COMMANDS: Mapping[tuple[str, ...], str] = {
     ("simulate", "--picks", "."): "'--picks': expected a file in an existing folder, got .",
     ("list", "--url", "localhost:8000"): "expected one that begins with http:// or https://, as http://localhost:8000",
     ("annotate", "x"): "expected --tag or --note",
-    ("list", "--url", "http://127.0.0.1:9"): "Is it running? `optimist serve` starts a service here",
     ("import", "none.zip"): "none.zip: No such file or directory",
 }
 CALLS: Mapping[str, tuple[Callable[[], Any], str]] = {

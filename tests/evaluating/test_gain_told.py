@@ -53,6 +53,7 @@ def contexts(found: EvaluationResult) -> np.ndarray:
     return np.hstack([is_poem, 1.0 - is_poem]) + 0.01 * np.random.default_rng(0).standard_normal((len(is_poem), 2))
 
 
+@pytest.mark.long
 def test_it_says_which_prompts_need_the_dear_model(tmp_path: Path):
     with CannedServer(MODELS) as server:
         found = Job(write(tmp_path, server.url, 120, "good_enough: 5%\nstop: false")).run(progress=False)

@@ -19,6 +19,7 @@ from optimist_client.errors import FixError
 from optimist_client.metrics import FID, RKE, ConditionalVendi, Cosine, Gaussian, Mean, Metric, Vendi
 
 torchmetrics = pytest.importorskip("torchmetrics")
+pytestmark = pytest.mark.long
 StreamingScore = optimist.StreamingScore
 
 DIMENSION = 5

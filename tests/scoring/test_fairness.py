@@ -230,6 +230,7 @@ async def commands_of_a_sweep(store: Store, redis: Redis, monkeypatch: pytest.Mo
     return Counter({name: counted[name] for name in ("evalsha", "hgetall", "zrange", "exists", "hget", "get")})
 
 
+@pytest.mark.long
 async def test_a_sweep_does_not_depend_on_how_many_experiments_rest(
     make, store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):

@@ -149,6 +149,7 @@ async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: Embe
     assert len(set(names)) == 5
 
 
+@pytest.mark.long
 async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_last_bit(
     make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):

@@ -99,6 +99,7 @@ def test_idle_connections_of_nobody_leave_room_for_those_with_keys(asking: tuple
         assert httpx.get(f"{service.url}/v1/experiments", headers=client.headers).status_code == 200
 
 
+@pytest.mark.long
 def test_asks_of_one_key_that_wait_leave_room_for_others(asking: tuple[Service, Path]):
     service, directory = asking
     key, other = new_key(directory, "admin", "one"), new_key(directory, "admin", "two")

@@ -136,6 +136,7 @@ def test_samples_to_95_counts_from_when_it_stays_right():
     assert to_95(*[right] * 18, lapsed, lapsed) == 20.0
 
 
+@pytest.mark.long
 def test_regret_is_counted_by_the_truth_that_is_given(played: SimulationResult):
     truth = {"g0.0": 1.0, "g0.8": 3.0, "g1.0": 11.0}
     given = simulated(problem(0.0, 0.8, 1.0), truth=truth)

@@ -148,6 +148,7 @@ print(json.dumps([
 """
 
 
+@pytest.mark.long
 def test_tasks_of_inspect_end_once_it_is_decided_and_their_logs_say_why(tmp_path: Path):
     pytest.importorskip("inspect_ai")
     done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True)

@@ -78,7 +78,10 @@ ACCEPTANCE = {"generator": 0, "position": 1, "until": 1, "who": "", "when": 1, "
 A, B, ALL, PAGE = "generators/0.json", "generators/1.json", "experiment.json", "logs/1.json"
 INVALID = "an estimate of 'a' is not valid"
 HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
-    "400,000 slices": ({A: setting(returned=slices(400_000), handed=10**6)}, "expected at most 131,072 values"),
+    "400,000 slices": (
+        {A: lambda found: found.update(returned=slices(400_000), handed=10**6)},
+        "expected at most 131,072 values",
+    ),
     "slices": ({A: setting(returned=slices(SLICES + 1), handed=10**6)}, "at most 512"),
     "slices of one of two": ({A: setting(returned=slices(SLICES), handed=10**6)}, "expected at most 256 runs"),
     "slices of no size": ({A: setting(returned=[[0, 0]])}, "expected at least 1"),

@@ -92,6 +92,7 @@ def test_they_come_in_pages(client: Optimist, service: Service, name: str):
         list(experiment.records("c"))
 
 
+@pytest.mark.long
 def test_a_page_ends_within_a_batch(client: Optimist, service: Service, name: str):
     experiment = client.create_experiment(name, ["a"], metric="mean", keep_log=True)
     records = [None, *[f"{row} {'x' * 8000}" for row in range(1, 1200)]]

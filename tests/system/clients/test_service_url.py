@@ -16,7 +16,13 @@ def test_clients_and_commands_ask_the_service_that_the_variable_names(shared: Se
         optimist.create_experiment("by-variable", ["a", "b"], metric="mean")
     assert "by-variable" in invoked("list", code=0).stdout
     assert "by-variable" in invoked("show", "by-variable", code=0).stdout
-    assert invoked("list", "--url", "http://127.0.0.1:9", code=1).stderr
+    assert "begins with http:// or https://" in invoked("list", "--url", "ftp://127.0.0.1", code=1).stderr
+
+
+@pytest.mark.long
+def test_a_command_tries_again_for_seconds_and_says_how_a_service_is_started():
+    stderr = invoked("list", "--url", "http://127.0.0.1:9", code=1).stderr
+    assert "Is it running? `optimist serve` starts a service here" in " ".join(stderr.split())
 
 
 async def test_the_asyncio_client_reads_it_too(shared: Service, monkeypatch: pytest.MonkeyPatch):

@@ -114,6 +114,7 @@ def test_the_password_of_redis_is_on_no_command_line(compose: dict[str, Any]):
     assert "docker/.env" in (ROOT / ".gitignore").read_text().splitlines()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="needs redis-server")
 @pytest.mark.parametrize("deployment", ["compose", "kubernetes"])
 def test_redis_starts_with_its_password_and_shows_it_nowhere(deployment: str, compose: dict[str, Any], tmp_path: Path):

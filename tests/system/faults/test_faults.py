@@ -163,6 +163,7 @@ def test_two_services_never_share_a_directory(first: Service):
         assert client.experiments() == []
 
 
+@pytest.mark.long
 def test_the_format_is_marked_again_after_all_was_removed(first: Service):
     """Everything in Redis is removed under a running service: what is written next has its format marked again."""
     url = running_url(first.directory)

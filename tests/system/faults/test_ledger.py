@@ -115,6 +115,7 @@ class TestChecks:
         assert any("was counted for b" in line for line in accounts.violations)
 
 
+@pytest.mark.long
 def test_numbers_that_differ_in_one_bit(client: Optimist, name: str, tmp_path: Path):
     question, archive, accounts = replace(QUESTIONS[2], name=name), tmp_path / "file", Accounts()
     experiment = client.create_experiment(

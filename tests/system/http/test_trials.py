@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 from redis import Redis
 
 from optimist.store import running_url
@@ -78,6 +79,7 @@ def test_of_each_key_one_trial_waits_and_only_for_those_of_its_namespace(tmp_pat
         assert copies(redis) == []
 
 
+@pytest.mark.long
 def test_what_a_killed_trial_leaves_ends_and_is_deleted(tmp_path: Path):
     with ExitStack() as stack:
         service = Service(tmp_path, "--no-scoring").start()

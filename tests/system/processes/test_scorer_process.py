@@ -38,6 +38,7 @@ def tell(experiment: Experiment, rounds: int) -> None:
         pick.tell(np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
 
 
+@pytest.mark.long
 def test_torch_is_the_scorers_alone_and_no_command_line_holds_the_url(tmp_path: Path):
     """As a user's shell starts it: no fork of `tests.support.warm`."""
     with serving(tmp_path, popen=subprocess.Popen) as service:

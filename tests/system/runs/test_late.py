@@ -138,6 +138,7 @@ def test_generators_that_ignore_seeds_count_whole(client: Optimist, service: Ser
     assert {row.generator: row.samples for row in experiment.report().standings}["other api"] == 6
 
 
+@pytest.mark.long
 def test_a_run_whose_batches_outlast_their_leases_counts_each_index_once(client: Optimist, name: str):
     """Every third batch takes longer than the lease. What all batches of an index say is the same."""
     experiment = client.create_experiment(name, ["a"], **CONFIG, budget=60)

@@ -14,6 +14,8 @@ from optimist_client import Optimist
 from optimist_client.metrics import Mean
 from tests.support.processes import serving
 
+pytestmark = pytest.mark.long
+
 ENVIRONMENT = {"OPTIMIST_METRICS": "without_routing", "PYTHONPATH": ":".join(sys.path)}
 IN_MEMORY = """
 import without_routing
@@ -36,7 +38,6 @@ def test_in_memory_and_in_simulations():
     assert done.stdout.split() == ["decided", "b", "1"]
 
 
-@pytest.mark.long
 def test_in_the_service(tmp_path: Path):
     # Not a fork of a process that has imported everything.
     new = {"environment": ENVIRONMENT, "popen": subprocess.Popen}
