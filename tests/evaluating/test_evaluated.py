@@ -164,6 +164,7 @@ def test_failures_are_said_first_and_asked_again(tmp_path: Path):
     assert f" {busy} calls were told to wait (HTTP 429), and sent again." in told.spent_of(found)
 
 
+@pytest.mark.long
 def test_a_model_that_hangs_has_the_worst_score_and_at_least_the_time_out(tmp_path: Path):
     models = {"good": canned(adding(0.9)), "stuck": canned(adding(1.0), hangs=1.0)}
     with CannedServer(models) as server:
@@ -187,6 +188,7 @@ def test_a_model_that_always_fails_ends_it_with_its_error(tmp_path: Path):
         played(write(tmp_path, server.url, "good broken", more="tries: 1"))
 
 
+@pytest.mark.long
 def test_the_cheapest_within_a_limit_of_seconds(tmp_path: Path):
     models = {"slow": canned(adding(0.9), delay=1.0), "fast": canned(adding(0.9)), "poor": canned(adding(0.3))}
     with CannedServer(models) as server:

@@ -120,6 +120,7 @@ def test_without_prompts_a_sample_counts_as_one_of_a_new_prompt():
     assert made.stopping_error**2 == pytest.approx(clustered(values[:100], strays), rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_errors_cover_the_population_where_prompts_come_again(noise: float):
     """600 answers to 30 prompts: as of independent samples, z is 4.5 and 2.8."""

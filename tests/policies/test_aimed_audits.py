@@ -56,6 +56,7 @@ class Bed:
         return new_audits(self.seed, np.ones(rows, bool), is_free, means, len(self.weights), count)
 
 
+@pytest.mark.long
 def test_the_difference_has_no_bias_and_its_error_is_right():
     """Against the mean of all samples, at 100 and 200 audits: rms z by the error of these samples alone."""
     z: dict[int, list[float]] = {100: [], 200: []}

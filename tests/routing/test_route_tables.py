@@ -53,6 +53,7 @@ def kind_of(text: str) -> int:
     return next(place for place, kind in enumerate(KINDS) if text.startswith(kind))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_table_says_who_wins_what_in_both_directions(sign: float):
     made = table(told(sign=sign), lower_is_better=sign < 0.0)

@@ -156,6 +156,7 @@ def test_no_command_starts_on_a_server_that_evicts(settings: Server, role: list[
     assert isinstance(done.exception, SystemExit), "no traceback"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["rediss", "rediss+cluster"])
 async def test_over_tls(tmp_path: Path, certificate: tuple[Path, Path], scheme: str):
     program = redis_7() or pytest.skip("no redis-server 7 here (OPTIMIST_TEST_REDIS names one); 6.2's wheel has no TLS")
