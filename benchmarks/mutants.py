@@ -6,14 +6,15 @@
 A mutant is one change in a copy of the project: a comparison turned, a sign, a constant, or a call that is dropped.
 Rooms get mutants in proportion to their statements, and three at least. First the whole suite runs once with coverage,
 which says for each line what tests reach it, in this process or in a child (kept in `.mutants/`, by the contents of all
-sources and tests). A mutant is given to the tests that reach its line, the quickest first, until one fails, and if none
-does, to those that reach its module; each of both for `--limit` seconds at most. A mutant that outlived the tests of
-that time is "out of time", one whose module no test reaches "unreached", and one that a test killed which also fails
-without it "unsure".
+sources and tests). A mutant is given to the tests that reach its line, those of its own room first and of these the
+quickest, until one fails, and if none does, to those that reach its module; each of both for `--limit` seconds at most.
+A mutant that outlived the tests of that time is "out of time", one whose module no test reaches "unreached", and one
+that a test killed which also fails without it "unsure".
 
 The file gets a line for each mutant at once, so that a run which was interrupted goes on. `--only-killed` runs the
 mutants again that another file says were killed, wherever their lines have moved to, and ends with an error if less
-than 98 % of those that still exist are killed.
+than 98 % of those that still exist are killed. The test that killed a mutant then is tried first, and the suite runs
+with coverage only if that does not kill all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -60,6 +61,8 @@ SIGNS: dict[type[ast.operator], type[ast.operator]] = {
 OUTCOMES = "killed", "survived", "out of time", "unreached", "unsure"
 SAID = {"debug", "info", "warning", "exception", "print"}
 """Calls that only say something."""
+FOLDERS = {"SDK": "sdk", "beside the rooms": "beside"}
+"""The folder of a room's tests, where it has another name."""
 
 
 # ---- What pytest runs as a plugin: it notes each test, and tells coverage which one runs.
@@ -269,12 +272,18 @@ class Reached:
         self._passed = self.seconds.keys() - failed
 
     def stages(self, mutant: Mutant) -> list[list[str]]:
-        """The tests that reach its line, then the others that reach its module; the quickest first."""
+        """The tests that reach its line, then the others that reach its module; of both its room's first, then the
+        quickest."""
         lines = self._data.contexts_by_lineno(mutant.file)
         last = mutant.line + mutant.before.count("\n")
         near = self._tests(each for line in range(mutant.line, last + 1) for each in lines.get(line, []))
         far = self._tests(each for contexts in lines.values() for each in contexts) - near
-        return [sorted(tests, key=self.seconds.__getitem__) for tests in (near, far) if tests]
+        own = f"tests/{FOLDERS.get(mutant.room, mutant.room)}/"
+        return [
+            sorted(tests, key=lambda test: (not test.startswith(own), self.seconds[test]))
+            for tests in (near, far)
+            if tests
+        ]
 
     def _tests(self, contexts: Iterator[str]) -> set[str]:
         """The tests of contexts. That of a child process is what pytest says of itself: "test (call)"."""
@@ -299,17 +308,17 @@ def _measure(tree: Path, tests: list[str], jobs: int, kept: Path) -> None:
     shutil.move(tree / ".coverage", kept / "coverage")
 
 
-def judged(mutant: Mutant, tree: Path, reached: Reached, limit: float) -> Mutant:
-    """Apply a mutant in a copy, run its tests, and say what became of it."""
+def judged(mutant: Mutant, tree: Path, stages: list[list[str]], seconds: Mapping[str, float], limit: float) -> Mutant:
+    """Apply a mutant in a copy, run tests that take so many seconds, and say what became of it."""
     begun, path = time.perf_counter(), tree / mutant.file
-    source, outcome, by = path.read_text(), "survived" if reached.stages(mutant) else "unreached", ""
+    source, outcome, by = path.read_text(), "survived" if stages else "unreached", ""
 
     def tried(tests: list[str]) -> tuple[int | None, str]:
         (tree / ".mutants.txt").write_text("\n".join(tests))
-        slowest = max(map(reached.seconds.__getitem__, tests))
+        slowest = max(seconds.get(test, 0.0) for test in tests)
         return run(tree, ["-x", f"--timeout={max(60, 5 * slowest):.0f}", "@.mutants.txt"], limit)
 
-    for tests in reached.stages(mutant):
+    for tests in stages:
         path.write_text(mutant.applied(source))
         try:
             status, by = tried(tests)
@@ -356,28 +365,36 @@ def main() -> int:
     options = parser.parse_args()
     finders, console = found_in(ROOT), Console(width=160)
     mutants, judgements = chosen(finders, options.mutants, options.seed), read(options.out)
+    killers = dict[tuple[str, str, int, str], str]()
     if options.only_killed:
-        killed = [each.name for each in read(options.only_killed) if each.outcome == "killed"]
+        killers = {each.name: each.by for each in read(options.only_killed) if each.outcome == "killed"}
         exist = {each.name: each for finder in finders for each in finder.found}
-        mutants = [exist[name] for name in killed if name in exist]
-        console.print(f"{len(killed)} were killed; {len(mutants)} of them still exist")
-    done, reached = {each.name for each in judgements}, Reached(options.tests, options.jobs)
-    left = [each for each in mutants if each.name not in done and each.room in (options.rooms or [each.room])]
+        mutants = [exist[name] for name in killers if name in exist]
+        console.print(f"{len(killers)} were killed; {len(mutants)} of them still exist")
     free = SimpleQueue[Path]()
 
-    def judge(mutant: Mutant) -> None:
+    def judge(mutant: Mutant, stages: list[list[str]], seconds: Mapping[str, float], is_last: bool) -> None:
         tree = free.get()
-        judgement = judged(mutant, tree, reached, options.limit)
+        judgement = judged(mutant, tree, stages, seconds, options.limit)
         free.put(tree)
-        judgements.append(judgement)
-        with options.out.open("a") as file:
-            file.write(json.dumps(asdict(judgement)) + "\n")
+        if is_last or judgement.outcome == "killed":
+            judgements.append(judgement)
+            with options.out.open("a") as file:
+                file.write(json.dumps(asdict(judgement)) + "\n")
         console.log(f"{mutant.file}:{mutant.line} {mutant.kind}: {judgement.outcome} {judgement.by}", highlight=False)
+
+    def left() -> list[Mutant]:
+        done = {each.name for each in judgements}
+        return [each for each in mutants if each.name not in done and each.room in (options.rooms or [each.room])]
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(options.jobs) as pool:
         for number in range(options.jobs):
             free.put(copied(Path(folder).resolve() / f"{number}"))
-        list(pool.map(judge, left))
+        known = [each for each in left() if killers.get(each.name)]
+        list(pool.map(lambda each: judge(each, [[killers[each.name]]], {}, False), known))
+        if others := left():
+            reached = Reached(options.tests, options.jobs)
+            list(pool.map(lambda each: judge(each, reached.stages(each), reached.seconds, True), others))
     console.print(table(judgements))
     for each in (each for each in judgements if each.outcome != "killed"):
         console.print(
