@@ -1,27 +1,23 @@
-"""Does the suite notice a line that is wrong? Mutants of every room and of the SDK, and which tests kill them.
+"""Whether the suite notices a line that is wrong: mutants of every room and of the SDK, and which tests kill them.
 
-    python benchmarks/mutants.py killed.jsonl [--mutants 200] [--seed 0] [--jobs 2] [--limit 300] [--tests tests]
+    python benchmarks/mutants.py killed.jsonl [--mutants 200] [--seed 0] [--jobs 2] [--limit 600]
     python benchmarks/mutants.py again.jsonl --only-killed killed.jsonl
 
 A mutant is one change in a copy of the project: a comparison turned, a sign, a constant, or a call that is dropped.
-Rooms get mutants in proportion to their statements, and three at least. First the whole suite runs once with coverage,
-which says for each line what tests reach it, in this process or in a child (kept in `.mutants/`, by the contents of all
-sources and tests). A mutant is given to the tests that reach its line, those of its own room first and of these the
-quickest, until one fails, and if none does, to those that reach its module; each of both for `--limit` seconds at most.
-A mutant that outlived the tests of that time is "out of time", one whose module no test reaches "unreached", and one
-that a test killed which also fails without it "unsure".
+Rooms get mutants in proportion to their statements, and three at least. A mutant is given to the tests in files named
+like its module, then to those of its room, then to all of `make test`, until one fails; each time for `--limit` seconds
+at most. A mutant that outlived tests that were not all run is "out of time", and one that a test killed which also
+fails without it "unsure".
 
 The file gets a line for each mutant at once, so that a run which was interrupted goes on. `--only-killed` runs the
-mutants again that another file says were killed, wherever their lines have moved to, and ends with an error if less
-than 98 % of those that still exist are killed. The test that killed a mutant then is tried first, and the suite runs
-with coverage only if that does not kill all of them.
+mutants again that another file says were killed, wherever their lines have moved to, on the test that killed them
+first, and ends with an error if less than 98 % of those that still exist are killed.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import hashlib
 import json
 import os
 import random
@@ -32,14 +28,12 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from coverage import Coverage, CoverageData
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -47,7 +41,7 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = "service/optimist", "clients/python/optimist_client"
 LOG = "MUTANTS_LOG"
-"""The variable that names the file where the plugin writes what became of each test."""
+"""The variable that names the file where the plugin writes which tests failed."""
 TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -58,35 +52,21 @@ SIGNS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mult: ast.Div,
     ast.Div: ast.Mult,
 }
-OUTCOMES = "killed", "survived", "out of time", "unreached", "unsure"
+OUTCOMES = "killed", "survived", "out of time", "unsure"
 SAID = {"debug", "info", "warning", "exception", "print"}
 """Calls that only say something."""
 FOLDERS = {"SDK": "sdk", "beside the rooms": "beside"}
 """The folder of a room's tests, where it has another name."""
 
 
-# ---- What pytest runs as a plugin: it notes each test, and tells coverage which one runs.
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Lines that run from now on are those of this test."""
-    if (measured := Coverage.current()) is not None:
-        measured.switch_context(item.nodeid)
-    return (yield)
+# ---- What pytest runs as a plugin.
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """One line for each phase of a test; workers of xdist leave this to the process that started them."""
-    if (log := os.environ.get(LOG)) and "PYTEST_XDIST_WORKER" not in os.environ:
+    """A line for each test that failed; workers of xdist leave this to the process that started them."""
+    if report.failed and (log := os.environ.get(LOG)) and "PYTEST_XDIST_WORKER" not in os.environ:
         with open(log, "a") as file:
-            file.write(json.dumps([report.nodeid, report.duration, report.failed]) + "\n")
-
-
-def pytest_sessionfinish() -> None:
-    """A worker of xdist ends without the exit handlers that would save."""
-    if (measured := Coverage.current()) is not None:
-        measured.save()
+            file.write(f"{report.nodeid}\n")
 
 
 # ---- Mutants.
@@ -228,14 +208,13 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def run(tree: Path, arguments: list[str], limit: float | None, **variables: str) -> tuple[int | None, str]:
-    """Run pytest in a copy: its status, None if it took too long; and the first test that failed."""
+def run(tree: Path, arguments: list[str], limit: float) -> tuple[int | None, str]:
+    """Run pytest in a copy until a test fails: its status, None if it took too long; and that test."""
     log = tree / ".mutants.log"
     log.unlink(missing_ok=True)
-    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    path = os.pathsep.join([*(f"{tree}/{folder}" for folder in ("service", "clients/python", "benchmarks")), *found])
-    environment = os.environ | {"PYTHONPATH": path, LOG: str(log), "OMP_NUM_THREADS": "1"} | variables
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants", *arguments]
+    path = os.pathsep.join(f"{tree}/{folder}" for folder in ("service", "clients/python", "benchmarks"))
+    environment = os.environ | {"PYTHONPATH": path, LOG: str(log)}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--timeout=60", "-p", "mutants", *arguments]
     child = subprocess.Popen(
         command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -247,88 +226,36 @@ def run(tree: Path, arguments: list[str], limit: float | None, **variables: str)
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-    lines = log.read_text().splitlines() if log.exists() else []
-    return status, next((test for test, _, failed in map(json.loads, lines) if failed), "")
+    return status, log.read_text().splitlines()[0] if log.exists() else ""
 
 
-class Reached:
-    """Which tests reach a line, or a module, and how long each takes."""
-
-    def __init__(self, tests: list[str], jobs: int) -> None:
-        """Run the suite with coverage, unless this was done for the same sources and tests."""
-        digest = hashlib.sha256(" ".join(tests).encode())
-        for file in sorted(file for folder in (*SOURCES, "tests") for file in (ROOT / folder).rglob("*.py")):
-            digest.update(file.read_bytes())
-        kept = ROOT / ".mutants" / digest.hexdigest()[:16]
-        if not kept.exists():
-            with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-                _measure(copied(Path(folder).resolve()), tests, jobs, kept)
-        self._data = CoverageData(str(kept / "coverage"))
-        self._data.read()
-        self.seconds, failed = defaultdict[str, float](float), set[str]()
-        for test, seconds, wrong in map(json.loads, (kept / "tests.jsonl").read_text().splitlines()):
-            self.seconds[test] += seconds
-            failed |= {test} if wrong else set()
-        self._passed = self.seconds.keys() - failed
-
-    def stages(self, mutant: Mutant) -> list[list[str]]:
-        """The tests that reach its line, then the others that reach its module; of both its room's first, then the
-        quickest."""
-        lines = self._data.contexts_by_lineno(mutant.file)
-        last = mutant.line + mutant.before.count("\n")
-        near = self._tests(each for line in range(mutant.line, last + 1) for each in lines.get(line, []))
-        far = self._tests(each for contexts in lines.values() for each in contexts) - near
-        own = f"tests/{FOLDERS.get(mutant.room, mutant.room)}/"
-        return [
-            sorted(tests, key=lambda test: (not test.startswith(own), self.seconds[test]))
-            for tests in (near, far)
-            if tests
-        ]
-
-    def _tests(self, contexts: Iterator[str]) -> set[str]:
-        """The tests of contexts. That of a child process is what pytest says of itself: "test (call)"."""
-        names = {context for context in contexts if context}
-        return {name for each in names for name in (each, each.rpartition(" (")[0])} & self._passed
+def stages(mutant: Mutant) -> list[list[str]]:
+    """Arguments of pytest, one list after the other: the tests of its module by their names, of its room, and all."""
+    soon, room = ["-m", "not long"], f"tests/{FOLDERS.get(mutant.room, mutant.room)}"
+    files = (ROOT / "tests").rglob(f"test_*{Path(mutant.file).stem}*.py")
+    named = sorted(str(file.relative_to(ROOT)) for file in files)
+    return [named] * bool(named) + [[room, *soon]] * (ROOT / room).exists() + [["tests", "-n", "2", *soon]]
 
 
-def _measure(tree: Path, tests: list[str], jobs: int, kept: Path) -> None:
-    (tree / "coverage.ini").write_text(
-        "[run]\nparallel = true\nrelative_files = true\nsigterm = true\n"
-        f"source = {','.join(SOURCES)}\ndata_file = {tree}/.coverage\ncontext = ${{PYTEST_CURRENT_TEST-}}\n"
-    )
-    arguments = ["-n", f"{jobs}", "--dist", "worksteal", *tests]
-    status, _ = run(tree, arguments, None, COVERAGE_PROCESS_START=str(tree / "coverage.ini"))
-    if status not in (0, 1):
-        raise RuntimeError(f"pytest ended with {status}")
-    measured = Coverage(config_file=str(tree / "coverage.ini"))
-    measured.combine([str(tree)])
-    measured.save()
-    kept.mkdir(parents=True)
-    shutil.move(tree / ".mutants.log", kept / "tests.jsonl")
-    shutil.move(tree / ".coverage", kept / "coverage")
-
-
-def judged(mutant: Mutant, tree: Path, stages: list[list[str]], seconds: Mapping[str, float], limit: float) -> Mutant:
-    """Apply a mutant in a copy, run tests that take so many seconds, and say what became of it."""
+def judged(mutant: Mutant, tree: Path, killer: str, limit: float) -> Mutant:
+    """Apply a mutant in a copy, run tests, the one that killed it before first, and say what became of it."""
     begun, path = time.perf_counter(), tree / mutant.file
-    source, outcome, by = path.read_text(), "survived" if stages else "unreached", ""
-
-    def tried(tests: list[str]) -> tuple[int | None, str]:
-        (tree / ".mutants.txt").write_text("\n".join(tests))
-        slowest = max(seconds.get(test, 0.0) for test in tests)
-        return run(tree, ["-x", f"--timeout={max(60, 5 * slowest):.0f}", "@.mutants.txt"], limit)
-
-    for tests in stages:
+    source, outcome, by = path.read_text(), "survived", ""
+    for tests in [[killer]] * bool(killer) + stages(mutant):
         path.write_text(mutant.applied(source))
         try:
-            status, by = tried(tests)
+            status, by = run(tree, tests, limit)
         finally:
             path.write_text(source)
-        if status not in (0, None):
-            alone, _ = tried([by] if by else tests[:1])
+        if status is None:
+            outcome = "out of time"
+        elif status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            outcome = "survived"
+        else:
+            alone, _ = run(tree, [by] if by else tests, limit)
             outcome, by = "killed" if alone == 0 else "unsure", by or "its import"
-            break
-        outcome = "out of time" if status is None else outcome
+            if alone == 0:
+                break
     return replace(mutant, outcome=outcome, by=by, seconds=round(time.perf_counter() - begun, 1))
 
 
@@ -358,8 +285,7 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=200, help="about how many")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time, each in a copy of its own")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds of each of the two runs of tests")
-    parser.add_argument("--tests", nargs="+", default=["tests"], help="files and folders")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds of each run of tests")
     parser.add_argument("--rooms", nargs="+", help="only these")
     parser.add_argument("--only-killed", type=Path, help="a file of an earlier run")
     options = parser.parse_args()
@@ -371,30 +297,22 @@ def main() -> int:
         exist = {each.name: each for finder in finders for each in finder.found}
         mutants = [exist[name] for name in killers if name in exist]
         console.print(f"{len(killers)} were killed; {len(mutants)} of them still exist")
-    free = SimpleQueue[Path]()
+    done, free = {each.name for each in judgements}, SimpleQueue[Path]()
+    left = [each for each in mutants if each.name not in done and each.room in (options.rooms or [each.room])]
 
-    def judge(mutant: Mutant, stages: list[list[str]], seconds: Mapping[str, float], is_last: bool) -> None:
+    def judge(mutant: Mutant) -> None:
         tree = free.get()
-        judgement = judged(mutant, tree, stages, seconds, options.limit)
+        judgement = judged(mutant, tree, killers.get(mutant.name, ""), options.limit)
         free.put(tree)
-        if is_last or judgement.outcome == "killed":
-            judgements.append(judgement)
-            with options.out.open("a") as file:
-                file.write(json.dumps(asdict(judgement)) + "\n")
+        judgements.append(judgement)
+        with options.out.open("a") as file:
+            file.write(json.dumps(asdict(judgement)) + "\n")
         console.log(f"{mutant.file}:{mutant.line} {mutant.kind}: {judgement.outcome} {judgement.by}", highlight=False)
-
-    def left() -> list[Mutant]:
-        done = {each.name for each in judgements}
-        return [each for each in mutants if each.name not in done and each.room in (options.rooms or [each.room])]
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(options.jobs) as pool:
         for number in range(options.jobs):
             free.put(copied(Path(folder).resolve() / f"{number}"))
-        known = [each for each in left() if killers.get(each.name)]
-        list(pool.map(lambda each: judge(each, [[killers[each.name]]], {}, False), known))
-        if others := left():
-            reached = Reached(options.tests, options.jobs)
-            list(pool.map(lambda each: judge(each, reached.stages(each), reached.seconds, True), others))
+        list(pool.map(judge, left))
     console.print(table(judgements))
     for each in (each for each in judgements if each.outcome != "killed"):
         console.print(
