@@ -6,8 +6,8 @@
 A mutant is one change in a copy of the project: a comparison turned, a sign, a constant, or a call that is dropped.
 Rooms get mutants in proportion to their statements, and three at least. A mutant is given to the tests in files named
 like its module, then to those of its room, then to all of `make test`, until one fails; each time for `--limit` seconds
-at most. A mutant that outlived tests that were not all run is "out of time", and one that a test killed which also
-fails without it "unsure".
+at most. A mutant that outlived all of them has "survived"; one that outlived those that there was time for is "out of
+time", and one that only a test killed which also fails without it "unsure".
 
 The file gets a line for each mutant at once, so that a run which was interrupted goes on. `--only-killed` runs the
 mutants again that another file says were killed, wherever their lines have moved to, on the test that killed them
