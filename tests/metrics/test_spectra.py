@@ -38,6 +38,7 @@ def small_borders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "CYCLE", 12)
     monkeypatch.setattr(low_rank, "COUNTS", (16, 27, 48))
     monkeypatch.setattr(low_rank, "POINTS", POINTS // 2)
+    monkeypatch.setattr(low_rank, "PANEL", 4)
     for module in (frechet, vendi):
         monkeypatch.setattr(module, "SMALLEST_WIDTH", 8)
 
