@@ -130,6 +130,15 @@ def test_systematic_parts_of_one_sign_cancel_as_far_as_the_generators_are_relate
     assert error(0.0, (1, 1)) == error(0.0, (0, 0)) == pytest.approx(apart)
 
 
+@pytest.mark.parametrize("rho", [0.3, 0.9])
+def test_where_counts_are_even_a_reduction_is_the_one_at_even_counts(rho: float):
+    influences = correlated(rho, 100)
+    made = [estimate(1.0, s, s, 100, pairing(row, 100)) for s, row in zip((0.5, 0.8), influences, strict=True)]
+    against = Contrasts(made).against(0)
+    assert against.even_reductions == pytest.approx(against.stopping_reductions)
+    assert against.even_reductions[1] < 1.0
+
+
 def test_a_contrast_is_the_same_in_every_company():
     level, arms = paired_arms([1.0, 1.2, 1.6, 1.3, 0.9, 1.1, 1.7], 0.8), list[Arm]()
     for n, one in zip(range(60, 130, 10), level, strict=True):
