@@ -6,10 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist
+from optimist_client.models import Report
 from tests.support.commands import invoked
 from tests.support.processes import Service, scored, until
 from tests.support.reports import unwrapped
@@ -57,7 +59,7 @@ def served(
 
 
 @pytest.mark.long
-def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, name: str):
+def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, name: str, service: Service):
     experiment = client.create_experiment(name, list(SUCCESS), costs={"a": 2.0, "b": 1.0}, **ROUTE)
     served(experiment, 300, seed=1)
     scored(experiment)
@@ -80,6 +82,14 @@ def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, na
     says = "Routing is better than always a" if made.lower > 0.0 else "Whether routing is better than always a is open"
     assert report.sentences[0].startswith(says)
     assert not report.decision.decided
+    # A trial waits for the table of what would be left.
+    url, less = f"{service.url}/v1/experiments/{name}/corrections", [{"generator": "a", "position": 1}]
+    tried = httpx.post(
+        url, params={"trial": True}, json={"retract": less, "reason": "r"}, timeout=60
+    ).raise_for_status()
+    routes = Report.model_validate_json(tried.content).routes
+    assert routes is not None
+    assert (routes.samples, experiment.route_table().samples) == (399, 400)
 
 
 def next_pick(experiment: Experiment) -> tuple[int, float | None, float | None]:
