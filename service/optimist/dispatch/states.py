@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optimist.experiments.anomalies import Anomalies
 from optimist.experiments.decision import GeneratorLevels, anomalous_among, arrays_with_levels, latched_text
 from optimist.experiments.state import PolicyState
 from optimist.records import Artefact, ExperimentState
@@ -23,11 +22,6 @@ def _decided(experiment: Experiment, stored: ExperimentState, earlier: PolicySta
     state = PolicyState(experiment, stored, earlier)
     _ = state.live_decision  # kept; comparing many generators for the first time takes long
     return state
-
-
-async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalies:
-    """The anomalous batches of now; of_decision: only batches that the current estimates include."""
-    return anomalous_among(state, await read_levels(store, state), of_decision=of_decision)
 
 
 async def read_levels(
@@ -67,7 +61,7 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
     """
     name = state.config.name
     while state.would_stop and not state.is_decided and not state.is_held:
-        anomalous = await read_anomalous(store, state, of_decision=True)
+        anomalous = anomalous_among(state, await read_levels(store, state), of_decision=True)
         decided, stored = latched_text(state, anomalous), state.stored
         # By the digest of what it rests on: another process may have latched one, or estimates have changed meanwhile.
         # Where answers on their way matter, none may have been asked for meanwhile.
