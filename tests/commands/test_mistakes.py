@@ -94,6 +94,7 @@ CALLS: Mapping[str, tuple[Callable[[], Any], str]] = {
     "functions for files": (lambda: optimist.compare(BOTH), "`optimist.run` compares functions"),
     "sets without names": (lambda: optimist.contrast([Z, Z], reference=REF), "such as {'old': rows, 'new': rows}"),
     "a contrast": (lambda: mean().contrast("c", "a"), "unknown generator 'c'; expected one of a, b"),
+    "a gate": (lambda: mean().gate("c", "a", 0.1), "unknown generator 'c'; expected one of a, b"),
     "a table": (lambda: mean().report().table("word"), "expected one of markdown, latex, csv, html; got 'word'"),
     "a plot": (lambda: mean().report().plot(metric="rke"), "unknown metric 'rke'; no other metric is watched"),
 }
