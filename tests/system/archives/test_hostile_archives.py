@@ -23,7 +23,7 @@ from optimist.store import running_url
 from optimist_client import Experiment, Optimist, Pick
 from optimist_client.errors import ConflictError
 from tests.support.begun import begun
-from tests.support.edited import Edit, changed, setting, slices
+from tests.support.edited import Edit, changed, setting, slices, with_directory_of
 from tests.support.keys import client_of, guarded, new_key
 from tests.support.processes import Service, scored, serving, until
 
@@ -177,6 +177,7 @@ def test_each_is_refused_with_what_was_expected_and_changes_nothing(service: Ser
     bodies = {case: (changed(whole, edits), said) for case, (edits, said) in HOSTILE.items()}
     many = changed(whole, {}, {f"logs/{n}.{'x' * 40}": b"" for n in range(100, 45_000)})
     bodies["a directory"] = many, "expected a directory of at most 4194304 bytes"
+    bodies["a second directory"] = with_directory_of(whole, 2**40), f"of at most 4194304 bytes, found {2**40}"
     for member, body, said in (
         ("format", b"1" * 2**20, "format: expected at most 16 bytes, found 1048576"),
         ("format", b"2", "expected an archive of format 1, found '2'"),
