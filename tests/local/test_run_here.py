@@ -134,6 +134,18 @@ def test_one_failure_or_missing_score_of_each_generator_costs_a_batch():
     assert "Warning: 1 batch of a (5 samples) failed" in unwrapped(report)
 
 
+def test_what_failed_is_asked_for_again_as_it_was():
+    asked, answers = list[tuple[int, int]](), scores(None, TimeoutError("503"))
+
+    def sample(size: int, seed: int) -> Any:
+        asked.append((size, seed))
+        return answers(size, seed)
+
+    optimist.run({"a": sample, "b": scores()}, metric="mean", max_samples=60, stop=False)
+    assert {size for size, _ in asked} == {5}
+    assert [asked.count(batch) for batch in asked[:3]] == [1, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
