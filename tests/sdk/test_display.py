@@ -170,6 +170,11 @@ def test_why_intervals_overlap_is_said_where_they_do():
     # Two independent scores would show this difference as well.
     alone = [standing("near", 1.8, standard_error=0.25), standing("b <i>", 1.0)]
     assert paired(standings=alone, contrasts=[contrast("near", 0.8, 0.1)]).overlap_text == ""
+    wide = {"near": (8.0, 1.0, 6.0, 10.0), "b <i>": (4.0, 0.5, 2.0, 7.0)}
+    rows = [standing(name, v, standard_error=s, lower=low, upper=up) for name, (v, s, low, up) in wide.items()]
+    for difference, is_said in ((0.3, True), (0.8, False)):  # of logarithms, whose errors are 1/8 each
+        made = paired(standings=rows, contrasts=[contrast("near", difference, 0.1, scale="log")], scale="log")
+        assert bool(made.overlap_text) == is_said
     for silent in (contrast("near", 0.6, 0.7), contrast("near", 0.6, 0.1, common=0), contrast("far", 2.0, 0.3)):
         assert paired(contrasts=[silent]).overlap_text == ""
     assert report().overlap_text == ""
