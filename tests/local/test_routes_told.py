@@ -45,6 +45,7 @@ def test_each_context_gets_the_generator_that_is_right_for_it(bandwidth: Any):
     assert report.routes is None
     table = evaluation.route_table()
     assert (table.samples, table.positions) == (300, [row.batches for row in report.standings])
+    assert table.basis == "doubly robust", "by the chances with which it was asked"
     assert table.gain is not None
     assert table.gain > 0.2
     assert evaluation.report().routes == table
