@@ -16,7 +16,7 @@ from optimist.store.keys import experiment_key
 from optimist_client import Optimist, tensors
 from optimist_client.references import moments_of
 from tests.support.configs import on_wire
-from tests.support.processes import Service, batch_path, serving
+from tests.support.processes import Service, append_batch, batch_path, serving
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 
@@ -42,6 +42,13 @@ def test_the_same_numbers_in_another_encoding_are_the_same_tell(http: httpx.Clie
     assert post(http, path, features=halves.astype(np.float64)).json()["duplicate"] is True
     assert http.post(path, json={"features": halves.tolist()}).json()["duplicate"] is True
     assert counts(experiment) == (5, 1, 0)
+
+
+@pytest.mark.parametrize("rows", [5, 60_000])
+def test_scores_may_be_flat(client: Optimist, service: Service, name: str, rows: int):
+    experiment = client.create_experiment(name, ["a"], metric="mean")
+    append_batch(service.url, name, "a", {"values": np.full(rows, 0.5)}).raise_for_status()
+    assert experiment.report().samples == rows
 
 
 def test_other_numbers_for_a_settled_pick_are_refused(http: httpx.Client, experiment):
