@@ -52,7 +52,7 @@ def test_a_folder_holds_a_file_or_a_folder_for_each_generator(tmp_path: Path):
     (tmp_path / "f").mkdir()
     for part in range(3):
         np.save(tmp_path / "f" / f"part-{part}.npy", rows(6)[4 * part : 4 * part + 4])
-    np.savez(tmp_path / "g.npz", mu=np.zeros(3), sigma=np.eye(3))
+    np.savez(tmp_path / "g.npz", mu=np.zeros(3), sigma=np.eye(3), samples=500)
     np.save(tmp_path / "real.npy", rows(0))
     (tmp_path / "README.md").write_text("no samples")
     found = sources.files(tmp_path, "fid", beside=tmp_path / "real.npy")
