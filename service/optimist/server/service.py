@@ -6,6 +6,7 @@ import asyncio
 import logging
 import shlex
 import subprocess
+import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
@@ -75,7 +76,9 @@ def serve(settings: Settings, scorer: subprocess.Popen[bytes] | None = None) -> 
         else:
             with workers(url, settings, path, sockets):
                 announce()
-                told.wait()
+                # Not `told.wait()`: where another thread takes the signal, as it may after SIGCONT, nothing ends that.
+                while not told.is_set():
+                    time.sleep(0.2)
 
 
 def _where(settings: Settings) -> str:
