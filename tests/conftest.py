@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 # Before numpy and torch are imported. Several tests run beside one another, and eigenproblems of more threads than
@@ -33,8 +33,6 @@ from tests.support.warm import adopt_orphans
 # The tests start the service a hundred times. Where bytecode is not kept, each start compiles the whole of it again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# Until all tests are collected: what is made by then stays, and the collector takes a quarter of that time.
-gc.disable()
 # Sentences end there; workers of pytest-xdist have it.
 os.environ.pop("COLUMNS", None)
 # No test calls a server whose certificate a public authority has signed. With a folder of no certificates, a client of
@@ -67,11 +65,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "shared" not in getattr(item, "fixturenames", ()))
 
 
-def pytest_collection_finish() -> None:
-    """Spare the collector all modules and tests: going through these again and again takes a fifth of the time."""
-    gc.freeze()
-    gc.set_threshold(10_000)
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the collector all modules and tests, now and afterwards: going through these takes a fifth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000)
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
