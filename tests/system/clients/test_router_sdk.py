@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -15,6 +14,7 @@ from optimist_client.models import Report
 from tests.support.commands import invoked
 from tests.support.processes import Service, scored, until
 from tests.support.reports import unwrapped
+from tests.system.http.test_corrections import correct
 
 WIDTH = 8
 SUCCESS = {"a": (0.9, 0.2), "b": (0.3, 0.8)}
@@ -83,10 +83,7 @@ def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, na
     assert report.sentences[0].startswith(says)
     assert not report.decision.decided
     # A trial waits for the table of what would be left.
-    url, less = f"{service.url}/v1/experiments/{name}/corrections", [{"generator": "a", "position": 1}]
-    tried = httpx.post(
-        url, params={"trial": True}, json={"retract": less, "reason": "r"}, timeout=60
-    ).raise_for_status()
+    tried = correct(service, name, trial=True, retract=[{"generator": "a", "position": 1}], reason="r")
     routes = Report.model_validate_json(tried.content).routes
     assert routes is not None
     assert (routes.samples, experiment.route_table().samples) == (399, 400)
