@@ -229,19 +229,21 @@ def run(tree: Path, arguments: list[str], limit: float) -> tuple[int | None, str
     return status, log.read_text().splitlines()[0] if log.exists() else ""
 
 
-def stages(mutant: Mutant) -> list[list[str]]:
-    """Arguments of pytest, one list after the other: the tests of its module by their names, of its room, and all."""
+def stages(mutant: Mutant, killer: str) -> list[list[str]]:
+    """Arguments of pytest, for one run after the other: the test that killed it before ("" if none did), those in files
+    named like its module, those of its room, and all."""
     soon, room = ["-m", "not long"], f"tests/{FOLDERS.get(mutant.room, mutant.room)}"
     files = (ROOT / "tests").rglob(f"test_*{Path(mutant.file).stem}*.py")
     named = sorted(str(file.relative_to(ROOT)) for file in files)
-    return [named] * bool(named) + [[room, *soon]] * (ROOT / room).exists() + [["tests", "-n", "2", *soon]]
+    own = [room, *soon] if (ROOT / room).exists() else []
+    return [each for each in ([killer] if killer else [], named, own, ["tests", "-n", "2", *soon]) if each]
 
 
 def judged(mutant: Mutant, tree: Path, killer: str, limit: float) -> Mutant:
     """Apply a mutant in a copy, run tests, the one that killed it before first, and say what became of it."""
     begun, path = time.perf_counter(), tree / mutant.file
     source, outcome, by = path.read_text(), "survived", ""
-    for tests in [[killer]] * bool(killer) + stages(mutant):
+    for tests in stages(mutant, killer):
         path.write_text(mutant.applied(source))
         try:
             status, by = run(tree, tests, limit)
