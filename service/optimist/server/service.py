@@ -76,7 +76,8 @@ def serve(settings: Settings, scorer: subprocess.Popen[bytes] | None = None) -> 
         else:
             with workers(url, settings, path, sockets):
                 announce()
-                # Not `told.wait()`: where another thread takes the signal, as it may after SIGCONT, nothing ends that.
+                # Python runs the handler once this thread runs. `told.wait()` would keep it from running for ever if
+                # the kernel gave the signal to another thread, as it may after SIGCONT.
                 while not told.is_set():
                     time.sleep(0.2)
 
