@@ -29,6 +29,14 @@ def test_batches_are_independent():
             assert float(together.extrapolated[index]) == pytest.approx(float(alone.extrapolated), rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("count", [6, 30])
+def test_the_quadrature_of_the_degrees_of_freedom_is_the_trace(count: int, scale: float):
+    spectrum = scale * np.arange(1.0, 9.0) ** -2.0
+    curve = leave_one_out_curve(*sample(0, count, spectrum), count - 1, torch.from_numpy(spectrum))
+    assert float(curve.quadrature @ curve.freedom) == pytest.approx(float(curve.value), rel=1e-12)
+
+
 def test_rows_that_sit_at_the_mean_do_no_harm():
     found = leave_one_out_curve(torch.ones(3), torch.zeros(5, 3), 600, torch.ones(3))
     assert math.isfinite(float(found.value))
