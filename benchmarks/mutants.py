@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import json
 import os
 import random
@@ -222,10 +223,12 @@ def run(tree: Path, arguments: list[str], limit: float) -> tuple[int | None, str
         status = child.wait(limit)
     except subprocess.TimeoutExpired:
         status = None
-    finally:  # whatever its tests have started
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    finally:
+        for number in signal.SIGINT, signal.SIGKILL:  # interrupted, its tests end what they have started
+            if child.poll() is None:
+                os.killpg(child.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(60.0)
     return status, log.read_text().splitlines()[0] if log.exists() else ""
 
 
