@@ -169,7 +169,6 @@ class Restoration:
             "keep_log": int(stored.keep_log),
             "rounds": stored.rounds,
             "told": stored.told,
-            "claims": 0,
         }
         counts |= facts_of({**_traits_of(stored), **traits}) | {
             f"worker:{name}": batches for name, batches in stored.of_workers.items()

@@ -14,7 +14,7 @@ end
 
 redis.call('SET', config, new_config)
 redis.call('HSET', counts, 'growth', growth, 'instance', instance, 'keep_log', keep_log,
-  'rounds', 0, 'told', 0, 'claims', 0)
+  'rounds', 0, 'told', 0)
 for _, fact in ipairs(facts) do
   redis.call('HSET', counts, fact.name, fact.value)
 end
