@@ -10,6 +10,9 @@ import pytest
 from tests.interleavings.__main__ import simulated
 from tests.interleavings.planted import SCRIPT_BUGS, planted
 
+RARE = 24, 7
+"""Seeds that come first: these find the bugs that few seeds find."""
+
 
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_breaks_a_promise(seed: int, server: Any):
@@ -17,7 +20,7 @@ def test_nothing_breaks_a_promise(seed: int, server: Any):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(100, 120, 5))
+@pytest.mark.parametrize("first", range(100, 110, 5))
 def test_nothing_breaks_a_promise_in_long_runs(first: int, server: Any):
     for seed in range(first, first + 5):
         asyncio.run(simulated(server, seed, 2000))
@@ -32,5 +35,5 @@ def test_planted_bugs_are_found(name: str, server: Any):
 
 
 def run_until_found(server: Any) -> None:
-    for seed in range(60):
+    for seed in (*RARE, *range(60)):
         asyncio.run(simulated(server, seed, 1000))
