@@ -58,7 +58,7 @@ def told(client: Optimist, name: str, generators: list[str], metric: Metric, pre
 @pytest.fixture
 def open_rating(open_page: OpenPage, service: Service) -> OpenRating:
     def opened(name: str, rater: str, **options: Any) -> Page:
-        page = open_page("/docs", **options)
+        page = open_page("about:blank", **options)
         page.request.post("/v1/session", headers=bearer(new_key(service.directory, "rater", "default", name)))
         page.goto(f"/#/r/{name}")
         page.get_by_label("Your name").fill(rater)
@@ -119,10 +119,10 @@ def test_ten_audits_by_keys_with_undo_and_a_comment(
 def test_a_raters_key_shows_nothing_else(open_page: OpenPage, service: Service, client: Optimist, name: str):
     told(client, name, ["ada-the-first", "bob"], MARKS, lambda generator, index: f"{index}", 12)
     key = new_key(service.directory, "rater", "default", name)
-    page = open_page("/docs", expected="403")
+    page = open_page("about:blank", expected="403")
     page.request.post("/v1/session", headers=bearer(key))
     for path in ("/", f"/#/e/{name}", f"/#/c/{name}/{name}", "/#/e/other"):
-        page.goto("/docs")
+        page.goto("about:blank")
         page.goto(path)
         page.wait_for_url(f"**/#/r/{name}")
         expect(page.get_by_role("heading", name="Who rates?")).to_be_visible()
@@ -135,7 +135,7 @@ def test_a_raters_key_shows_nothing_else(open_page: OpenPage, service: Service, 
 
 
 def test_a_raters_key_of_two_experiments_offers_both(open_page: OpenPage, service: Service):
-    page = open_page("/docs", expected="403")
+    page = open_page("about:blank", expected="403")
     page.request.post("/v1/session", headers=bearer(new_key(service.directory, "rater", "default", "one", "two")))
     page.goto("/")
     expect(page.get_by_role("link", name="two")).to_have_attribute("href", "#/r/two")
