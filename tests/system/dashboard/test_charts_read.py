@@ -281,7 +281,7 @@ def test_equal_scores_are_in_the_order_of_their_differences(open_page: OpenPage,
     names = [f"step-{n:03d}" for n in range(100)]
     with Optimist(service.url) as client:
         made = client.create_experiment(
-            "hundred", names, reference=(np.zeros(2), np.eye(2)), stop=False, policy="uniform"
+            "hundred", names, reference=(np.zeros(2), np.eye(2)), stop=False, policy="uniform", batch_size=30
         )
         for pick in made.picks(3000):
             rows = np.random.default_rng(pick.seed).standard_normal((pick.size, 2))
