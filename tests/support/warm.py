@@ -6,8 +6,8 @@ whoever asked, as always: it is orphaned at once, and the kernel gives it to the
 `optimist serve` starts its scorer and its API processes in the same way, from a warm process of its own, which is
 forked before anything of it runs.
 
-Warm processes have no threads and no state. They import no module that makes metrics of Prometheus, as each process
-makes its own. A process whose variables that are read before Python runs, or as libraries are loaded, are not those of
+Warm processes have no threads and no state, but for the metrics of Prometheus, which each process makes again where it
+shares them. A process whose variables that are read before Python runs, or as libraries are loaded, are not those of
 the warm process starts cold, and so does everything where there is no Linux.
 """
 
@@ -26,12 +26,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from prometheus_client import REGISTRY
+from prometheus_client.metrics import MetricWrapperBase
 
 CLI = [sys.executable, "-m", "optimist.cli"]
 STARTS = [CLI, *([sys.executable, "-P", "-m", f"optimist.{module}"] for module in ("scoring", "server.worker"))]
@@ -42,8 +44,8 @@ IMPORTED = (
     *("fastapi_offline", "hiredis", "httptools", "imagesize", "prometheus_client.multiprocess", "pydantic_settings"),
     *("redis.asyncio.cluster", "rich.progress", "rich.table", "scipy.linalg", "threadpoolctl", "torch"),
     *("typer.rich_utils", "uvicorn.lifespan.on", "uvicorn.main", "uvicorn.protocols.http.httptools_impl", "uvloop"),
-    *("optimist.commands", "optimist.estimation", "optimist.experiments", "optimist.metrics", "optimist.store"),
-    "optimist_client.models.exports",
+    *("optimist.api.app", "optimist.commands", "optimist.estimation", "optimist.experiments", "optimist.metrics"),
+    *("optimist.scoring.scorer", "optimist.server.service", "optimist.store", "optimist_client.models.exports"),
 )
 ADOPT_ORPHANS = 36
 """PR_SET_CHILD_SUBREAPER of <linux/prctl.h>."""
@@ -194,6 +196,7 @@ def _run(channel: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(order.environment)
     _write_command(order.command)
+    _share_metrics_where_told()
     np.random.seed()
     if "OPTIMIST_METRICS" in order.environment:  # the options of commands name the metrics there are
         for name in [name for name in sys.modules if name.startswith("optimist.commands")]:
@@ -216,6 +219,30 @@ def _take_files(numbers: Sequence[int], files: Sequence[int], own: socket.socket
             with contextlib.suppress(OSError):  # the one that listed them
                 os.close(file)
     sys.stdout.reconfigure(line_buffering=os.isatty(1))
+
+
+def _share_metrics_where_told() -> None:
+    """Make the metrics again, in files, as soon as this process shares them: at once, or once it begins to."""
+    from optimist.insight import metrics, shared
+
+    def make_again() -> None:
+        before = {name: one for name, one in vars(metrics).items() if isinstance(one, MetricWrapperBase)}
+        for one in [*REGISTRY._collector_to_names]:
+            if isinstance(one, MetricWrapperBase):
+                REGISTRY.unregister(one)
+        importlib.reload(metrics)
+        for name, one in before.items():
+            one.__dict__ = vars(vars(metrics)[name])  # whoever has imported it has the new one
+
+    @contextlib.contextmanager
+    def sharing(name: str) -> Iterator[None]:
+        with begin(name):
+            make_again()
+            yield
+
+    begin, shared.sharing = shared.sharing, sharing
+    if shared.NAME in os.environ:
+        make_again()
 
 
 def _write_command(command: Sequence[str]) -> None:
@@ -256,7 +283,6 @@ if __name__ == "__main__":
 
     for location in locations().values():
         importlib.import_module(location.partition(":")[0])
-    assert "optimist.insight.metrics" not in sys.modules
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     gc.freeze()
     _run(socket.socket(fileno=int(sys.argv[1])))
