@@ -283,6 +283,10 @@ if __name__ == "__main__":
 
     for location in locations().values():
         importlib.import_module(location.partition(":")[0])
+    from optimist_client.wire import Wire
+
+    for model in Wire.__subclasses__():
+        model.model_rebuild()
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     gc.freeze()
     _run(socket.socket(fileno=int(sys.argv[1])))
