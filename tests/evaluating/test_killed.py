@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from optimist.evaluating.canned import CannedModel, CannedServer
 from optimist.evaluating.examples import adding, sums
+from tests.support.warm import CLI, Popen, run
 
 PROMPTS = 400
 MODELS = {
@@ -36,13 +36,11 @@ def write(folder: Path, url: str, models: Mapping[str, CannedModel], more: str, 
     return file
 
 
-def command(file: Path) -> list[str]:
-    return [sys.executable, "-m", "optimist.cli", "evaluate", f"{file}", "--json"]
-
-
 def kill_after(calls: int, file: Path, server: CannedServer) -> None:
     before = len(server.served)
-    with subprocess.Popen(command(file), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+    with Popen(
+        [*CLI, "evaluate", f"{file}", "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as running:
         while len(server.served) < before + calls:
             assert running.poll() is None
             time.sleep(0.01)
@@ -58,7 +56,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(tmp_path: Path):
         file = write(tmp_path, server.url, MODELS, more, each=", at_once: 200")
         for _ in range(2):
             kill_after(220, file, server)
-        done = subprocess.run(command(file), capture_output=True, text=True)
+        done = run("evaluate", file, "--json")
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
         served = dict(server.served)
@@ -96,7 +94,7 @@ def test_kills_leave_the_answer_as_it_would_have_been(tmp_path: Path):
             file = write(tmp_path / folder, server.url, models, "at_once: 1\ntolerance: 0.01\n")
             for calls in kills:
                 kill_after(calls, file, server)
-            done = subprocess.run(command(file), capture_output=True, text=True)
+            done = run("evaluate", file, "--json")
             assert done.returncode == 0, done.stderr
             said[folder] = json.loads(done.stdout)["answer"]
     assert said["killed"] == said["whole"]
