@@ -28,13 +28,14 @@ def shards(tmp_path: Path) -> Path:
     return folder
 
 
-def check(shards: Path, executor: Any, failing: bool = True) -> None:
+def check(shards: Path, executor: Any) -> None:
     """The executor has the bits of this process, and what is wrong names its file."""
     assert optimist.score(shards, METRICS, executor=executor) == optimist.score(shards, METRICS)
-    if failing:
-        np.save(shards / "2.npy", np.full((3, 6), np.inf))
-        with pytest.raises((FixError, RuntimeError), match=r"2\.npy"):
-            optimist.score(shards, METRICS, executor=executor)
+    for number in range(2):
+        (shards / f"{number}.npy").unlink()
+    np.save(shards / "2.npy", np.full((3, 6), np.inf))
+    with pytest.raises((FixError, RuntimeError), match=r"2\.npy"):
+        optimist.score(shards, METRICS, executor=executor)
 
 
 @pytest.mark.filterwarnings("ignore")
