@@ -118,12 +118,14 @@ export class Gallery {
     this.shuffle.hidden = this.view !== "random";
     const of = grouped(this.previews, ({ generator }) => generator);
     const names = [...this.order.filter((name) => of.has(name)), ...[...of.keys()].filter((name) => !this.order.includes(name))];
+    const focused = document.activeElement;
     this.sequence = [];
     this.hides = false;
     this.folds = new Map();
     const views = { paired: () => this.paired(names), modes: () => this.byMode(names, of) };
     const shown = (views[this.view] ?? (() => this.lists(names, of)))();
     fill(this.found, shown);
+    if (this.found.contains(focused)) focused.focus({ preventScroll: true }); // a tile, which has moved
     this.more.hidden = !this.hides;
     say(this.status, this.problem || this.says());
     Object.assign(this.enlarged, { sequence: this.sequence, folds: this.folds });

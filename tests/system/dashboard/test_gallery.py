@@ -148,6 +148,24 @@ def test_one_is_enlarged(open_page: OpenPage, pictured: str, axe: str):
     expect(tiles.first).to_be_focused()
 
 
+@pytest.mark.parametrize("is_enlarged", [False, True])
+def test_the_focus_stays_on_a_sample_while_others_come(
+    open_page: OpenPage, client: Optimist, pictured: str, is_enlarged: bool
+):
+    page = open_page(f"/#/e/{pictured}?samples=latest")
+    tiles = page.locator(".gallery-line").filter(has_text="red").locator(".tile")
+    first = tiles.first.get_attribute("aria-label") or ""
+    tiles.first.focus()
+    if is_enlarged:
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog")).to_be_visible()
+    told(client.experiment(pictured), 6)
+    expect(tiles.first).not_to_have_attribute("aria-label", first)
+    if is_enlarged:
+        page.keyboard.press("Escape")
+    expect(page.get_by_label(first, exact=True)).to_be_focused()
+
+
 def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, written: str, axe: str):
     page = open_page(f"/#/e/{written}", bypass_csp=True)
     page.get_by_text("Side by side", exact=True).click()
