@@ -26,7 +26,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -235,7 +235,7 @@ def _share_metrics_where_told() -> None:
             one.__dict__ = vars(vars(metrics)[name])  # whoever has imported it has the new one
 
     @contextlib.contextmanager
-    def sharing(name: str) -> Iterator[None]:
+    def sharing(name: str) -> Generator[None]:
         with begin(name):
             make_again()
             yield
