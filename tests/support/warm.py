@@ -283,10 +283,9 @@ if __name__ == "__main__":
 
     for location in locations().values():
         importlib.import_module(location.partition(":")[0])
-    from optimist_client.wire import Wire
+    from optimist_client.wire import build_models
 
-    for model in Wire.__subclasses__():
-        model.model_rebuild()
+    build_models()
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     gc.freeze()
     _run(socket.socket(fileno=int(sys.argv[1])))

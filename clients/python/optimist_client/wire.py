@@ -52,3 +52,10 @@ class Answer(Wire):
     """Base class of responses. Unknown fields, for example those of a later version of the service, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+def build_models(base: type[Wire] = Wire) -> None:
+    """Build all models that have been imported. Otherwise pydantic builds each when it is first used."""
+    for model in base.__subclasses__():
+        model.model_rebuild()
+        build_models(model)

@@ -36,7 +36,7 @@ from optimist.api.routes import (
 from optimist.experiments.goals.registry import requests_of_goals
 from optimist.settings import Settings, load
 from optimist.store import open_store
-from optimist_client.wire import Wire
+from optimist_client.wire import build_models
 
 
 def create_app(settings: Settings, redis_url: str, counters: SharedCounters | None = None) -> Service:
@@ -62,9 +62,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
             async with shared.listening(), redis_health.monitoring(), messenger.running():
                 yield
 
-    # The SDK builds each model when it is first used. Build them all now so that no request has to wait for it.
-    for model in Wire.__subclasses__():
-        model.model_rebuild()
+    build_models()  # so that no request has to wait for it
     access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
     limits = BodyLimits(
         settings,
