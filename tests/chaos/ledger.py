@@ -61,7 +61,8 @@ TENSORS = {"mean": "values", "paired": "values", "fid": "features", "rke": "feat
 PAIRED = frozenset({"paired", "fid"})
 FIRST_ROWS = (3200, 3200)
 """Rows that every generator is given first: picks grow to 1 % of their generator's samples, at most 64."""
-GROWN = 64
+BATCH, GROWN = 4, 64
+"""Samples of a pick: of the first ones, and at most."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +330,7 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
             client, reader = Client(front.port), Reader(Client(front.port), accounts)
             for question in QUESTIONS:
                 settings = {"keep_log": True, "paired": question.name in PAIRED, "rescore_growth": 0.005}
-                await create(client, question, lease=plan.lease, seed=seed, max_wait=0.2, batch_size=4, **settings)
+                await create(client, question, lease=plan.lease, seed=seed, max_wait=0.2, batch_size=BATCH, **settings)
             await asyncio.to_thread(_prime, deployment.ports[0], seed, accounts)
             await calm(client, QUESTIONS, 120.0)  # so that picks are made from estimates
             faults: list[str] = []
