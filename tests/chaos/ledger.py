@@ -62,7 +62,7 @@ PAIRED = frozenset({"paired", "fid"})
 FIRST_ROWS = (3200, 3200)
 """Rows that every generator is given first: picks grow to 1 % of their generator's samples, at most 64."""
 BATCH, GROWN = 4, 64
-"""Samples of a pick: of the first ones, and at most."""
+"""Samples of the first picks, and the most that a pick has."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ async def test_every_acknowledged_batch_is_in_the_log_once_and_every_number_is_m
     assert outcome.violations == []
     assert outcome.figures["acknowledged"] >= SHORT.rounds
     assert outcome.figures["faults"] == SHORT.faults
-    # On a slow machine, to the samples that take a quarter of the lease.
+    # Slow workers get fewer samples than `GROWN`: a pick takes a quarter of the lease at most.
     assert BATCH < outcome.figures["largest"] <= GROWN, "picks grow"
     assert outcome.figures["estimates"] > 2 * FINAL
 
