@@ -99,7 +99,7 @@ class Service:
             assert self.process is not None
             assert self.process.poll() is None, self.log()
             with contextlib.suppress(httpx.HTTPError):
-                return httpx.get(f"{self.url}/readyz").status_code == 200
+                return self.accepts() and httpx.get(f"{self.url}/readyz").status_code == 200
             return False
 
         until(is_ready, says=self.log)
