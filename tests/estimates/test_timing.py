@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 
 from optimist.estimates.timing import Timing, rank_correlation
 
 
 @pytest.mark.parametrize("levels", [3, 1000])
 def test_the_rank_correlation_is_that_of_scipy(levels: int):
+    from scipy.stats import spearmanr  # here, as it takes a second, and each worker of pytest collects all files
+
     rng = np.random.default_rng(levels)
     one, other = rng.integers(0, levels, (2, 50)).astype(float)
     assert rank_correlation(one, one + other) == pytest.approx(spearmanr(one, one + other)[0], abs=1e-12)
