@@ -13,7 +13,7 @@ DEV = $(VENV)/.installed-dev
 # Without bytecode each of the many processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis interleave coverage fuzz lint size pictures site benchmark clean
+.PHONY: demo test test-long test-full test-fast test-faults test-redis interleave coverage fuzz lint size pictures site benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -38,10 +38,6 @@ STEPS ?= 2000
 FIRST ?= 0
 interleave: $(TEST)
 	$(BIN)/python -m tests.interleavings --seeds $(SEEDS) --first $(FIRST) --steps $(STEPS)
-
-# The tests that failed last, one after the other, with the names of those that pass. Fails if none failed before.
-test-again: $(DEV)
-	$(BIN)/pytest --last-failed --last-failed-no-failures none -rap
 
 test-fast: $(TEST)
 	$(BIN)/pytest $(PARALLEL) -m "not faults and not long"
