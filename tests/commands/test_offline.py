@@ -329,7 +329,7 @@ def clusters(tmp_path: Path) -> Path:
     return tmp_path / "clusters.npy"
 
 
-@pytest.mark.parametrize("metric", ["rke", "vendi"])
+@pytest.mark.parametrize("metric", ["rke", pytest.param("vendi", marks=pytest.mark.long)])
 def test_the_bandwidth_is_the_smallest_from_which_on_scores_are_steady(clusters: Path, metric: str):
     found = json.loads(run("bandwidth", clusters, "--metric", metric, "--frequencies=32", "--subsets=6", "--json")[0])
     distances = np.linalg.norm(np.load(clusters)[:, None] - np.load(clusters)[None], axis=-1)

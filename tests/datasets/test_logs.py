@@ -136,6 +136,7 @@ def test_version_2_of_promptfoo_has_its_results_at_the_top(tmp_path: Path):
     assert [*before["large"][0].scores["score"]] == [*new["large"][0].scores["score"]]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed")
 def test_epochs_of_inspect_are_read_and_errors_kept():
     found = read(LOGS / "inspect")

@@ -123,7 +123,9 @@ def test_samples_of_unknown_prompts_are_clusters_of_their_own():
     assert streamed("fid", rows, clusters="prompt").estimate().units[0] == 60
 
 
-@pytest.mark.parametrize("clusters", ["prompt", "batch", None])
+@pytest.mark.parametrize(
+    "clusters", ["prompt", *(pytest.param(each, marks=pytest.mark.long) for each in ("batch", None))]
+)
 def test_a_restored_estimator_goes_on_alike(clusters):
     rng = np.random.default_rng(7)
     rows, prompts = alike(rng, 600, 0.5), rng.integers(0, 30, 600)

@@ -66,6 +66,7 @@ def test_it_names_the_best_and_stops_early(tmp_path: Path):
     assert text.startswith("Best: good with ")
 
 
+@pytest.mark.long
 def test_a_second_run_and_a_further_model_pay_only_their_own_calls(tmp_path: Path):
     with CannedServer({**MODELS, "new": canned(adding(0.9))}) as server:
         first = played(write(tmp_path, server.url, score=judge(server.url)))
@@ -83,6 +84,7 @@ def test_a_second_run_and_a_further_model_pay_only_their_own_calls(tmp_path: Pat
     assert stat.S_IMODE((tmp_path / "eval.answers").stat().st_mode) == 0o700
 
 
+@pytest.mark.long
 def test_runs_that_go_on_say_what_one_run_says(tmp_path: Path):
     with CannedServer({**MODELS, "bad": canned(adding(0.7))}) as server:
 
@@ -201,6 +203,7 @@ def test_the_cheapest_within_a_limit_of_seconds(tmp_path: Path):
     assert "slow" in told.answer_of(found).partition("cheapest")[2]
 
 
+@pytest.mark.long
 def test_a_budget_ends_it_before_it_is_spent(tmp_path: Path):
     with CannedServer(MODELS) as server:
         file = write(tmp_path, server.url, prompts=400, more="budget: {dollars: 0.002}\nat_once: 4\ntolerance: 0.0001")
@@ -262,6 +265,7 @@ def test_a_damaged_file_of_answers_is_left_as_it_is(tmp_path: Path):
         assert kept.read_bytes() == b"x" * 5000
 
 
+@pytest.mark.long
 def test_an_answer_that_cannot_be_read_is_asked_again(tmp_path: Path):
     with CannedServer(MODELS) as server:
         found = played(write(tmp_path, server.url))

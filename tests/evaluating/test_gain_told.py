@@ -75,6 +75,7 @@ def test_it_says_which_prompts_need_the_dear_model(tmp_path: Path):
     assert "Write a poem about" in page
 
 
+@pytest.mark.long
 def test_a_gain_that_is_open_or_not_known_is_called_so(tmp_path: Path):
     with CannedServer({"dear": CannedModel(by_kind(0.75, 0.7)), "cheap": CannedModel(by_kind(0.7, 0.75))}) as server:
         job = Job(write(tmp_path, server.url, 40, models="dear cheap"))

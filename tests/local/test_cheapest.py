@@ -133,6 +133,7 @@ def test_at_the_end_of_a_repeatable_list_verdicts_are_exact(good_enough: float |
     assert ("worse than big" in answer) == (best == "mid")
 
 
+@pytest.mark.long
 def test_run_and_compare_take_it():
     def model(name: str) -> Any:
         return lambda size, seed: rows_of(name, seed % 2**32, 1).repeat(size, axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from optimist import Evaluation
 from optimist.local.run import LocalService
@@ -12,6 +13,7 @@ WORLD = {"small": (0.7, 3.3e-6), "medium": (0.93, 1.6e-5), "large": (0.94, 1.6e-
 """The share of right answers, and the cost of one."""
 
 
+@pytest.mark.long
 def test_the_cheap_and_hopeless_is_not_sampled_to_the_end():
     watch = [Mean(label="dollars", reads="dollars", higher_is_better=False)]
     how = {"goal": "cheapest", "good_enough": "3%", "cost_metric": "dollars", "batch_size": 5}

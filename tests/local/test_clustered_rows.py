@@ -25,6 +25,7 @@ def told(evaluation: Evaluation, prompts: int, samples: int, begin: int = 0) -> 
             evaluation.tell(name, rows, prompt_indices=order if evaluation.state.config.prompts else None)
 
 
+@pytest.mark.long
 def test_prompts_that_come_again_are_counted(tmp_path: Path):
     few, many, plain = (
         Evaluation(["a", "b"], prompts=prompts, **FID)

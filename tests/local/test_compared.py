@@ -69,6 +69,7 @@ def compare(place: Path, **given: Any) -> optimist.Compared:
     return optimist.compare(names, **how)
 
 
+@pytest.mark.long
 def test_folders_zips_and_parquet_files_of_the_same_images_give_the_same_answer(folders: Path, images: Images):
     import pyarrow as pa
     from pyarrow import parquet
@@ -95,6 +96,7 @@ def test_folders_zips_and_parquet_files_of_the_same_images_give_the_same_answer(
     assert (memory.best, memory.decision.decided) == ("clean", True)
 
 
+@pytest.mark.long
 def test_it_goes_on_where_it_was_left(folders: Path):
     whole = compare(folders, cache=folders / "other", tolerance=0.0)
     first = compare(folders, budget=20)
@@ -112,6 +114,7 @@ def test_it_goes_on_where_it_was_left(folders: Path):
     assert compare(folders, embed=embedder).resumed == 0  # other files: another question
 
 
+@pytest.mark.long
 def test_where_nothing_is_decided_all_samples_are_used_and_it_says_which_to_add(folders: Path):
     same = {"one": folders / "clean", "two": folders / "clean"}
     found = compare(folders, names=same, tolerance=0.0)
@@ -280,6 +283,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path):
             cache.write("e", {b"d": np.ones(1, np.float32)})
 
 
+@pytest.mark.long
 def test_cached_rows_of_a_wrong_length_are_made_anew(folders: Path):
     embedder = Pixels()
     whole = compare(folders, embed=embedder)

@@ -75,6 +75,7 @@ def model(mean: float) -> Any:
     return sample
 
 
+@pytest.mark.long
 def test_functions_are_sampled_until_it_is_sure():
     found = optimist.gate({"new": model(1.0), "old": model(1.0)}, 0.3, max_samples=2_000, seed=3)
     assert (found.answer, found.units) == ("yes", "pairs")

@@ -39,6 +39,7 @@ def told() -> Evaluation:
     return evaluation
 
 
+@pytest.mark.long
 def test_samples_are_spent_as_the_mixture_needs_them(told: Evaluation):
     found = told.mixture()
     weights = {one.generator: one.weight for one in found.weights}
@@ -57,7 +58,10 @@ def test_samples_are_spent_as_the_mixture_needs_them(told: Evaluation):
     assert decision.confidence == pytest.approx(1.0, abs=0.01)
 
 
-@pytest.mark.parametrize("policy", BestMixture.policies)
+@pytest.mark.parametrize(
+    "policy",
+    [BestMixture.policies[0], *(pytest.param(each, marks=pytest.mark.long) for each in BestMixture.policies[1:])],
+)
 def test_the_same_tells_give_the_same_picks_whenever_it_is_asked(policy: str):
     first, second = Evaluation(NAMES, **GOAL, policy=policy), Evaluation(NAMES, **GOAL, policy=policy)
     picks = run(first, 18)

@@ -96,6 +96,7 @@ def test_a_decision_that_rests_on_a_batch_on_another_scale_is_provisional(tmp_pa
     assert evaluation.report().decision.anomalies == ()
 
 
+@pytest.mark.long
 def test_who_wants_no_anomalies_gets_none():
     evaluation = two(on_anomaly="ignore")
     assert tell(evaluation) == []

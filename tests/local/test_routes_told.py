@@ -35,7 +35,7 @@ def contexts(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((count, 3))
 
 
-@pytest.mark.parametrize("bandwidth", ["median", 1.0])
+@pytest.mark.parametrize("bandwidth", ["median", pytest.param(1.0, marks=pytest.mark.long)])
 def test_each_context_gets_the_generator_that_is_right_for_it(bandwidth: Any):
     evaluation = Evaluation(NAMES, **ROUTER, context_bandwidth=bandwidth)
     played(evaluation, contexts(200))
@@ -51,7 +51,8 @@ def test_each_context_gets_the_generator_that_is_right_for_it(bandwidth: Any):
     assert evaluation.report().routes == table
 
 
-@pytest.mark.parametrize("told", [10, 80])  # before and after the first contexts have fixed the bandwidth
+# Before and after the first contexts have fixed the bandwidth.
+@pytest.mark.parametrize("told", [10, pytest.param(80, marks=pytest.mark.long)])
 def test_a_saved_router_goes_on_as_the_one_that_was_not(told: int, tmp_path: Path):
     evaluation = Evaluation(NAMES, **ROUTER, costs={"left": 1.0, "right": 2.0}, ceiling=1.5)
     played(evaluation, contexts(told))
@@ -83,6 +84,7 @@ def test_contexts_are_refused_in_words_and_change_nothing():
         Evaluation(NAMES, metric="mean", goal="route")
 
 
+@pytest.mark.long
 def test_means_over_unlike_prompts_are_compared_nowhere():
     evaluation = Evaluation(["easy", "hard"], **ROUTER, watch=[Mean(label="length", reads="length")])
     for number, context in enumerate(contexts(100)):  # nearly equal models: one gets the easy half

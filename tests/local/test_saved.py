@@ -42,7 +42,9 @@ def played(evaluation: Evaluation, rounds: int) -> None:
         evaluation.tell(name, np.stack(rows) + SHIFTS[name], **listed)
 
 
-@pytest.mark.parametrize("kind", SETTINGS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(each, marks=[pytest.mark.long] if each in ("several", "blend") else []) for each in SETTINGS]
+)
 def test_a_saved_evaluation_goes_on_as_the_one_that_was_not(kind: str, tmp_path: Path):
     evaluation = Evaluation(list(SHIFTS), **SETTINGS[kind])
     for rounds in (0, 2, 30):  # nothing; batches that wait for their kernels; estimates

@@ -101,6 +101,7 @@ def test_each_equals_an_evaluation_by_it_alone_to_the_last_bit(primary: str, gro
     assert groups == single["conditional-vendi"].prompt_groups("a")
 
 
+@pytest.mark.long
 def test_metrics_of_rows_moments_and_numbers_do_so_too():
     real = np.random.default_rng(5).standard_normal((40, 3))
     watch = [

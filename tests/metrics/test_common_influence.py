@@ -345,7 +345,7 @@ def _penalty(metric: VendiScore, statistic: Any) -> float:
 # Two generators.
 
 
-@pytest.mark.parametrize("kind", ["fid", "is", "rke", "vendi 1"])
+@pytest.mark.parametrize("kind", [pytest.param("fid", marks=pytest.mark.long), "is", "rke", "vendi 1"])
 def test_influences_correlate_as_the_estimates_do(kind: str):
     """Two generators that make sample i from the same noise, over repeated streams."""
     feature_map = GaussianFourier.draw(4, 16, 2.0)

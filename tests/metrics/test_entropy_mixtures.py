@@ -180,6 +180,7 @@ def test_independent_samples_said_to_be_common_change_little(order: float):
     assert claimed.loss == pytest.approx(plain.loss, abs=0.3 * error)
 
 
+@pytest.mark.long
 def test_the_correction_takes_back_weight_from_what_only_looks_new():
     metric = VendiScore(GaussianFourier.draw(3, 100, 0.7), 1.0)
     truth = objective(metric, drawn(9, (4000,) * 3, 0.0 * CENTRES))

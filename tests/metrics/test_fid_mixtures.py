@@ -98,7 +98,7 @@ def test_parity_of_the_best_weights(parity):
     assert mixtures.model(weights, published=True).value(weights) == pytest.approx(float(file["fid_value"]), rel=1e-6)
 
 
-@pytest.mark.parametrize("count", [15, 60, 250])
+@pytest.mark.parametrize("count", [15, 60, pytest.param(250, marks=pytest.mark.long)])
 @pytest.mark.parametrize("weights", [[0.3, 0.4, 0.3], [0.7, 0.3, 0.0]])
 def test_losses_and_slopes_are_without_bias_and_their_errors_true(count, weights):
     problem, alpha = Problem.inside(), np.array(weights)
@@ -122,6 +122,7 @@ def test_losses_and_slopes_are_without_bias_and_their_errors_true(count, weights
     assert 0.6 < math.sqrt(np.mean(np.square(slacks))) < 1.5
 
 
+@pytest.mark.long
 def test_influences_are_what_leaving_a_row_out_changes():
     problem, count, weights = Problem.inside(), 240, np.array([0.5, 0.3, 0.2])
     rows = problem.draw(count, 3)
@@ -200,6 +201,7 @@ def test_a_mixture_finds_the_gain_of_the_mixture():
     assert mixture.gap < 4.0 * max(mixture.slack_errors)
 
 
+@pytest.mark.long
 def test_where_one_generator_is_best_the_gain_is_not_flattered():
     problem = Problem.single()
     claims = 0

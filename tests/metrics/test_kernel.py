@@ -397,7 +397,7 @@ def test_warnings_name_few_samples():
     assert warned(rows, truncation=15) == []
 
 
-@pytest.mark.parametrize("order", [1.0, 2.0])
+@pytest.mark.parametrize("order", [pytest.param(1.0, marks=pytest.mark.long), 2.0])
 def test_estimates_of_a_growing_stream_reuse_the_products_of_older_rows_and_change_no_bit(order):
     rows = torch.from_numpy(np.random.default_rng(3).standard_normal((700, 8)))
     rows[650:660] = rows[:10]  # repeats

@@ -49,7 +49,7 @@ def test_cmmd_is_the_stored_one_by_exact_kernels(stored):
     assert 1000 * sums.mean == pytest.approx(float(file["cmmd_unbiased"]), rel=1e-9)
 
 
-@pytest.mark.parametrize(("columns", "features"), [(32, 640), (200, 200)])
+@pytest.mark.parametrize(("columns", "features"), [(32, 640), pytest.param(200, 200, marks=pytest.mark.long)])
 def test_cmmd_by_orthogonal_frequencies_is_nearly_the_published_formula(columns, features):
     real, rows = rows_of(1, 300, columns) + 0.5, 1.1 * rows_of(0, 200, columns) + 0.6
     declared = CMMD(kernel=Gaussian(10.0, features=features))

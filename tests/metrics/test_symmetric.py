@@ -59,6 +59,7 @@ def test_many_rows_are_added_by_scipys_blas_on_one_thread(width: int, step: int,
     assert torch.equal(found, found.T)
 
 
+@pytest.mark.long
 def test_reading_a_batch_takes_the_memory_of_two_copies_of_it():
     """Of the rows as float64, and of the rows minus their mean."""
     rows = rows_of(0, 3000, 300).float()

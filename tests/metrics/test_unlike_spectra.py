@@ -67,7 +67,12 @@ def streams(variances: np.ndarray, count: int, distinct: int | None = None) -> t
 
 
 @pytest.mark.parametrize(
-    ("count", "distinct", "named"), [(12, None, "spectrum"), (40, 40, "rows repeat"), (80, 40, "rows repeat")]
+    ("count", "distinct", "named"),
+    [
+        pytest.param(12, None, "spectrum", marks=pytest.mark.long),
+        pytest.param(40, 40, "rows repeat", marks=pytest.mark.long),
+        (80, 40, "rows repeat"),
+    ],
 )
 def test_intervals_hold_there_and_estimates_name_the_reason(count: int, distinct: int | None, named: str):
     variances = FLAT if distinct is None else WEIGHTS
@@ -76,6 +81,7 @@ def test_intervals_hold_there_and_estimates_name_the_reason(count: int, distinct
     assert np.mean([any(named in text for text in one.warnings) for one in found]) >= 0.9
 
 
+@pytest.mark.long
 def test_nothing_is_named_where_the_spectrum_is_the_references():
     truth, found = streams(1.2 * WEIGHTS, 40)
     assert np.mean([one.lower <= truth <= one.upper for one in found]) >= 0.9

@@ -84,7 +84,7 @@ def test_who_gives_one_score_to_everything_is_named():
     assert named(ratings) == ("r1",)
 
 
-@pytest.mark.parametrize(("audits", "power"), [(60, 0.5), (120, 0.9)])
+@pytest.mark.parametrize(("audits", "power"), [(60, 0.5), pytest.param(120, 0.9, marks=pytest.mark.long)])
 def test_who_answers_at_random_is_named_and_nobody_else(audits: int, power: float):
     found = [named(rated(seed, audits, r1=0.0)) for seed in range(RUNS)]
     assert sum("r1" in one for one in found) >= power * RUNS

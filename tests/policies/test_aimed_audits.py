@@ -73,6 +73,7 @@ def test_the_difference_has_no_bias_and_its_error_is_right():
         assert abs(np.mean(each)) < 3.5 / np.sqrt(len(each))
 
 
+@pytest.mark.long
 def test_they_are_drawn_with_the_chances_that_their_weights_say():
     bed = Bed(1)
     bed.weights = dict(bed.draw(60))
@@ -135,6 +136,7 @@ def test_a_single_sample_of_other_doubt_does_not_end_the_audits():
         bed.weights |= dict(new)
 
 
+@pytest.mark.long
 def test_wrong_weights_would_be_a_bias():
     """The bed shows what it is for: with weights of 1 the mean of z is far from 0."""
     z: list[float] = []

@@ -188,6 +188,7 @@ def test_published_rules_refuse_metrics_without_their_constants(name: str):
     assert MixturePolicy.from_metric("mixture-greedy", FID(), 1, Stopping()).goes_by_published
 
 
+@pytest.mark.long
 def test_greedy_draws_by_the_best_weights():
     mixture = made(np.diag([1.0, 2.0, 4.0]))
     picks = [policy("mixture-greedy").pick(arms_of((10, 10, 10)), mixture, 6, round_) for round_ in range(2000)]

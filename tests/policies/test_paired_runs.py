@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from optimist.estimates.pairing import HISTORY_GROWTH, Earlier, Pairing
 from optimist.policies import Arm, Policy, Stopping
@@ -58,6 +59,7 @@ def test_common_noise_stops_at_least_three_times_sooner():
     assert 3.0 * np.median([n for n, _ in paired]) <= np.median([n for n, _ in alone])
 
 
+@pytest.mark.long
 def test_independent_noise_stops_as_without_pairing():
     paired, alone = ([samples_to_stop(seed, 0.0, is_paired) for seed in range(10)] for is_paired in (True, False))
     logs = [math.log(one[0] / other[0]) for one, other in zip(paired, alone, strict=True)]

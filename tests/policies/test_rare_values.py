@@ -138,6 +138,7 @@ def test_the_leader_of_latencies_needs_as_many_samples_as_show_values_of_a_share
         assert Stopping().decide(other, 24).decided  # below 0, of a known range, higher is better
 
 
+@pytest.mark.long
 def test_time_outs_that_are_still_to_come_seldom_decide():
     """3 % of the answers of a take 60 seconds, the others one; b's take one to three. b is better, and looks worse."""
     wrong = 0

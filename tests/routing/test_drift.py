@@ -52,7 +52,12 @@ def test_answers_that_do_not_change_are_not_said_to(law: Law):
 
 @pytest.mark.parametrize(
     ("law", "step", "within"),
-    [(normal, 0.1, 300), (normal, -0.1, 300), (beta, -0.2, 250), (successes, -0.2, 300)],
+    [
+        (normal, 0.1, 300),
+        pytest.param(normal, -0.1, 300, marks=pytest.mark.long),
+        (beta, -0.2, 250),
+        pytest.param(successes, -0.2, 300, marks=pytest.mark.long),
+    ],
 )
 def test_a_step_is_found_and_named(law: Law, step: float, within: int):
     delays, apart = [], []

@@ -67,6 +67,7 @@ def test_the_gain_of_a_log_allows_for_who_got_which_prompt():
     assert 0.4 < np.sqrt(np.square(off).mean()) < 1.6
 
 
+@pytest.mark.long
 def test_missing_scores_make_the_gain_neither_larger_nor_smaller():
     full, gaps = [], []
     for seed in range(8):
@@ -399,7 +400,7 @@ def test_prompts_are_embedded_where_rows_have_no_contexts(tmp_path: Path):
         route_file(files[0])
 
 
-@pytest.mark.parametrize("share", ["0.95", "0.8", "1.0"])
+@pytest.mark.parametrize("share", ["0.95", pytest.param("0.8", marks=pytest.mark.long), "1.0"])
 def test_where_the_cheap_generator_keeps_the_share_alone_there_is_nothing_to_route(tmp_path: Path, share: str):
     contexts, _, scores = tasks(0)
     scores[:, 1] = np.maximum(scores[:, 0], scores[:, 1])  # cheaper, and never worse

@@ -82,6 +82,7 @@ def test_the_table_says_who_wins_what_in_both_directions(sign: float):
     assert sum(share.traffic for share in made.shares) == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_prompts_of_few_different_contexts_have_as_many_types():
     rows = told(400)
     kinds = np.array([kind_of(prompt) for prompt in rows.prompts])
@@ -127,6 +128,7 @@ def test_tries_count_by_their_first_row():
     assert 1.0 < made.savings.single_cost < 3.0
 
 
+@pytest.mark.long
 def test_without_probabilities_the_gain_is_by_the_model():
     rows = told(policy="greedy")
     # As a service has it: until the first model, it draws by chance.
@@ -140,6 +142,7 @@ def test_without_probabilities_the_gain_is_by_the_model():
     assert all(kind.gain_standard_error is None and kind.lead_standard_error is None for kind in made.types)
 
 
+@pytest.mark.long
 def test_a_log_without_overlap_or_with_few_rows_says_so():
     rows = told()
     made = table(replace(rows, probability=np.full(len(rows.score), np.nan)))
@@ -152,6 +155,7 @@ def test_a_log_without_overlap_or_with_few_rows_says_so():
     assert any("too few" in warning for warning in made.warnings)
 
 
+@pytest.mark.long
 def test_generators_without_samples_are_named():
     rows = told()
     wide = replace(rows, samples=np.append(rows.samples, 0), sums=np.append(rows.sums, 0.0))

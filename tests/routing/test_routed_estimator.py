@@ -64,7 +64,7 @@ def fed(told: list[Batch], metric: Mean | None = None, ordinal: int = 0) -> Stre
     return estimator
 
 
-@pytest.mark.parametrize("higher", [True, False])
+@pytest.mark.parametrize("higher", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_change_is_said_with_its_place_in_the_log_and_on_the_scale_of_the_metric(higher: bool):
     told = batches(400, tries=1)
     told = [replace(one, scores=one.scores - (4.0 if n >= 300 else 0.0)) for n, one in enumerate(told)]

@@ -28,7 +28,14 @@ from optimist_client import tensors
 from tests.support.logs import KINDS, applied, bits_of, entry, log_of
 
 
-@pytest.mark.parametrize("name", ["fid past rank", "is", "vendi cosine", "vendi truncated"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fid past rank",
+        "is",
+        *(pytest.param(f"vendi {each}", marks=pytest.mark.long) for each in ("cosine", "truncated")),
+    ],
+)
 def test_long_logs_too(name: str):
     """Past the point at which the last rows are trimmed, and begin elsewhere in memory than a snapshot's."""
     bound, log = KINDS[name].make(), log_of(KINDS[name], 420)

@@ -86,7 +86,15 @@ def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(name: str,
         assert bits_of(resumed.estimator) == bits_of(whole.estimator)
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("fid past rank", marks=pytest.mark.long),
+        "is",
+        "rke",
+        pytest.param("conditional-vendi", marks=pytest.mark.long),
+    ],
+)
 def test_late_repeated_and_missing_indices_too(name: str):
     kind = PAIRED[name]
     log = disordered(log_of(kind, 60))
@@ -147,7 +155,7 @@ def retracted_at(log: Sequence[LogEntry], position: int, retracted: int) -> tupl
     return [*log[: position - 1], entry_of(record), again, *later], RetractedLog([record])
 
 
-@pytest.mark.parametrize("name", ["fid past rank", "rke", "conditional-vendi"])
+@pytest.mark.parametrize("name", [pytest.param("fid past rank", marks=pytest.mark.long), "rke", "conditional-vendi"])
 def test_after_a_retraction_the_history_is_that_of_the_log_without_the_batch(name: str):
     kind = PAIRED[name]
     plain = in_order(log_of(kind, 30))

@@ -115,6 +115,7 @@ async def test_a_bandwidth_that_an_absurd_batch_fixed_is_fixed_again(make):
         assert await made.fitted() == await never.fitted() != poisoned
 
 
+@pytest.mark.long
 async def test_retractions_while_scorers_work(make):
     """Whenever a retraction comes, the estimate in the end is that of what is left."""
     made, never = [await make(name, keep_log=True, rescore_growth=0.0) for name in ("x", "never")]

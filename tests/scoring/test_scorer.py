@@ -94,7 +94,7 @@ async def tell_in_places(made: Made, places: list[int]) -> None:
         await made.tell(0, {"features": rows}, start=BIG * place)
 
 
-@pytest.mark.parametrize("warm_bytes", [0, None])
+@pytest.mark.parametrize("warm_bytes", [0, pytest.param(None, marks=pytest.mark.long)])
 async def test_scorers_that_follow_each_other_publish_the_same_history(make, server: EmbeddedRedis, warm_bytes):
     made = await make(generators=1, rescore_growth=0.05, keep_log=True, batch_size=BIG)
     published: dict[int, str] = {}
@@ -114,6 +114,7 @@ async def test_scorers_that_follow_each_other_publish_the_same_history(make, ser
     assert np.isfinite(pairing.influence).all()
 
 
+@pytest.mark.long
 async def test_logs_are_trimmed_as_they_grow_and_redis_stays_small(make, server: EmbeddedRedis, redis: Redis):
     made = await make(rescore_growth=0.3)
     async with scorers(server):

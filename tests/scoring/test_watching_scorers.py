@@ -174,6 +174,7 @@ async def test_those_that_decide_are_scored_first(make, second, server: Embedded
     assert set(order[first:]) == set(LABELS[:2])
 
 
+@pytest.mark.long
 async def test_retracted_batches_count_by_no_metric(make, second, server: EmbeddedRedis):
     """The estimates are those of an experiment that was never told them; the later one goes first."""
     watch = [WATCHED[place] for place in (0, 2, 5, 6)]
@@ -238,6 +239,7 @@ async def modes_of(made: Made, label: str) -> StoredArtefact | None:
     return await made.store.artefact(made.name, artefact)
 
 
+@pytest.mark.long
 async def test_modes_of_a_watched_metric(make, second, server: EmbeddedRedis):
     labels = ("rke-second", "vendi")
     together, alone = await watching(make, 0.0), await by_itself(make, 0.0, labels)

@@ -66,6 +66,7 @@ def test_another_recipe_is_fitted_without_a_word(path, caplog):
     assert not caplog.records
 
 
+@pytest.mark.long
 def test_two_may_fit_at_once(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.map(lambda _: load(tmp_path, progress=False, recipe=QUICK), range(2))

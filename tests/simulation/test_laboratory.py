@@ -52,7 +52,10 @@ def same(one: PolicyRun, other: PolicyRun) -> bool:
     return named and np.array_equal(one.picks, other.picks)
 
 
-@pytest.mark.parametrize(("file", "policy"), [("trajectory_fd_ucb", "fd-ucb"), ("trajectory_greedy", "greedy")])
+@pytest.mark.parametrize(
+    ("file", "policy"),
+    [pytest.param("trajectory_fd_ucb", "fd-ucb", marks=pytest.mark.long), ("trajectory_greedy", "greedy")],
+)
 def test_the_authors_picks_come_out_of_python_and_of_the_command(file: str, policy: str, tmp_path: Path):
     with np.load(DATA / f"{file}.npz") as data:
         streams, picks = data["streams"], data["picks"]
@@ -174,6 +177,7 @@ def test_open_kernels_are_fixed_once_for_all():
     assert (result["ucb"]["named"][:, 4:] >= 0).all(), "no warm-up to fix a kernel"
 
 
+@pytest.mark.long
 def test_a_trial_ends_where_a_generator_has_run_out():
     with pytest.warns(SimulationWarning, match=r"expected 200 samples of each.* found 32 in generator 'g0.0', 32 in"):
         result = simulated(problem(0.0, 3.0, n=32), policies=["ucb", "uniform"])
@@ -186,6 +190,7 @@ def test_a_trial_ends_where_a_generator_has_run_out():
     assert note == f"{found}, because no samples of g0.0 were left."
 
 
+@pytest.mark.long
 def test_stopping_ends_trials_and_its_numbers_stand():
     result = simulated(problem(0.0, 2.0), policies=["top-two", "fid-ucb"], stop=True)
     stopped, running = result["top-two"], result["fid-ucb"]
@@ -331,6 +336,7 @@ def test_every_figure_is_drawn_in_both_formats(tmp_path: Path, draw_only: Callab
     assert (tmp_path / "figures" / "total_regret.svg").read_bytes() == drawn
 
 
+@pytest.mark.long
 def test_the_command_warns_first_and_writes_what_it_is_asked_to(tmp_path: Path, draw_only: Callable[..., None]):
     draw_only("accuracy")
     (tmp_path / "problem").mkdir()

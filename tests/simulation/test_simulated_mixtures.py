@@ -62,6 +62,7 @@ def test_the_truth_is_the_unbiased_loss_of_all_samples(played: SimulationResult)
     np.testing.assert_allclose(played.judge.singles, np.log(pairs.diagonal()), atol=1e-9)
 
 
+@pytest.mark.long
 def test_our_policy_draws_by_the_best_weights_and_uniform_does_not(played: SimulationResult):
     ours, uniform = (played[policy] for policy in ("ogd", "uniform"))
     assert ours["drawn_excess"][:, -1].max() < uniform["drawn_excess"][:, -1].min()

@@ -25,6 +25,7 @@ WATCH = [Mean(reads="wit"), RKE(kernel=Gaussian(2.0, 8), reads="dinov2")]
 HOW = {"policies": ["ucb", "uniform"], "rounds": 12, "trials": 2}
 
 
+@pytest.mark.long
 def test_picks_are_those_without_and_regret_is_by_each_metric():
     alone = {name: made["features"] for name, made in SOURCES.items()}
     expected = simulate(alone, metric=FID(reference=REAL), **HOW)

@@ -158,6 +158,7 @@ def test_of_longer_and_shorter_clips_it_sees_frames_evenly_spaced(embedder: Vide
         embedder.embed([[]])
 
 
+@pytest.mark.long
 def test_arrays_tensors_and_pictures_of_the_same_image_are_the_same(pictures: np.ndarray):
     image = pytest.importorskip("PIL.Image")
     colour = np.stack([pictures, pictures // 2, 255 - pictures], axis=-1)
