@@ -175,6 +175,10 @@ class PatientProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self.scope.setdefault("state", {})[WHOLE] = True
+        # uvicorn reads no more while it holds over 64 KiB that nobody has taken. Where these are the last ones, nobody
+        # tells it to go on, and it would not hear that the client has gone. If the next request is there, it rests.
+        if not self.pipeline:
+            self.flow.resume_reading()
 
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not take what is sent, for `answer_timeout` seconds."""
