@@ -11,7 +11,8 @@ import pytest
 
 import optimist
 from optimist import Evaluation
-from optimist_client import Optimist, OptimistError
+from optimist.commands.shared import limits_of
+from optimist_client import FixError, Optimist, OptimistError
 from tests.support.commands import invoked
 
 Z = np.random.default_rng(0).standard_normal((60, 4))
@@ -146,6 +147,13 @@ def test_wrong_options_are_one_line(arguments: tuple[str, ...], said: str):
     [line] = done.output.splitlines()
     assert said in line
     assert line.endswith("--help")
+
+
+def test_limits_are_by_metric_and_each_is_given_once():
+    assert limits_of(["fid=within 2% of best", " kid = < 0.1"]) == {"fid": "within 2% of best", "kid": "< 0.1"}
+    for wrong in (["fid"], ["fid=< 3", "fid =< 4"]):
+        with pytest.raises(FixError, match="--limit: expected each metric once"):
+            limits_of(wrong)
 
 
 @pytest.mark.parametrize("command", ["score", "contrast", "compare", "simulate"])

@@ -225,10 +225,10 @@ def limits_of(texts: Sequence[str] | None) -> dict[str, str]:
     """The limit of each metric by its label. Raises FixError for a text that is none."""
     limits: dict[str, str] = {}
     for text in texts or ():
-        label, is_one, limit = text.partition("=")
+        label, is_one, limit = map(str.strip, text.partition("="))
         if not is_one or label in limits:
             raise FixError(f"--limit: expected each metric once, as fid=within 2% of best; got {text!r}")
-        limits[label.strip()] = limit.strip()
+        limits[label] = limit
     return limits
 
 
