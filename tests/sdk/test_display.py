@@ -27,7 +27,7 @@ from optimist_client.models import (
     Standing,
     WatchedReport,
 )
-from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
+from optimist_client.models.decisions import BELOW_NOISE_NOTE, LimitVerdict, format_score
 from optimist_client.models.reports import ALL_AT_ONCE
 from optimist_client.progress import Line, RichBar, counted, expected_total, shown
 from tests.support.reports import report, standing, standings, unwrapped, watched
@@ -75,10 +75,21 @@ def paired(**fields: object) -> Report:
         (0.5, None, "log", "64.9%"),
         (math.log(22.3), math.log(2.0), "log", "a factor of 22.3 (11.1 to 44.6)"),
         (0.8, 0.9, "log", "123% (-10 to 447%)"),
+        (0.8, 800.0, "log", "123% (-100 to 1.01e+306%)"),
     ],
 )
 def test_a_difference_has_the_digits_that_its_margin_allows(difference: float, margin: float, scale: str, text: str):
     assert contrast("a", difference, margin, scale=scale).text == text
+
+
+@pytest.mark.parametrize(
+    ("upper", "text"),
+    [(-0.1, "at least as good as b"), (0.0, "at least as good as b"), (0.5, "at most 0.5 worse than b")],
+)
+def test_who_meets_a_limit_is_as_good_where_nothing_worse_is_left(upper: float, text: str):
+    numbers = {"value": -0.2, "lower": -0.4, "upper": upper, "allowed": 0.6}
+    verdict = LimitVerdict(generator="a", title="FID", limit="within 2% of best", verdict="met", against="b", **numbers)
+    assert verdict.text == text
 
 
 def test_a_column_has_the_same_number_of_decimals():

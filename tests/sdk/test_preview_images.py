@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from optimist_client.previews import LARGEST, compared, encoded, image_kind, previews_of, recognised, request_of
+from optimist_client import images
+from optimist_client.errors import FixError
+from optimist_client.previews import (
+    LARGEST,
+    audio_kind,
+    compared,
+    encoded,
+    image_kind,
+    previews_of,
+    recognised,
+    request_of,
+)
 from tests.support.configs import config_of
 
 NOISE = np.random.default_rng(0).integers(0, 256, (900, 600, 3), dtype=np.uint8)
@@ -43,6 +55,36 @@ def test_small_images_stay_exactly_as_they_are():
     channels_first = np.stack([digit, digit, digit])
     assert np.asarray(opened(encoded(channels_first))).shape == (8, 8, 3)
     assert np.asarray(opened(encoded(digit[..., None]))).shape == (8, 8)
+
+
+def test_a_file_of_the_largest_size_is_sent_unchanged(tmp_path: Path):
+    body = encoded(NOISE[:8, :8])
+    assert isinstance(body, bytes)
+    full = body.ljust(LARGEST, b"\0")
+    (tmp_path / "full.png").write_bytes(full)
+    assert encoded(tmp_path / "full.png") == full
+
+
+def test_many_pixels_are_refused_by_both_sides_together():
+    side = 2 * math.isqrt(images.PIXELS)
+    with pytest.raises(FixError, match=f"found {side:,} × {side:,}"):
+        images.check_pixels(side, side)
+    images.check_pixels(images.PIXELS, 1)
+
+
+@pytest.mark.parametrize(
+    ("begin", "kind"),
+    [
+        (b"RIFF\x24\0\0\0WAVEfmt ", "audio/wav"),
+        (b"ID3\x04\0", "audio/mpeg"),
+        (b"\xff\xfb\x90\x64", "audio/mpeg"),
+        (b"OggS\0\x02", "audio/ogg"),
+        (b"fLaC\0\0\0\x22", "audio/flac"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", None),
+    ],
+)
+def test_sounds_are_known_by_their_first_bytes(begin: bytes, kind: str | None):
+    assert audio_kind(begin) == kind
 
 
 def test_texts_are_cut_at_whole_characters():

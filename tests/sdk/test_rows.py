@@ -37,6 +37,11 @@ def test_json_and_csv_say_the_same(tmp_path: Path):
         np.testing.assert_array_equal(array, [[0.5], [1.0]])
 
 
+def test_the_only_field_of_texts_is_that_of_the_samples(tmp_path: Path):
+    rows = Rows.from_file(written(tmp_path / "a.csv", "id,said,score\n1,yes,0.5\n2,no,1\n"))
+    assert rows.sample_field(("text", "answer"), "text") == "said"
+
+
 def test_lists_are_rows_and_each_generator_has_its_own(tmp_path: Path):
     rows = [{"generator": name, "embedding": [place, 1.5], "id": place} for place in range(3) for name in "ab"]
     file = written(tmp_path / "log.jsonl", "\n".join(map(json.dumps, rows)))
