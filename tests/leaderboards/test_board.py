@@ -177,7 +177,7 @@ def test_tables_for_papers_have_differences_directions_and_bold_ties():
     assert first.startswith("| large-7b | **0.958 ± 0.090** | **0.708 ± 0.204** | **0.833 ± 0.112** | – |")
     assert second == "| small-1b | 0.417 ± 0.221 | **0.542 ± 0.224** | 0.479 ± 0.157 | -0.35 (-0.53 to -0.17) |"
     assert r"small-1b & 0.417 $\pm$ 0.221 & \textbf{0.542 $\pm$ 0.224}" in latex(board)
-    assert r"cities $\uparrow$" in latex(board)
+    assert r"model & cities $\uparrow$ & sums $\uparrow$ & mean $\uparrow$ & less large-7b \\" in latex(board)
 
 
 def test_json_and_csv_have_the_same_numbers():
