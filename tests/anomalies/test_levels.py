@@ -74,6 +74,12 @@ def test_a_generator_on_another_scale():
     assert named([levels([0.0]), levels([0.1]), levels([14.0])]) == {2: [1]}, "the first batch of each"
 
 
+@pytest.mark.parametrize("factor", [PIXELS, -PIXELS])
+def test_a_reference_tells_where_all_batches_agree(factor: float):
+    assert named([levels(usual(5, 2, factor))], 0.0) == {0: [1, 2, 3, 4, 5]}
+    assert named([levels(usual(5, 2, factor))], factor) == {}
+
+
 def test_where_others_confirm_the_few_the_many_are_wrong():
     mixed = [*usual(7, 3, PIXELS), *usual(2, 4)]
     assert named([levels(usual(7)), levels(mixed)]) == {1: [1, 2, 3, 4, 5, 6, 7]}
