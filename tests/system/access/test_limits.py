@@ -164,9 +164,8 @@ def test_json_has_a_size_of_its_own(limited: Service):
         assert "at most 20000 bytes" in reply.json()["detail"]
 
 
-@pytest.mark.parametrize("size", [10**12, 2**18 + 1])  # more than any body, and than a config may have
-def test_an_announced_size_is_refused_before_it_comes(connection: socket.socket, size: int):
-    connection.sendall(head("/v1/experiments", size) + b"{")
+def test_an_announced_size_is_refused_before_it_comes(connection: socket.socket):
+    connection.sendall(head("/v1/experiments", 10**12) + b"{")
     assert connection.recv(65536).startswith(b"HTTP/1.1 413")
 
 

@@ -34,6 +34,12 @@ def test_a_form_is_no_json(http: httpx.Client):
     assert (reply.status_code, reply.json()["detail"]) == (415, said)
 
 
+def test_a_body_without_long_texts_has_a_size_of_its_own(http: httpx.Client):
+    kind = {"content-type": "application/json"}
+    reply = http.post("/v1/experiments/x/generators", content=b" " * (2**18 + 1), headers=kind)
+    assert (reply.status_code, reply.json()["detail"]) == (413, "expected a body of at most 262144 bytes")
+
+
 def test_a_wrong_nonce_and_a_wrong_number_are_called_so(client: Optimist, http: httpx.Client, name: str):
     pick = client.create_experiment(name, ["a", "b"], metric="mean").ask()
     assert pick is not None
