@@ -33,7 +33,8 @@ from tests.support.logs import KINDS, applied, bits_of, entry, log_of
     [
         "fid past rank",
         "is",
-        *(pytest.param(f"vendi {each}", marks=pytest.mark.long) for each in ("cosine", "truncated")),
+        pytest.param("vendi cosine", marks=pytest.mark.long),
+        pytest.param("vendi truncated", marks=pytest.mark.long),
     ],
 )
 def test_long_logs_too(name: str):

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from optimist_client import images
-from optimist_client.errors import FixError
+from optimist_client import FixError, images
 from optimist_client.previews import (
     LARGEST,
     audio_kind,

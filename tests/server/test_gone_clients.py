@@ -28,6 +28,7 @@ from tests.support.made import until
 ROWS = np.full((2000, 50), 1 / 50)
 BODY = tensors.encode({"probabilities": ROWS})
 LAST = 2 * HIGH_WATER_LIMIT
+"""Bytes of the last part of the body: uvicorn pauses reading when it comes."""
 HEAD = f"""POST /v1/experiments/x/generators/a/batches HTTP/1.1
 Host: 127.0.0.1
 Content-Type: {tensors.MEDIA_TYPE}
@@ -75,7 +76,7 @@ async def test_the_body_of_a_client_that_has_gone_is_not_decoded(tmp_path: Path)
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(HEAD + BODY[:-LAST])
                 await writer.drain()
-                await asyncio.sleep(0.1)  # so that it waits for the last part, which is more than uvicorn takes at once
+                await asyncio.sleep(0.1)  # until the service waits for the last part
                 writer.write(BODY[-LAST:])
                 await threads.wanted.wait()
                 (asking,) = (each for each in server.server_state.connections if not each.is_idle)

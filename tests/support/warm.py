@@ -302,6 +302,6 @@ if __name__ == "__main__":
         _run(socket.socket(fileno=int(sys.argv[1])))
     except SystemExit as ended:
         if not isinstance(ended.code, int | None):
-            raise  # Python writes what it is
+            raise  # Python prints such a code
         _end(ended.code or 0)
     _end(0)

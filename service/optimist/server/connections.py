@@ -175,8 +175,8 @@ class PatientProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self.scope.setdefault("state", {})[WHOLE] = True
-        # uvicorn reads no more while it holds over 64 KiB that nobody has taken. Where these are the last ones, nobody
-        # tells it to go on, and it would not hear that the client has gone. If the next request is there, it rests.
+        # uvicorn pauses reading while more than 64 KiB of a body wait for the application. If these are the last, it
+        # does not resume, and would not notice that the client disconnects. A pipelined request keeps it paused.
         if not self.pipeline:
             self.flow.resume_reading()
 
